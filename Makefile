@@ -118,7 +118,11 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/frameworks.txt tests/requirements/frameworks.in
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/frameworks-large.txt tests/requirements/frameworks-large.in
 
+audit: .venv/.ready ## known vulnerabilities of what the image holds, by osv.dev; no answer is a failure
+	$(BIN)/pip-audit --vulnerability-service osv $(if $(OSV_URL),--osv-url $(OSV_URL)) --strict --disable-pip \
+		--require-hashes --requirement requirements.lock --requirement requirements-build.lock --progress-spinner off
+
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help demo check unit test environments test-closed coverage nightly test-action bench accessibility golden docs pictures lock clean
+.PHONY: help demo check unit test environments test-closed coverage nightly test-action bench accessibility golden docs pictures lock audit clean

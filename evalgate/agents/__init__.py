@@ -1,4 +1,4 @@
-"""The agent drivers: one row for each way to run an agent, and what its row says of an agent."""
+"""The agent drivers: one row for each way to run an agent, and lookups by it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DRIVERS: Final[Table[AgentDriver]] = Table(
 
 DEFAULT = adk.AdkDriver.name
 OF_FUNCTIONS = python.PythonDriver.name
-"""The default driver: for agents that are found in the repository, and for `agent: some/path`."""
+"""The drivers of agents that evalgate finds in the repository, and of `agent: some/path`."""
 
 
 def rule_use(rule: AgentRule) -> AgentUse:
@@ -44,8 +44,8 @@ def rule_use(rule: AgentRule) -> AgentUse:
 
 
 def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
-    """The agent with the settings `python` and `requirements`, where its driver takes them and it
-    names none."""
+    """The agent with the settings `python` and `requirements`, if its driver has these options and
+    the agent does not set them."""
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
@@ -68,7 +68,8 @@ def options_of(use: AgentUse) -> BaseModel:
 
 
 def is_asked(use: AgentUse) -> bool:
-    """True if there is a process or an endpoint to wait for, not a recording or a missing agent."""
+    """True if the agent is a process or an endpoint to wait for, not a recording or a missing
+    agent."""
     driver = DRIVERS.get(use.driver)
     return driver is not None and driver.is_asked
 

@@ -1,4 +1,4 @@
-"""Agents of Google's ADK, loaded as `adk eval` does and run in a Python of their own."""
+"""Agents of Google's ADK, loaded as `adk eval` loads them, in their own Python environment."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class AdkDriver(AgentDriver):
     runs_metrics = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """Its Python is found or made on first use."""
+        """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, AdkOptions)
-        shared = setting.limits.sessions > 1 and not setting.limits.isolate_cases
+        has_threads = setting.limits.sessions > 1 and not setting.limits.isolate_cases
         hello = {
             "path": options.path,
             "agent": options.agent,
             "app_name": options.app_name,
-            "threads": shared,
+            "threads": has_threads,
         }
         hello |= {"trace": True} if setting.trace else {}
         hello |= {"approve": options.approve} if options.approve else {}
@@ -79,11 +79,12 @@ class AdkDriver(AgentDriver):
         )
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
-        """Neither folder, file nor module, or a folder without anything that Python loads."""
+        """The path, if it is not a folder, file or module, or is a folder without anything that
+        Python loads."""
         text = options.get("path", ".")
         root = checkout.root
         parts = text.split(".")
-        candidates = [Path(os.path.normpath(root / text))]  # as its worker finds it
+        candidates = [Path(os.path.normpath(root / text))]  # as its worker resolves it
         if all(part.isidentifier() for part in parts):
             candidates += [root.joinpath(*parts), root.joinpath(*parts[:-1], f"{parts[-1]}.py")]
         agent_path = next((candidate for candidate in candidates if exists(candidate)), None)
@@ -100,7 +101,7 @@ class AdkDriver(AgentDriver):
         )
 
     def label(self, options: Mapping[str, Any]) -> str:
-        """Its path."""
+        """The agent's path."""
         return super().label({"path": ".", **options})
 
 
@@ -108,7 +109,7 @@ def _holds_code(folder: Path) -> bool:
     try:
         names = [path.name for path in folder.iterdir()]
     except OSError:
-        return True  # the run tells
+        return True  # the run reports the error
     return any(
         name.endswith(python_process.LOADABLE) or name in ("root_agent.yaml", "agent")
         for name in names
@@ -116,13 +117,13 @@ def _holds_code(folder: Path) -> bool:
 
 
 def _path_hint(text: str, folders: Sequence[str]) -> str:
-    close = words.nearest(text.strip("/"), folders)
-    if close is None:
+    nearest_folder = words.nearest(text.strip("/"), folders)
+    if nearest_folder is None:
         names = {folder.rpartition("/")[2]: folder for folder in folders}
         name = words.nearest(PurePosixPath(text).name, names)
-        close = names[name] if name else None
-    if close:
-        return f"Did you mean `{close}`?"
+        nearest_folder = names[name] if name else None
+    if nearest_folder:
+        return f"Did you mean `{nearest_folder}`?"
     return (
         f"Agents of the repository: {words.listed(f'`{folder}`' for folder in folders)}."
         if folders

@@ -1,4 +1,5 @@
-"""The shapes of an agent driver, of what it opens, and of what its tools are answered."""
+"""The types of an agent driver, of the agents that it opens, and of the answers to their tool
+calls."""
 
 from __future__ import annotations
 
@@ -34,45 +35,45 @@ LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""
 
 
-# --- tools: what a worker asks before one runs, and what it is answered ---
+# --- tools: the calls that a worker asks about, and the answers ---
 
 
 class ToolFile(BaseModel):
-    """A part of a cassette or of a mock file; unknown keys are refused."""
+    """A part of a cassette or of a mock file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ErrorWire(ToolFile):
-    """What a tool raises, as files say it."""
+    """The error of a tool, as files hold it."""
 
     type: str = Field(min_length=1, description="The exception's name.")
     message: str = ""
 
     def noun(self) -> ToolError:
-        """The error."""
+        """The error as a value."""
         return ToolError(type=self.type, message=self.message)
 
 
 class ToolMode(enum.StrEnum):
     """The source of the answers of an agent's tools."""
 
-    LIVE = "live"  # the tools run, nothing is asked
-    RECORD = "record"  # the tools run, and what they answer is written to cassettes
-    REPLAY = "replay"  # cassettes answer, nothing runs
-    MOCK = "mock"  # the rules of the mock file answer, nothing runs
+    LIVE = "live"  # the tools run, and evalgate is not asked
+    RECORD = "record"  # the tools run, and their answers are written to cassettes
+    REPLAY = "replay"  # cassettes answer, no tool runs
+    MOCK = "mock"  # the rules of the mock file answer, no tool runs
 
 
 class DriverTools(enum.StrEnum):
-    """What a driver does about an agent's tools."""
+    """How a driver handles an agent's tools."""
 
     ASKS = "asks"  # its workers can ask before a tool runs
-    RUNS_NONE = "runs none"  # nothing runs at all
-    UNSEEN = "unseen"  # the tools run without asking us
+    RUNS_NONE = "runs none"  # no agent runs
+    UNSEEN = "unseen"  # the tools run without asking evalgate
 
 
 class CallKind(enum.StrEnum):
-    """What is about to run."""
+    """The kind of a call."""
 
     TOOL = "tool"
     # a part of the agent itself (another agent, a transfer): it runs unless a rule answers
@@ -82,7 +83,7 @@ class CallKind(enum.StrEnum):
 
 @frozen_dataclass
 class PendingCall:
-    """A call that waits for an answer; `number` counts the calls of its conversation from 1."""
+    """A call that waits for an answer. `number` counts the calls of its conversation from 1."""
 
     number: int
     tool: str
@@ -92,7 +93,7 @@ class PendingCall:
 
 @frozen_dataclass
 class ToolError:
-    """What a tool raised: `type` is the exception's name as its language writes it
+    """The exception of a tool. `type` is its name as its language writes it
     (`httpx.ConnectError`)."""
 
     type: str = "RuntimeError"
@@ -101,10 +102,10 @@ class ToolError:
 
 @frozen_dataclass
 class ToolReply:
-    """What a call came to: any JSON, or an error.
+    """The result of a call: any JSON, or an error.
 
-    `effects`: what else it did to the session (ADK: `state_delta` and other actions), for the
-    worker alone to read."""
+    `effects`: its other effects on the session (ADK: `state_delta` and other actions), which only
+    the worker reads."""
 
     response: Any = None
     error: ToolError | None = None
@@ -113,7 +114,7 @@ class ToolReply:
 
 @frozen_dataclass
 class Replied:
-    """The tool does not run: this is what it would have given, `delay_s` seconds from now."""
+    """The tool does not run; the call gets this reply after `delay_s` seconds."""
 
     reply: ToolReply
     delay_s: float = 0.0
@@ -121,7 +122,7 @@ class Replied:
 
 @frozen_dataclass
 class RunTool:
-    """The tool runs; with `report` the worker tells what came of it."""
+    """The tool runs after `delay_s` seconds; with `report` the worker reports its result."""
 
     report: bool
     delay_s: float = 0.0
@@ -129,7 +130,7 @@ class RunTool:
 
 @frozen_dataclass
 class Unmatched:
-    """Nothing answers this call, and it must not run."""
+    """The call has no answer and must not run."""
 
     message: str
 
@@ -139,29 +140,29 @@ ToolAnswer: TypeAlias = Replied | RunTool | Unmatched
 
 class TrialTools(Protocol):
     """The tools of one conversation; used by one thread. `is_optional`: only the case can answer
-    for them, so they may just run if it says nothing."""
+    their calls, so the tools may run if it has no answer."""
 
     is_optional: bool
 
     def turn(self, number: int) -> None:
-        """A turn begins, counted from 0."""
+        """Begin a turn; turns are counted from 0."""
 
     def answer(self, call: PendingCall) -> ToolAnswer:
-        """What becomes of the call."""
+        """The answer to a call."""
 
     def keep(self, call: PendingCall, reply: ToolReply) -> None:
-        """What came of a call that was run with `report`."""
+        """Store the result of a call that ran with `report`."""
 
     def finish(self) -> None:
-        """The conversation came to its end: what it recorded is kept. Raises UnavailableError."""
+        """End the conversation and save its recording. Raises UnavailableError."""
 
 
 class ToolSource(Protocol):
-    """Answers the tool calls of every trial; safe to use from many threads."""
+    """Answers the tool calls of all trials. Thread-safe."""
 
     @property
     def mode(self) -> ToolMode:
-        """LIVE: only cases answer tool calls."""
+        """The mode; with LIVE only cases answer tool calls."""
 
     def open(self, key: TrialKey, case: Case) -> TrialTools:
         """The tools of one trial of a case."""
@@ -171,7 +172,7 @@ class ToolSource(Protocol):
 
 
 class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
-    """An agent could not give a turn; the trial ends with `failure`."""
+    """An agent could not answer a turn; the trial ends with `failure`."""
 
     def __init__(self, failure: AgentFailure) -> None:
         super().__init__(failure.message)
@@ -181,8 +182,8 @@ class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carr
 class Conversation(Protocol):
     """One session with an agent: turns go in, invocations come out.
 
-    `takes_history`: it begins after the turns in `Case.history`, if any; otherwise it does not know
-    them."""
+    `takes_history`: the session begins after the turns in `Case.history`, if any; otherwise the
+    agent does not know them."""
 
     takes_history: bool
 
@@ -190,22 +191,22 @@ class Conversation(Protocol):
         """Run one turn. Raises AgentFailed."""
 
     def finish(self) -> Json | None:
-        """End the session. Return its final state, or None if it is unknown. Raises AgentFailed."""
+        """End the session. Returns its final state, or None if unknown. Raises AgentFailed."""
 
 
 class MetricRunner(Protocol):
     """Runs a custom metric (ADK's `code_config.name`) in the agent's environment."""
 
     def __call__(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
-        """Grade the evidence with the function at the dotted path `code`; never raises for what
-        goes wrong in it."""
+        """Grade the trial with the function at the dotted path `code`. Never raises for errors in
+        it."""
 
 
 @frozen_dataclass
 class AgentInputs:
-    """The questions that an agent's processes asked of its checkout (`evalgate.system.inputs`).
+    """The questions that an agent's processes asked about its checkout (`evalgate.system.inputs`).
 
-    `is_opaque`: one of them started a child process, or loaded a library, that reports nothing.
+    `is_opaque`: a process started a child process, or loaded a library, that reports no questions.
     Questions may be missing for a turn that timed out or whose worker died."""
 
     questions: frozenset[str] = frozenset()
@@ -214,45 +215,45 @@ class AgentInputs:
 
 @frozen_dataclass
 class Surroundings:
-    """What a loaded agent has: names of the models that it asks with keys of its environment, and
-    of the variables that are set there to anything but 0 and false."""
+    """The models and variables of a loaded agent: names of the models that it calls with keys of
+    its environment, and of the variables that are set there to values other than 0 and false."""
 
     models: tuple[str, ...] = ()
     variables: frozenset[str] = frozenset()
 
 
 class Agent(Protocol):
-    """An opened agent: a pool of workers, or an endpoint, safe to use from many threads. Drivers
-    inherit the defaults that suit most."""
+    """An opened agent: a pool of workers, or an endpoint. Thread-safe. Drivers inherit defaults
+    that suit most."""
 
     def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:
         """A fresh session for one trial, isolated from every other. Raises AgentFailed on entry."""
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - for others
-        """See `MetricRunner`; drivers without Python answer NotEvaluated(NOT_APPLICABLE)."""
+        """See `MetricRunner`. Drivers without Python return NotEvaluated(NOT_APPLICABLE)."""
         message = f"the metric {code} is Python code, which this agent's driver cannot run"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
 
     def start(self) -> None:
-        """Start what can be started before anything is asked, so that `about` is known. Raises
+        """Start everything that can start without a conversation, so that `about` is known. Raises
         AgentFailed."""
         return  # an empty method of a protocol would be abstract
 
     def about(self) -> Mapping[str, str]:
-        """What answered: framework, versions, interpreter; empty before the first start."""
+        """Framework, versions and interpreter of the agent; empty before the first start."""
         return {}
 
     def description(self) -> AgentDescription | None:
-        """The description of its parts; None before the first start, or if unknown."""
+        """The description of the agent's parts; None before the first start, or if unknown."""
         return None
 
     def surroundings(self) -> Surroundings | None:
-        """What it asks models with; None as above."""
+        """The agent's models and variables; None before the first start, or if unknown."""
         return None
 
     def inputs(self) -> AgentInputs | None:
-        """The questions that its processes and metrics asked of the checkout so far; None without
-        any report."""
+        """The questions that its processes and metrics asked about the checkout so far; None if
+        none was reported."""
         return None
 
     def close(self) -> None:
@@ -262,10 +263,10 @@ class Agent(Protocol):
 
 @frozen_dataclass
 class AgentLimits:
-    """Bounds of one agent; seconds, bytes.
+    """Limits of one agent, in seconds and bytes.
 
-    `workers` processes, each with up to `sessions` conversations at once; `isolate_cases`: a fresh
-    process a trial."""
+    There are up to `workers` processes, each with up to `sessions` conversations at once.
+    `isolate_cases`: a new process for each trial."""
 
     turn_timeout_s: float = 300.0
     case_timeout_s: float = 1800.0
@@ -279,16 +280,16 @@ class AgentLimits:
 
 @frozen_dataclass
 class AgentSetting:
-    """The setting of an agent: the checkout `root` (an absolute path), its `world` and its
+    """The surroundings of an agent: the checkout `root` (an absolute path), its `world` and its
     `limits`.
 
-    `world.environment`: the whole environment of the child, already reduced to what is allowed.
-    `seed`: for everything random in a trial. `inputs`: the absolute top of the checkout whose
-    inputs workers report; "": they report none. `tools`: answers the agent's tool calls; None: its
-    tools just run. `trace`: record what happens in each turn, if the driver can. `meeting`: held
-    while the agent starts for the first time; left when the agents of other sides have started as
-    well. `why_absent`: why a variable is not in the environment and what to do, as words that
-    follow a colon."""
+    `world.environment`: the complete environment of the child, already reduced to allowed
+    variables. `seed`: for everything random in a trial. `inputs`: the absolute top of the checkout
+    whose inputs workers report; "": they report none. `tools`: answers the agent's tool calls;
+    None: its tools run. `trace`: record each turn in detail, if the driver can. `meeting`: entered
+    while the agent starts for the first time; its exit waits until the agents of other sides have
+    started too. `why_absent`: why a variable is not in the environment and what to do, in words
+    that follow a colon."""
 
     root: str
     world: InstallSetup
@@ -303,11 +304,9 @@ class AgentSetting:
 
 @frozen_dataclass
 class Missing:
-    """An agent that somebody named and that is not there: the option that names it, what to tell,
-    and a hint.
+    """An agent that is named but does not exist: the option that names it, the message, and a hint.
 
-    `certain` False: it may be installed in the agent's environment.
-    """
+    `certain` False: it may be installed in the agent's environment."""
 
     option: str
     message: str
@@ -316,43 +315,42 @@ class Missing:
 
 
 class Checkout(Protocol):
-    """What a driver may look at before anything runs; paths are posix and relative to `root`,
-    nothing is imported."""
+    """The parts of a checkout that a driver may read before anything runs. Paths are POSIX and
+    relative to `root`; nothing is imported."""
 
     @property
     def root(self) -> Path:
-        """Absolute."""
+        """The absolute path."""
 
     def code(self) -> Iterable[str]:
-        """The files that an agent may be made of."""
+        """The source files that an agent may consist of."""
 
     def below(self, folder: str) -> Iterable[str]:
-        """All files below a folder, but those of installed packages."""
+        """All files below a folder, except those of installed packages."""
 
     def agent_folders(self) -> Sequence[str]:
-        """The folders that look like an ADK agent's."""
+        """The folders that look like ADK agents."""
 
     def json_files(self) -> Sequence[str]:
-        """Files of JSON that are no evaluation files."""
+        """JSON files that are not evaluation files."""
 
 
 class DriverOptions(BaseModel):
-    """What a user writes about an agent; unknown keys are refused."""
+    """The options of an agent as a user writes them; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class AgentDriver(ABC):
-    """One row of `evalgate.agents.DRIVERS`; what most drivers share is said here.
+    """One row of `evalgate.agents.DRIVERS`, with the defaults of most drivers.
 
     `name`: the word that a user writes. `options`: validates `AgentUse.options`; paths in it are
-    relative to the checkout's root. A driver whose options are called `python` and `requirements`
-    gets the settings of these names. `argument`: the option that the text after the colon of
-    `agent: name:text` fills. `tools`: what it can do about the agent's tools. `runs_metrics`:
-    whether it runs custom metrics, which are Python code of the repository. `is_asked`: whether
-    there is a process or an endpoint to wait for. `modules`: of a framework, by which `evalgate
-    init` finds agents that a Python module makes; `makers`: its functions and classes that make
-    one."""
+    relative to the checkout's root. A driver with options named `python` and `requirements` gets
+    the settings of these names. `argument`: the option for the text after the colon of `agent:
+    name:text`. `tools`: how it handles the agent's tools. `runs_metrics`: it runs custom metrics,
+    which are Python code of the repository. `is_asked`: there is a process or an endpoint to wait
+    for. `modules`: modules of a framework, by which `evalgate init` finds agents that a Python
+    module makes; `makers`: the framework's functions and classes that make one."""
 
     name: ClassVar[str]
     options: ClassVar[type[BaseModel]]
@@ -365,16 +363,16 @@ class AgentDriver(ABC):
 
     @abstractmethod
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """Open the agent; workers start on first use. Raises AgentFailed if that cannot work at
-        all."""
+        """Open the agent; workers start on first use. Raises AgentFailed if the agent can never
+        work."""
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:  # noqa: ARG002 - for others
-        """The missing target of an option that is a text, as far as that can be known
-        beforehand."""
+        """The missing target of a text option, as far as it is known before a run; None if none is
+        missing."""
         return None
 
     def files(self, options: Json, checkout: Checkout) -> Iterable[str]:  # noqa: ARG002 - for others
-        """The files that answer in the agent's stead."""
+        """The recordings that answer instead of an agent."""
         return ()
 
     def is_remote(self, options: Json) -> bool:  # noqa: ARG002 - for others
@@ -382,16 +380,17 @@ class AgentDriver(ABC):
         return False
 
     def is_same_place(self, options: Json, other_options: Json) -> bool:
-        """True if two agents of the driver are named by the same text."""
+        """True if two agents of the driver have the same main option."""
         return bool(options.get(self.argument) == other_options.get(self.argument))
 
     def label(self, options: Json) -> str:
-        """What tells the agent from others of the driver, on one line; no secrets."""
+        """A text that distinguishes the agent from others of the driver, on one line, without
+        secrets."""
         return plain.label(str(options.get(self.argument, "")), LABEL_WIDTH)
 
 
 def folder_of(options: Json, root: Path) -> Path:
-    """The folder of an agent's code: the nearest one that exists, at `root` or below.
+    """The folder of an agent's code: the nearest existing folder, at `root` or below.
 
     Its requirements and its `.env` are searched from there upward. `options`: validated or not;
     invalid values are reported elsewhere."""
@@ -411,5 +410,5 @@ def exists(path: Path) -> bool:
     """True if a path exists; an invalid path does not."""
     try:
         return path.exists()
-    except (OSError, ValueError):  # too long a name, or one that cannot be
+    except (OSError, ValueError):  # a name that is too long or invalid
         return False

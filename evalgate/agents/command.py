@@ -1,4 +1,4 @@
-"""The driver `command`: an agent in any language, as a program that speaks the agent protocol."""
+"""The driver `command`: an agent in any language, as a program with the agent protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from evalgate.text import plain
 
 
 class CommandOptions(DriverOptions):
-    """How the program is started."""
+    """The command that starts the program."""
 
     command: tuple[str, ...] = Field(
         description="Program and arguments: a list, or one string split like a shell does; no shell runs it."
@@ -82,12 +82,12 @@ class CommandDriver(AgentDriver):
     tools = DriverTools.ASKS
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """Nothing is started yet."""
+        """Open the agent; nothing starts yet."""
         assert isinstance(options, CommandOptions)
         return WorkerPool(lambda: _launch(options, setting), setting=setting)
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
-        """No folder to run in."""
+        """The working directory, if it does not exist."""
         folder = options.get("cwd", ".")
         if exists(checkout.root / folder):
             return None
@@ -97,7 +97,7 @@ class CommandDriver(AgentDriver):
         )
 
     def label(self, options: Mapping[str, Any]) -> str:
-        """The command and its folder."""
+        """The command, and its folder if it is not the root."""
         command = options.get("command", "")
         folder = str(options.get("cwd", "."))
         command_line = (

@@ -1,4 +1,4 @@
-"""One conversation with a worker: turns go in, invocations come out, and every way to fail has its
+"""One conversation with a worker: turns go in, invocations come out, and every failure has its
 kind."""
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from evalgate.values import Json, JsonObject
 
 
 class Stopwatch:
-    """Adds up the seconds that the agent takes: use it as a context manager around each wait for
+    """Adds up the seconds that the agent takes. Use it as a context manager around each wait for
     the agent.
 
-    `clock`: seconds since some moment."""
+    `clock`: seconds since any fixed moment."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -78,15 +78,14 @@ class Stopwatch:
 
 
 class TraceRoom:
-    """The room for the traces of all conversations with an agent; safe to use from many threads."""
+    """The space for the traces of all conversations with an agent. Thread-safe."""
 
-    def __init__(self, most: int) -> None:
-        self._left = most
+    def __init__(self, limit: int) -> None:
+        self._left = limit
         self._lock = threading.Lock()
 
     def fit(self, records: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
-        """The records without secrets if there is room for all of them, else one entry with their
-        number."""
+        """The records without secrets if all of them fit, else one entry with their number."""
         trace = [cassette.redacted(record, redact) for record in records]
         size = len(json.dumps(trace, ensure_ascii=False))
         with self._lock:
@@ -100,7 +99,7 @@ class TraceRoom:
 class ToolCalls:
     """Tracks a conversation's tool calls. `tools` is None if evalgate is never asked about a call.
 
-    Delayed answers wait here, so that calls made at once are answered side by side."""
+    Delayed answers wait here, so that simultaneous calls are answered independently."""
 
     def __init__(self, session: str, tools: TrialTools | None) -> None:
         self._session = session
@@ -115,8 +114,8 @@ class ToolCalls:
         return frozenset(call.tool for call in self._asked.values())
 
     def ask(self, tool_call: ToolCallMessage) -> AgentFailure | None:
-        """Decide on a call; `due` gives its answer when it is time. Return a failure if the call
-        ends the conversation."""
+        """Decide on a call; `due` returns its answer when its time has come. Returns a failure if
+        the call ends the conversation."""
         if self._tools is None:
             return worker_process.out_of_turn(
                 tool_call.type, "although its tool calls are not intercepted"
@@ -142,8 +141,8 @@ class ToolCalls:
             return AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
         return None
 
-    def tell(self, tool_result: ToolResultMessage) -> AgentFailure | None:
-        """Keep a call's result; a failure if the call is unknown."""
+    def add_result(self, tool_result: ToolResultMessage) -> AgentFailure | None:
+        """Store a call's result. Returns a failure if the call is unknown."""
         if self._tools is None or tool_result.call not in self._running:
             return worker_process.out_of_turn(
                 tool_result.type, f"for the unknown call {tool_result.call[:80]!r}"
@@ -157,7 +156,7 @@ class ToolCalls:
         return max(self._waiting[0][0] - time.monotonic(), 0.0) if self._waiting else None
 
     def due(self) -> list[Json]:
-        """The answers whose time has come; they wait no longer."""
+        """Remove and return the answers whose time has come."""
         moment = time.monotonic()
         answers: list[Json] = []
         while self._waiting and self._waiting[0][0] <= moment:
@@ -189,7 +188,7 @@ def timed_out(limits: AgentLimits, *, case: bool, activity: str = " for the turn
 
 
 class RemoteTurns:
-    """The turns of a conversation with a service: counts them, measures their time, and words their
+    """The turns of a conversation with a service: counts them, measures their time, and makes their
     failures."""
 
     def __init__(self, limits: AgentLimits, redact: Callable[[str], str]) -> None:
@@ -200,12 +199,12 @@ class RemoteTurns:
         self._redact = redact
 
     def begin(self, case: Case) -> TurnSetup:
-        """What the case sets for the next turn."""
+        """Begin the next turn, and return what the case sets for it."""
         self.turn = len(self.done) + 1
         return case.setup_of(len(self.done))
 
     def limit(self) -> tuple[float, str]:
-        """The timeout of a request in seconds, and the message if it takes longer."""
+        """The timeout of a request in seconds, and the message for a timeout."""
         turn_s = self._limits.turn_timeout_s
         case_s = max(self._limits.case_timeout_s - self.watch.seconds, 0.0)
         return min(turn_s, case_s), timed_out(self._limits, case=case_s < turn_s)
@@ -218,7 +217,7 @@ class RemoteTurns:
         detail: str = "",
         retry_after_s: float | None = None,
     ) -> AgentFailed:
-        """A failure in the current turn, ready to be raised."""
+        """A failure in the current turn, as an exception to raise."""
         failure = AgentFailure(
             kind=kind,
             message=self._redact(message),
@@ -231,8 +230,8 @@ class RemoteTurns:
 
 
 def running_tools(steps: Sequence[StepEvent]) -> list[str]:
-    """The names of the tools that were called last and have not answered. Tools of earlier calls
-    are ignored."""
+    """The names of the last called tools that have not answered. Tools of earlier calls are
+    ignored."""
     open_calls: dict[str, str] = {}
     for step in steps:
         parts = step.content.parts if step.content else ()
@@ -247,17 +246,16 @@ def running_tools(steps: Sequence[StepEvent]) -> list[str]:
 
 
 def seed_of(key: TrialKey, *, seed: int) -> int:
-    """A random seed for a trial: the same for the same seed, suite, case and repeat, whenever the
-    trial runs."""
+    """A random seed for a trial: always the same for the same seed, suite, case and repeat."""
     return zlib.crc32(f"{seed}:{key}".encode("utf-8", "replace"))
 
 
 class WorkerConversation:
     """A session in a worker.
 
-    A turn that takes too long ends this conversation at once and calls `on_timeout`, because the
-    worker can no longer be trusted with new ones. `takes_history`: the session can begin with
-    earlier turns that the agent does not answer again."""
+    A turn that takes too long ends this conversation and calls `on_timeout`, because the worker
+    must not get new ones. `takes_history`: the session can begin with earlier turns that the agent
+    does not answer again."""
 
     def __init__(
         self,
@@ -276,19 +274,19 @@ class WorkerConversation:
         self._limits = limits
         self._on_timeout = on_timeout
         self._watch = Stopwatch()
-        self._held_s = 0.0
+        self._stalled_s = 0.0
         self._done: list[Invocation] = []
         self._steps: list[StepEvent] = []
         self._recorded: dict[int, JsonObject] = {}
         self._turn: int | None = None
         self._open = True
         self._case = case
-        self._given = case.session or SessionInput()
-        # the session starts with the state of the first turn, since every worker supports that
-        self._known = {**self._given.state, **case.setup_of(0).state}
+        self._session_input = case.session or SessionInput()
+        # the session starts with the state of the first turn, because every worker supports that
+        self._state = {**self._session_input.state, **case.setup_of(0).state}
         self.takes_history = worker.takes_history
         if tools is not None and tools.is_optional and not worker.asks:
-            self._insist_on_no_mocks()
+            self._refuse_mocks()
             tools = None
         self._box = worker.boxes.open(Phase.STARTING)
         self._tools = ToolCalls(self._box.name, tools)
@@ -300,7 +298,7 @@ class WorkerConversation:
                 self._say(
                     protocol.start(
                         self._box.name,
-                        replace(self._given, state=self._known),
+                        replace(self._session_input, state=self._state),
                         seed=seed,
                         history=case.history if worker.takes_history else (),
                         states=case.ces is not None and worker.takes_history,
@@ -316,7 +314,7 @@ class WorkerConversation:
             raise
 
     def listen(self, hear: Callable[[Step], None]) -> None:
-        """Turns are live from now on: `hear` gets each step as it comes, in another thread."""
+        """Make turns live: `hear` gets each step as it comes, in another thread."""
         self._box.hear = hear
 
     def send(self, user_content: Content) -> Invocation:
@@ -325,7 +323,7 @@ class WorkerConversation:
         self._enter(Phase.TURN)
         setup = self._case.setup_of(len(self._done))
         state = self._new_state(setup)
-        self._known |= state
+        self._state |= state
         self._tools.turn(len(self._done))
         start_time = time.monotonic()
         self._steps = []
@@ -347,7 +345,7 @@ class WorkerConversation:
                 if isinstance(message, ToolCallMessage):
                     self._fail_with(self._tools.ask(message))
                 elif isinstance(message, ToolResultMessage):
-                    self._fail_with(self._tools.tell(message))
+                    self._fail_with(self._tools.add_result(message))
                 message = self._next_message(deadline)
         invocation = self._invocation(user_content, message, time.monotonic() - start_time)
         self._done.append(invocation)
@@ -355,11 +353,11 @@ class WorkerConversation:
 
     def _new_state(self, setup: TurnSetup) -> Json:
         """The variables that the case sets for this turn and that the session does not have yet.
-        Raises AgentFailed."""
+        Raises AgentFailed if the agent cannot receive them."""
         state = {
             name: value
             for name, value in setup.state.items()
-            if name not in self._known or self._known[name] != value
+            if name not in self._state or self._state[name] != value
         }
         if (state or setup.agent) and not self.takes_history:
             subject = (
@@ -372,8 +370,8 @@ class WorkerConversation:
         return state
 
     def _invocation(self, user_content: Content, end: TurnEnd, seconds: float) -> Invocation:
-        """The turn, from its steps and the message that ended it. `seconds`: its time, if the
-        worker measured none."""
+        """The turn, from its steps and its end message. `seconds`: its duration, if the worker
+        measured none."""
         invocation = adk_shapes.turn_of_steps(
             user_content,
             self._steps,
@@ -395,7 +393,7 @@ class WorkerConversation:
         return invocation
 
     def finish(self) -> Json | None:
-        """End the session. Return its final state, if reported. Raises AgentFailed."""
+        """End the session. Returns its final state, if reported. Raises AgentFailed."""
         self._steps = []
         self._recorded = {}
         self._turn = None  # every turn was answered, so a later failure belongs to no turn
@@ -409,27 +407,29 @@ class WorkerConversation:
         return message.state if isinstance(message, EndedMessage) else None
 
     def leave(self) -> None:
-        """Close the conversation in any state; end the session in the worker if it is still
-        open."""
+        """Close the conversation in any state. If the session is still open, end it in the
+        worker."""
         self._worker.boxes.close(self._box)
         if self._open and self._worker.failure is None:
             self._open = False
             self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
 
-    def _insist_on_no_mocks(self) -> None:
-        """Raise AgentFailed if the case mocks tools: this agent's tools would run all the same."""
+    def _refuse_mocks(self) -> None:
+        """Raise AgentFailed if the case mocks tools, because this agent's tools would run
+        anyway."""
         if any(setup.mocks or setup.fakes for setup in self._case.setups):
             text = "the case mocks tools, and this agent runs its tools without asking evalgate (see docs/tools.md)"
             raise AgentFailed(AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=text))
 
     def _enter(self, phase: Phase) -> None:
-        self._held_s += self._worker.boxes.stalled_s(self._box)
+        self._stalled_s += self._worker.boxes.stalled_s(self._box)
         self._box.enter(phase)
 
     def _ends_at(self) -> float:
-        """The deadline; time that other conversations took does not count."""
+        """The deadline, on the monotonic clock. Time that other conversations took does not
+        count."""
         limits = self._limits
-        elapsed_s = self._watch.seconds - self._held_s
+        elapsed_s = self._watch.seconds - self._stalled_s
         return time.monotonic() + min(
             limits.turn_timeout_s, max(limits.case_timeout_s - elapsed_s, 0.0)
         )
@@ -438,7 +438,7 @@ class WorkerConversation:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
 
     def _next_message(self, deadline: float) -> SessionMessage:
-        """The next message. Tool calls whose answers become due while it waits are answered."""
+        """The next message. While waiting, sends the answers of tool calls that become due."""
         mail: Mail | None = None
         while mail is None:
             for answer in self._tools.due():
@@ -488,16 +488,16 @@ class WorkerConversation:
                 self._recorded.setdefault(step.number, {}).update(step.entry)
 
     def _fail_with(self, failure: AgentFailure | None) -> None:
-        """Raise AgentFailed if there is a failure. Send the refusal of the call first: an agent
-        that waits for its answer can then continue."""
+        """Raise AgentFailed if there is a failure. First send the refusal of the call, because an
+        agent that waits for its answer can then continue."""
         if failure is not None:
             for answer in self._tools.due():
                 self._say(answer, self._ends_at())
             raise self._failed(failure)
 
     def _checked(self, step: StepEvent) -> StepEvent:
-        """Raise AgentFailed (PROTOCOL) if the agent sent a tool's response without asking about the
-        call: the tool ran unasked."""
+        """The step. Raises AgentFailed (PROTOCOL) if it holds a tool's response without a preceding
+        question about the call: the tool ran without permission."""
         if self._checks_tools and step.content is not None:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
@@ -517,7 +517,7 @@ class WorkerConversation:
         activity = _WAITED_FOR.get(self._box.phase, " for the turn")
         boxes = self._worker.boxes
         case = (
-            self._watch.seconds - self._held_s - boxes.stalled_s(self._box)
+            self._watch.seconds - self._stalled_s - boxes.stalled_s(self._box)
             >= self._limits.case_timeout_s
         )
         message = timed_out(self._limits, case=case, activity=activity)
@@ -535,8 +535,8 @@ class WorkerConversation:
         return AgentFailure(kind=FailureKind.TIMEOUT, message=message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:
-        # A session that failed is dead in the worker; one that we gave up has still to be ended
-        # there (see `leave`).
+        # A failed session is dead in the worker. A session that evalgate gave up must still be
+        # ended there (see `leave`).
         self._open = failure.kind in {
             FailureKind.TIMEOUT,
             FailureKind.TOOL_UNMATCHED,

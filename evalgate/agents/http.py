@@ -1,5 +1,5 @@
-"""The driver `http`: an agent behind a URL, ADK's API server or any endpoint that takes and gives
-JSON."""
+"""The driver `http`: an agent behind a URL, either ADK's API server or any endpoint with JSON
+requests and responses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from evalgate.text import words
 from evalgate.values import Environ, Json
 from evalgate.worker.stops import STOPS
 
-if TYPE_CHECKING:  # only a mapped endpoint needs it
+if TYPE_CHECKING:  # only mapped endpoints need it
     from jmespath.parser import ParsedResult
 
 _KINDS = {
@@ -70,7 +70,8 @@ class EndpointClient(RemoteTurns):
         self._exchange = exchange
 
     def begin_turn(self, case: Case, who: str) -> TurnSetup:
-        """What the case sets for the next turn. Raises AgentFailed where `who` cannot do it."""
+        """Begin the next turn, and return what the case sets for it. Raises AgentFailed if `who`
+        cannot do it."""
         setup = self.begin(case)
         if setup.agent:
             raise self.refused(
@@ -79,13 +80,13 @@ class EndpointClient(RemoteTurns):
         return setup
 
     def ask(self, method: str, url: str, body: Any = None) -> Any:
-        """The JSON that the endpoint answers. Raises AgentFailed for anything else."""
+        """The JSON of the endpoint's response. Raises AgentFailed for any other response."""
         answer = self.answer(method, url, body)
         if answer.status >= 300:
             wait_s = http.parse_retry_after(answer.headers, current_moment=datetime.now(UTC))
             text = f"the endpoint answered with HTTP status {answer.status}"
-            if again := answer.headers.get("retry-after"):
-                text += f" (Retry-After: {again[:40]})"
+            if retry_after := answer.headers.get("retry-after"):
+                text += f" (Retry-After: {retry_after[:40]})"
             if answer.body.strip():
                 text += f": {answer.excerpt()}"
             raise self.failed(
@@ -97,7 +98,7 @@ class EndpointClient(RemoteTurns):
             raise self.refused(f"the answer is not JSON: {answer.excerpt()!r}") from None
 
     def answer(self, method: str, url: str, body: Any = None) -> Answer:
-        """The answer, whatever its status. Raises AgentFailed if none arrives."""
+        """The response, whatever its status. Raises AgentFailed if none arrives."""
         timeout_s, too_long = self.limit()
         try:
             with self.watch:
@@ -107,16 +108,16 @@ class EndpointClient(RemoteTurns):
             raise self.failed(_KINDS[error.fault], message) from None
 
     def refused(self, message: str) -> AgentFailed:
-        """The error, to be raised, for an answer or a case that breaks the protocol."""
+        """A protocol failure of a response or a case, as an exception to raise."""
         return self.failed(FailureKind.PROTOCOL, message)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._exchange.close()
 
 
 def kind_of(status: int) -> FailureKind:
-    """What an HTTP status other than success says of an agent."""
+    """The failure kind for an HTTP status other than success."""
     if status == 429:
         return FailureKind.RATE_LIMITED
     if status == 408 or status >= 500:
@@ -130,15 +131,15 @@ _MODEL_KINDS = {
     "500": FailureKind.UNREACHABLE,
     "503": FailureKind.UNREACHABLE,
     "UNAVAILABLE": FailureKind.UNREACHABLE,
-}  # error codes of a model that a retry may cure
+}  # error codes of a model for which a retry may succeed
 
 
 class AdkServerConversation:
-    """A session on the server, made for this conversation and deleted after it.
+    """A session on the server, created for this conversation and deleted after it.
 
-    Its id is always a fresh one: an id that a case asks for would be shared by the repeats of the
-    case. Without a `user_id` in the case every session has a user of its own too, so that `user:`
-    state is not shared."""
+    Its id is always new, because the repeats of a case would share an id from the case. Without a
+    `user_id` in the case, every session has its own user too, so that `user:` state is not
+    shared."""
 
     def __init__(self, client: EndpointClient, *, url: str, app_name: str, case: Case) -> None:
         """Create the session. Raises AgentFailed."""
@@ -159,7 +160,7 @@ class AdkServerConversation:
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
         setup = self._client.begin_turn(self._case, "ADK's API server")
-        began = time.monotonic()
+        start_time = time.monotonic()
         body = {
             "app_name": self._app,
             "user_id": self._user,
@@ -183,19 +184,19 @@ class AdkServerConversation:
             invocation_id=next(
                 (event.invocation_id for event in events if event.invocation_id), ""
             ),
-            timings=Timings(total_s=time.monotonic() - began),
+            timings=Timings(total_s=time.monotonic() - start_time),
         )
         self._client.done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
-        """The session's state as the server has it now. Raises AgentFailed."""
+        """The session's current state on the server. Raises AgentFailed."""
         session = self._client.ask("GET", self._session_url)
         state = session.get("state") if isinstance(session, dict) else None
         return state if isinstance(state, dict) else None
 
     def leave(self) -> None:
-        """Delete the session; a server that cannot keeps it."""
+        """Delete the session, if the server can."""
         with suppress(AgentFailed):
             self._client.answer("DELETE", self._session_url)
 
@@ -231,7 +232,7 @@ PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messa
 
 
 class EndpointConversation:
-    """One conversation. `{session_id}` is a new id until the endpoint names one of its own."""
+    """One conversation. `{session_id}` is a new id until the endpoint returns its own."""
 
     def __init__(
         self, client: EndpointClient, *, options: HttpOptions, response: ResponseOptions, case: Case
@@ -270,13 +271,13 @@ class EndpointConversation:
             "messages": list(self._messages),
             "turn": self._client.turn,
         }
-        began = time.monotonic()
+        start_time = time.monotonic()
         url = fill(
             self._options.url, {name: quote(str(value), safe="") for name, value in values.items()}
         )
         body = None if self._options.request is None else fill(self._options.request, values)
         answer = self._client.ask(self._options.method, url, body)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start_time
         reply = self._answer_text(answer)
         self._messages.append({"role": "assistant", "content": reply})
         self._learn(answer)
@@ -290,15 +291,15 @@ class EndpointConversation:
         return invocation
 
     def finish(self) -> Json | None:
-        """The state in the last answer, if any."""
+        """The state in the last response, if any."""
         return self._final_state
 
     def leave(self) -> None:
-        """Do nothing: the endpoint knows of no session."""
+        """Do nothing: the endpoint has no session."""
 
     def _answer_text(self, answer: Any) -> str:
         content = self._value_at(self._paths["text"], answer)
-        if isinstance(content, list) and all(isinstance(item, str) for item in content):
+        if isinstance(content, list) and all(isinstance(piece, str) for piece in content):
             return "".join(content)
         if isinstance(content, str | int | float):
             return str(content)
@@ -307,28 +308,28 @@ class EndpointConversation:
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
         path = self._paths.get("tool_calls")
         if path is None:
-            return None  # nobody said where calls would stand: unknown, not none
+            return None  # no path for calls is configured: unknown, not empty
         entries = self._value_at(path, answer)
         if entries is None:
             return ()
         if not isinstance(entries, list):
             raise self._unmatched(path, answer, "a list of tool calls")
-        calls = tuple(self._call(item) for item in entries)
+        calls = tuple(self._call(entry) for entry in entries)
         return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
 
-    def _call(self, item: Any) -> ToolCall:
-        name = item if isinstance(item, str) else self._value_at(self._paths["tool_name"], item)
-        args = self._value_at(self._paths["tool_args"], item)
-        if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
+    def _call(self, entry: Any) -> ToolCall:
+        name = entry if isinstance(entry, str) else self._value_at(self._paths["tool_name"], entry)
+        args = self._value_at(self._paths["tool_args"], entry)
+        if isinstance(args, str):  # as in OpenAI's API: JSON in a text
             with suppress(ValueError):
                 args = json.loads(args)
         if not isinstance(name, str):
-            raise self._unmatched(self._paths["tool_name"], item, "the name of a tool")
+            raise self._unmatched(self._paths["tool_name"], entry, "the name of a tool")
         if args is None:
             return ToolCall(name=name)
         if not isinstance(args, dict):
             raise self._unmatched(
-                self._paths["tool_args"], item, "the arguments of a tool, an object"
+                self._paths["tool_args"], entry, "the arguments of a tool, an object"
             )
         return ToolCall(name=name, args=args)
 
@@ -343,10 +344,10 @@ class EndpointConversation:
                 self._values["state"] = self._final_state = state
 
     def _value_at(self, path: ParsedResult, value: Any) -> Any:
-        """The value at the path; None if it is null or missing."""
+        """The value at the path; None if it is null or missing. Raises AgentFailed."""
         try:
             return path.search(value)
-        # of a function in it
+        # raised by a function of the expression
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise self._client.refused(f"{path.expression} of the answer: {error}") from None
 
@@ -376,24 +377,25 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def names_in(shape: Any) -> frozenset[str]:
-    """Every `{name}` in the texts of a JSON shape."""
+    """All placeholders `{name}` in the texts of a JSON shape, by name."""
     match shape:
         case str():
             return frozenset(_PLACE.findall(shape))
         case dict():
             return frozenset[str]().union(
-                *(names_in(key) | names_in(value) for key, value in shape.items())
+                *(names_in(key) | names_in(member) for key, member in shape.items())
             )
         case list() | tuple():
-            return frozenset[str]().union(*(names_in(item) for item in shape))
+            return frozenset[str]().union(*(names_in(member) for member in shape))
         case _:
             return frozenset()
 
 
 def fill(shape: Any, values: Json) -> Any:
-    """Fill in the `{name}`s of the shape; a text that is only one of them becomes the value itself.
+    """Replace the placeholders `{name}` of the shape. A text that is only a placeholder becomes the
+    value itself.
 
-    Names that are not in `values` stay as they are: they may be the user's own JSON braces."""
+    Names that are not in `values` remain: they may be braces of the user's own JSON."""
     match shape:
         case str():
             placeholder = _PLACE.fullmatch(shape)
@@ -404,10 +406,10 @@ def fill(shape: Any, values: Json) -> Any:
             )
         case dict():
             return {
-                _as_text(fill(key, values)): fill(value, values) for key, value in shape.items()
+                _as_text(fill(key, values)): fill(member, values) for key, member in shape.items()
             }
         case list() | tuple():
-            return [fill(item, values) for item in shape]
+            return [fill(member, values) for member in shape]
         case _:
             return shape
 
@@ -417,8 +419,8 @@ def _as_text(value: Any) -> str:
 
 
 def with_environment(text: str, environment: Environ) -> str:
-    """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of
-    one that is absent."""
+    """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of a
+    missing variable."""
     return _VARIABLE.sub(lambda match: environment[match[1]], text)
 
 
@@ -430,11 +432,11 @@ def _described(value: Any) -> str:
 
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 _MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
-"""User, password and query of an address."""
+"""User, password, query and fragment of a URL."""
 
 
 class ResponseOptions(DriverOptions):
-    """Where in the endpoint's answer things stand: JMESPath expressions like
+    """The places of values in the endpoint's response: JMESPath expressions such as
     `answer.parts[0].text`."""
 
     text: str = Field(
@@ -498,21 +500,21 @@ class HttpOptions(DriverOptions):
 
     @model_validator(mode="after")
     def _validate_kind(self) -> HttpOptions:
-        mapped = self.kind == "mapped"
-        if mapped and self.response is None:
+        is_mapped = self.kind == "mapped"
+        if is_mapped and self.response is None:
             raise ValueError(
                 "a mapped endpoint needs `response` with the path to the answer's text"
             )
-        if not mapped and (self.request is not None or self.response is not None):
+        if not is_mapped and (self.request is not None or self.response is not None):
             raise ValueError("`request` and `response` need `flavour: mapped`")
-        used = names_in(self.request) | names_in(self.url)
-        for name in sorted(used - PLACES):
+        names = names_in(self.request) | names_in(self.url)
+        for name in sorted(names - PLACES):
             suggestion = words.nearest(name, PLACES, cutoff=0.75)
-            if mapped and suggestion is not None:
+            if is_mapped and suggestion is not None:
                 raise ValueError(
                     f"{{{name}}} will not be filled in; did you mean {{{suggestion}}}?"
                 )
-        if mapped and self.method != "GET" and not used & {"text", "messages"}:
+        if is_mapped and self.method != "GET" and not names & {"text", "messages"}:
             raise ValueError(
                 "`request` or `url` must contain the user's text: {text} or {messages}"
             )
@@ -520,7 +522,7 @@ class HttpOptions(DriverOptions):
 
     @property
     def kind(self) -> str:
-        """The flavour, as given or as meant."""
+        """The flavour, as set or as implied by `response`."""
         return self.flavour or ("mapped" if self.response is not None else "adk")
 
 
@@ -528,7 +530,7 @@ class HttpAgent(Agent):
     """An endpoint."""
 
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
-        """Raises AgentFailed if a header names an absent variable."""
+        """Raises AgentFailed if a header refers to a missing variable."""
         self._options = options
         self._setting = setting
         self._headers: dict[str, str] = {}
@@ -548,7 +550,7 @@ class HttpAgent(Agent):
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
-        """A session of its own for each trial. Raises AgentFailed."""
+        """A new session for each trial. Raises AgentFailed."""
         limits = self._setting.limits
         exchange = Exchange(
             environment=self._setting.world.environment,
@@ -573,7 +575,7 @@ class HttpAgent(Agent):
             client.close()
 
     def about(self) -> Mapping[str, str]:
-        """Its address."""
+        """The URL without user and password, and the flavour."""
         return {"url": _USER_INFO.sub("", self._options.url), "flavour": self._options.kind}
 
 
@@ -585,15 +587,15 @@ class HttpDriver(AgentDriver):
     argument = "url"
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """The endpoint; no request is sent yet. Raises AgentFailed if a header names an absent
+        """The endpoint; no request is sent yet. Raises AgentFailed if a header refers to a missing
         variable."""
         assert isinstance(options, HttpOptions)
         return HttpAgent(options, setting)
 
     def is_remote(self, options: Json) -> bool:  # noqa: ARG002 - the shape of AgentDriver
-        """Always."""
+        """Always True."""
         return True
 
     def label(self, options: Json) -> str:
-        """Its address."""
+        """The URL without secrets."""
         return super().label({"url": _MAYBE_SECRET.sub("", str(options.get("url", "")))})

@@ -1,4 +1,4 @@
-"""Opening the agents of a side: each once, with its share of workers."""
+"""Open the agents of a side, each once, with its share of workers."""
 
 from __future__ import annotations
 
@@ -45,32 +45,32 @@ from evalgate.text import words
 from evalgate.values import Environ
 
 TRIALS_WORTH_A_WORKER = 32
-"""Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs
-no process."""
+"""The number of trials per worker. Starting a worker costs seconds of imports, and a conversation
+mostly waits for its model."""
 
 
 class AbsentAgent(Agent):
-    """What was to be an agent, and cannot be opened."""
+    """An agent that cannot be opened."""
 
     def __init__(self, failure: AgentFailure) -> None:
         self._failure = failure
 
     def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:  # noqa: ARG002 - the shape of Agent
-        """Raises AgentFailed, always."""
+        """Always raises AgentFailed."""
         raise AgentFailed(self._failure)
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - the shape of Agent
-        """There is nothing to run it in."""
+        """NotEvaluated: the agent has no environment."""
         return NotEvaluated(reason=Reason.AGENT_FAILED, message=self._failure.message)
 
     def start(self) -> None:
-        """Raises AgentFailed, always."""
+        """Always raises AgentFailed."""
         raise AgentFailed(self._failure)
 
 
 class ExplainedAgent:
-    """An agent of ours, whose failures for want of an environment variable say why it has none. See
-    `base.Agent`."""
+    """A local agent. If it fails because an environment variable is missing, the failure names the
+    reason. See `base.Agent`."""
 
     def __init__(self, agent: Agent, variables: AgentVariables) -> None:
         self._agent = agent
@@ -104,12 +104,12 @@ def open_agents(
     starting: CommonStart | None = None,
     sandboxes: tuple[Sandbox, Sandbox] | None = None,
 ) -> Iterator[dict[str, Agent]]:
-    """Open the agents of one side's suites by `fingerprints.agent_key`; close them in the end.
+    """Open the agents of one side's suites, by `fingerprints.agent_key`; close them at the end.
 
     `root`: absolute path of the side's checkout. `settings`: head's; its tool recordings answer
-    both sides, a side's own first. `judge_keys`: see `AgentVariables`. `starting`: lets the sides
-    wait for each other first. `sandboxes`: those of the side and of the metrics; None: everything
-    runs with our rights."""
+    both sides, after a side's own. `judge_keys`: see `AgentVariables`. `starting`: makes the sides
+    start together. `sandboxes`: of the side and of its metrics; None: everything runs with
+    evalgate's rights."""
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     trials: Counter[str] = Counter()
     for suite in suites:
@@ -140,9 +140,13 @@ def open_agents(
                     raise AgentFailed(
                         AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"]))
                     )
-                used = _with_python(use, root=root, lender=settings.root, environ=context.environ)
-                agent = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
-                pools[key] = agent if agents.is_remote(used) else ExplainedAgent(agent, variables)
+                full_use = _with_python(
+                    use, root=root, lender=settings.root, environ=context.environ
+                )
+                agent = agents.DRIVERS[full_use.driver].open(agents.options_of(full_use), setting)
+                pools[key] = (
+                    agent if agents.is_remote(full_use) else ExplainedAgent(agent, variables)
+                )
             except AgentFailed as failed:
                 pools[key] = AbsentAgent(failed.failure)
             stack.callback(pools[key].close)
@@ -158,8 +162,8 @@ def ask_once(
     judge_keys: Collection[str] = (),
     sandboxes: tuple[Sandbox, Sandbox] | None = None,
 ) -> tuple[Agent, Invocation | None]:
-    """The agent of a suite, closed after a conversation for its first case, and what it did with
-    the question; None if that is "". Raises AgentFailed."""
+    """The agent of a suite, closed after a conversation for its first case, and its answer to
+    `question(agent)`; None if the question is "". Raises AgentFailed."""
     case = suite.eval_set.cases[0]
     turn = None
     with open_agents(
@@ -219,12 +223,12 @@ def _setting(
 
 
 def absent(reason: str) -> AgentUse:
-    """An agent that every trial of ends with NO_RECORDING, in these words."""
+    """An agent for which every trial ends with NO_RECORDING and this reason."""
     return AgentUse(driver=AgentUse.ABSENT, options={"why": reason})
 
 
 def missing() -> AgentUse:
-    """The agent of a suite for which a side has none: not an error, but nothing that could have
+    """The agent of a suite for which the base has none. This is not an error: nothing can have
     become worse."""
     return AgentUse(
         driver=AgentUse.ABSENT,
@@ -233,13 +237,12 @@ def missing() -> AgentUse:
 
 
 def is_missing(use: AgentUse) -> bool:
-    """True if there is no agent, as before the first was written; one that cannot run is not
-    missing."""
+    """True if the side has no agent for the suite. An agent that cannot run is not missing."""
     return use.is_absent and bool(use.options.get("missing"))
 
 
 def unusable(reason: str) -> AgentUse:
-    """An agent that cannot be opened by its own side's configuration."""
+    """An agent that cannot be opened because of its own side's configuration."""
     return AgentUse(driver=AgentUse.ABSENT, options={"why": reason, "unusable": True})
 
 
@@ -251,8 +254,8 @@ def is_unusable(use: AgentUse) -> bool:
 def missing_pythons(
     uses: Iterable[AgentUse], *, root: Path, lender: Path, environ: Environ
 ) -> tuple[tuple[str, bool], ...]:
-    """Relative paths of the Pythons of `lender` that agents at `root` ask for and lack, and whether
-    each is lent."""
+    """Relative paths of the Pythons of `lender` that agents at `root` need and lack, each with True
+    if it is lent."""
     paths = dict.fromkeys(
         path for use in uses if (path := missing_python(use, root=root, lender=lender)) is not None
     )
@@ -263,7 +266,7 @@ def missing_pythons(
 
 
 def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -> AgentUse:
-    """The agent with head's virtual environment, if it has no other and may borrow that one."""
+    """The agent with head's virtual environment, if it has no other and may use that one."""
     python = missing_python(use, root=root, lender=lender)
     if python is None or not _is_lent(python, lender=lender, environ=environ):
         return use
@@ -271,26 +274,27 @@ def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -
 
 
 def _is_lent(python: Path, *, lender: Path, environ: Environ) -> bool:
-    """Only what git does not keep: else a change would write what the base is run with."""
+    """True if git does not contain the Python: otherwise a change could decide what runs the
+    base."""
     folder = python.parent.parent
     environment = folder if (folder / "pyvenv.cfg").is_file() else python
     return git.first_committed([environment], lender, environ) is None
 
 
 def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
-    """Head's Python that an agent asks for and its own checkout lacks: the one that `python` names,
-    or that of the nearest `.venv` if nothing says what to install. None if not needed."""
+    """Head's Python that an agent needs and its own checkout lacks: the one that `python` names, or
+    that of the nearest `.venv` if nothing lists requirements. None if not needed."""
     python = use.options.get("python", python_env.AUTO)
     driver = agents.DRIVERS.get(use.driver)
     takes_python = driver is not None and issubclass(driver.options, PythonOptions)
     if not takes_python or root == lender or use.options.get("requirements"):
         return None
     if python not in ("", python_env.AUTO):
-        counterpart = lender / str(python)
+        lender_python = lender / str(python)
         interpreter = (
             None
             if Path(str(python)).is_absolute() or (root / str(python)).is_file()
-            else counterpart
+            else lender_python
         )
     else:
         request = python_process.environment_request(use.options, root)
@@ -308,7 +312,7 @@ def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
     return interpreter if interpreter is not None and interpreter.is_file() else None
 
 
-# --- failures for want of an environment variable: which one, and why it has none ---
+# --- failures because of a missing environment variable, and its reason ---
 
 MAY_LACK = frozenset(
     {
@@ -320,15 +324,15 @@ MAY_LACK = frozenset(
     }
 )
 DETAIL_READ = 4_000
-"""Characters at the end of what an agent left behind that are looked at."""
+"""The number of characters at the end of an agent's output that are searched."""
 
 _GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
 
 LITELLM: Final = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
 LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
-    # os.environ["NAME"], as our worker tells it; in the traceback of a program; before and since
-    # Python 3.13
+    # os.environ["NAME"], as evalgate's worker reports it; in the traceback of a program, before and
+    # since Python 3.13
     (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),
     (re.compile(r"(?:os\.py|<frozen os>)\", line \d+, in __getitem__\n(?:[^\n]*\n){0,3}KeyError: '(\w+)'"), ()),
     # os.getenv("NAME") without a default, in the traceback of an error about None
@@ -348,7 +352,7 @@ LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
      ("ANTHROPIC_API_KEY",)),
     # boto3, which LiteLLM and Strands ask for Bedrock
     (re.compile(r"Unable to locate credentials"), ("AWS_ACCESS_KEY_ID",)),
-    # LiteLLM sends an empty key to other providers, which refuse it
+    # LiteLLM sends an empty key to other providers, which reject it
     (LITELLM, ()),
     # the agent's own words: `DB_URL is not set`, `DB_URL environment variable ...`, `environment
     # variable DB_URL`
@@ -356,32 +360,31 @@ LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
                 r"(?:not set|must be set|required|missing|unset|undefined|not found)"), ()),
     (re.compile(rf"(?i:environment variable|env var|missing|set)s?:? {_NAME}"), ()),
 )  # fmt: skip
-"""Messages about a missing variable, and the variables that help (one is enough); a group is the
-name itself, or that of the provider."""
+"""Messages about a missing variable, and the variables that would help (one is enough). A group is
+the variable's name or the provider's."""
 
 
 def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
-    """The failure, with the reason first if it looks like a variable that the agent does not
-    have."""
+    """The failure, with the reason first if the agent seems to lack a variable."""
     for text in _failure_texts(failure) if failure.kind in MAY_LACK else ():
         for pattern, names in LACKING:
             match = pattern.search(text)
             if match is None:
                 continue
             is_provider = pattern is LITELLM
-            lacking = names or (f"{match[1].upper()}_API_KEY" if is_provider else match[1],)
-            if reason := variables.why_lacking(lacking):
+            missing_names = names or (f"{match[1].upper()}_API_KEY" if is_provider else match[1],)
+            if reason := variables.why_lacking(missing_names):
                 return replace(failure, message=f"{reason} ({failure.message})")
-            break  # it is there, so that the failure is another one
+            break  # the variable exists, so the failure has another cause
     return failure
 
 
 def _failure_texts(failure: AgentFailure) -> Iterator[str]:
-    """The message; what it was caused by; of an agent that did not start, or ended, its last
-    words."""
+    """The message, and its causes; of an agent that did not start, or ended, the end of its
+    output."""
     yield failure.message
-    end = failure.detail[-DETAIL_READ:]
+    output_end = failure.detail[-DETAIL_READ:]
     if failure.kind in (FailureKind.START, FailureKind.EXITED):
-        yield end
+        yield output_end
     else:
-        yield "\n".join(line for line in end.splitlines() if line.startswith("caused by "))
+        yield "\n".join(line for line in output_end.splitlines() if line.startswith("caused by "))

@@ -1,4 +1,4 @@
-"""A pool of worker processes with a bounded number of conversations in each."""
+"""A pool of worker processes with a limited number of conversations in each."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from evalgate.model import (
     TrialView,
 )
 
-LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is asked to end
+LEAVE_PATIENCE_S = 5.0  # for a healthy worker that is asked to end
 TRIES_TO_START = 2
 TRACES_BYTES = 50 * 10**6
-"""Of one agent in one run."""
+"""The most bytes of traces of one agent in one run."""
 _CLOSED = AgentFailure(
     kind=FailureKind.EXITED, message="the run ended before the agent could answer"
 )
 
 
 class CommonStart:
-    """Where agents of several sides meet once they have started; safe to use from many threads.
+    """Makes the agents of several sides start together. Thread-safe.
 
-    Who is ready first would otherwise answer its first cases while another still loads, and the
-    other its last ones alone. Nobody waits for those who have not begun to start, nor for those
-    whose start failed."""
+    Otherwise the side that is ready first would answer its first cases while another still loads,
+    and the other would answer its last cases alone. Nobody waits for agents that have not begun to
+    start, or whose start failed."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -47,7 +47,7 @@ class CommonStart:
 
     @contextlib.contextmanager
     def wait(self) -> Iterator[None]:
-        """Around a start; left when all starts that are under way have ended."""
+        """Wraps a start; exits when all current starts have ended."""
         with self._changed:
             self._starting += 1
         try:
@@ -62,7 +62,7 @@ class CommonStart:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """A worker and how many conversations it holds; `retired`: it gets no new ones."""
+    """A worker and the number of its conversations. `retired`: it gets no new ones."""
 
     worker: Worker
     capacity: int
@@ -71,8 +71,8 @@ class _Slot:
 
 
 def _for_metrics(setting: AgentSetting) -> AgentSetting:
-    """Metrics call no tools that are asked about, and see no state of a conversation: a process
-    serves them all."""
+    """The setting for metrics: they call no intercepted tools and see no conversation state, so one
+    process serves all."""
     limits = replace(setting.limits, isolate_cases=False)
     return replace(setting, limits=limits, tools=None, meeting=contextlib.nullcontext)
 
@@ -80,16 +80,16 @@ def _for_metrics(setting: AgentSetting) -> AgentSetting:
 class WorkerPool(Agent):
     """An agent as worker processes.
 
-    Workers start when they are needed: the first with the first conversation, another only when
-    those that run, or are about to, have no room for those who wait. A worker in which a turn timed
-    out takes no new conversations and is ended when its last one is over; others in it go on. A
-    worker that is lost fails every conversation in it.
+    Workers start when they are needed: the first with the first conversation, another only if the
+    running and starting workers have no room for those who wait. A worker in which a turn timed out
+    gets no new conversations and ends after its last one. If a worker is lost, every conversation
+    in it fails.
 
-    `launch` may be a function: it is called once, on first use, and may raise AgentFailed, which is
-    then what every trial gets. Two starts that fail alike are enough: no third is tried. `metrics`:
-    how the workers start that run custom metrics, other processes, into which the agent's package
-    is not loaded. `vouches_for_tools`: the worker is ours and asks for every tool, so that what it
-    tells is not compared with what it asked."""
+    `launch` may be a function: it is called once, on first use. If it raises AgentFailed, every
+    trial gets that failure. After two starts with the same failure, no third start is tried.
+    `metrics`: the launch of workers for custom metrics, other processes without the agent's
+    package. `vouches_for_tools`: the worker is evalgate's own and asks about every tool, so its
+    events are not compared with its questions."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class WorkerPool(Agent):
         self._starting = 0
         self._waiting = 0
         self._failed_starts: Counter[str] = Counter()
-        self._hopeless: AgentFailure | None = None
+        self._start_failure: AgentFailure | None = None
         self._closed = False
         self._about: Mapping[str, str] = {}
         self._description: AgentDescription | None = None
@@ -146,8 +146,7 @@ class WorkerPool(Agent):
                 conversation.leave()
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
-        """Grade with a custom metric in a worker of `metrics`; never raises for what goes wrong in
-        it."""
+        """Grade with a custom metric in a worker of `metrics`. Never raises for errors in it."""
         if self._metrics is None:
             return super().run_metric(code, use, evidence)
         return self._metrics._grade(code, use, evidence)  # noqa: SLF001 - a pool as this one
@@ -172,7 +171,7 @@ class WorkerPool(Agent):
             pass
 
     def about(self) -> Mapping[str, str]:
-        """What the first worker said of itself."""
+        """The first worker's own description, and the launch's."""
         return self._about
 
     def description(self) -> AgentDescription | None:
@@ -186,14 +185,16 @@ class WorkerPool(Agent):
     def inputs(self) -> AgentInputs | None:
         """See base.Agent."""
         agent_inputs = self._questions.value()
-        graded = None if self._metrics is None else self._metrics.inputs()
-        if agent_inputs is None or graded is None:
+        metric_inputs = None if self._metrics is None else self._metrics.inputs()
+        if agent_inputs is None or metric_inputs is None:
             return agent_inputs
-        is_opaque = agent_inputs.is_opaque or graded.is_opaque
-        return AgentInputs(questions=agent_inputs.questions | graded.questions, is_opaque=is_opaque)
+        is_opaque = agent_inputs.is_opaque or metric_inputs.is_opaque
+        return AgentInputs(
+            questions=agent_inputs.questions | metric_inputs.questions, is_opaque=is_opaque
+        )
 
     def close(self) -> None:
-        """Say goodbye to all workers, then end their process groups."""
+        """Dismiss all workers, then end their process groups."""
         if self._metrics is not None:
             self._metrics.close()
         with self._changed:
@@ -219,17 +220,18 @@ class WorkerPool(Agent):
             yield slot
         finally:
             with self._changed:
-                last = slot.conversations == 1
-                over = slot.retired or self._limits.isolate_cases or slot.worker.failure is not None
-                if last and over:
-                    # its place is given up when it is gone: never more processes than allowed
+                is_last = slot.conversations == 1
+                ends = slot.retired or self._limits.isolate_cases or slot.worker.failure is not None
+                if is_last and ends:
+                    # its place becomes free when the process is gone: never more processes than
+                    # allowed
                     slot.retired = True
                 else:
                     slot.conversations -= 1
                 self._changed.notify_all()
-            if last and over:
-                timely = self._limits.isolate_cases and slot.worker.failure is None
-                slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if timely else 0.0)
+            if is_last and ends:
+                is_timely = self._limits.isolate_cases and slot.worker.failure is None
+                slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if is_timely else 0.0)
                 slot.worker.wait(2 * LEAVE_PATIENCE_S)
                 with self._changed:
                     slot.conversations = 0
@@ -243,8 +245,8 @@ class WorkerPool(Agent):
                 while True:
                     if self._closed:
                         raise AgentFailed(_CLOSED)
-                    if self._hopeless is not None:
-                        raise AgentFailed(self._hopeless)
+                    if self._start_failure is not None:
+                        raise AgentFailed(self._start_failure)
                     self._slots = [
                         slot
                         for slot in self._slots
@@ -255,7 +257,7 @@ class WorkerPool(Agent):
                         if slot.conversations < slot.capacity and not slot.retired:
                             slot.conversations += 1
                             return slot
-                    # each starter has its own place already
+                    # each starting thread already has its own place
                     room_to_come = self._starting * (self._sessions - 1)
                     may_start = len(healthy) + self._starting < max(self._limits.workers, 1)
                     if may_start and self._waiting > room_to_come:
@@ -273,20 +275,20 @@ class WorkerPool(Agent):
         worker: Worker | None = None
         try:
             with meeting():
-                began = time.monotonic()
+                start_time = time.monotonic()
                 launch = self._resolve_launch()
-                start = time.monotonic()
+                launch_time = time.monotonic()
                 mode = self._tools.mode if self._tools else ""
                 worker = Worker(launch, limits=self._limits, tools=mode, questions=self._questions)
                 with self._changed:
                     self._opening.append(worker)
-                    closed = self._closed
-                if closed:
+                    is_closed = self._closed
+                if is_closed:
                     worker.end(_CLOSED)
                 ready = worker.greet()
                 if meeting is not contextlib.nullcontext:
                     self._tell_time(
-                        f"time: environment {start - began:.1f} s, import {time.monotonic() - start:.1f} s"
+                        f"time: environment {launch_time - start_time:.1f} s, import {time.monotonic() - launch_time:.1f} s"
                     )
         except BaseException as error:
             with self._changed:
@@ -294,7 +296,7 @@ class WorkerPool(Agent):
                 if worker is not None:
                     self._opening.remove(worker)
                 if isinstance(error, AgentFailed):
-                    self._remember(error.failure)
+                    self._note_failed_start(error.failure)
                 self._changed.notify_all()
             raise
         slot = _Slot(worker=worker, capacity=min(self._sessions, ready.sessions))
@@ -324,13 +326,14 @@ class WorkerPool(Agent):
                 raise AgentFailed(self._launch.failure)
             return self._launch
 
-    def _remember(self, failure: AgentFailure) -> None:
+    def _note_failed_start(self, failure: AgentFailure) -> None:
         self._failed_starts[failure.message] += 1
         if (
             isinstance(self._launch, AgentFailed)
             or self._failed_starts[failure.message] >= TRIES_TO_START
         ):
-            self._hopeless = failure  # in the same words: reports tell cases of one reason as one
+            # the same message each time: reports group cases by reason
+            self._start_failure = failure
 
     def _retire(self, slot: _Slot) -> None:
         with self._changed:

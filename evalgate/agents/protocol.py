@@ -1,5 +1,5 @@
-"""The messages of the agent protocol, version 1 (docs/agent-protocol.md): what we write, what we
-read."""
+"""The messages of the agent protocol, version 1 (docs/agent-protocol.md): those that evalgate
+writes and those that it reads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PROTOCOL = 1
 
 
 class ProtocolError(ValueError):
-    """An invalid line of the protocol; says which and why."""
+    """An invalid line of the protocol, with the reason."""
 
 
 class WorkerWire(BaseModel):
@@ -51,9 +51,9 @@ class WorkerWire(BaseModel):
 
 
 class Ready(WorkerWire):
-    """Answer to hello. `tools`: it asks before it runs a tool. `history`: it takes `history` in
-    `start`, `state` and `agent` in `turn`. `description`: see `description_of`. `surroundings`: see
-    `base.Surroundings`."""
+    """Answer to hello. `tools`: the worker asks before it runs a tool. `history`: it accepts
+    `history` in `start`, and `state` and `agent` in `turn`. `description`: see `description_of`.
+    `surroundings`: see `base.Surroundings`."""
 
     type: Literal["ready"]
     protocol: int
@@ -66,7 +66,7 @@ class Ready(WorkerWire):
 
 
 class Fatal(WorkerWire):
-    """The worker cannot go on and exits after it."""
+    """The worker cannot continue and exits after this message."""
 
     type: Literal["fatal"]
     kind: str = FailureKind.START.value
@@ -82,7 +82,7 @@ class Started(WorkerWire):
 
 
 class EventMessage(EventWire):
-    """One step of the agent; `partial`: a piece of a text that a later step has as a whole."""
+    """One step of the agent. `partial`: a piece of a text that a later step holds completely."""
 
     type: Literal["event"]
     session: str
@@ -92,12 +92,12 @@ class EventMessage(EventWire):
     at: Seconds = None
 
     def step(self) -> StepEvent:
-        """The step."""
+        """The step as a value."""
         return StepEvent(**self.fields(), at=self.at, final=self.final)
 
 
 class CallTimeWire(WorkerWire):
-    """How long one call took."""
+    """The duration of one call."""
 
     kind: Literal["model", "tool"]
     name: str = ""
@@ -106,7 +106,7 @@ class CallTimeWire(WorkerWire):
 
 
 class TurnTimings(WorkerWire):
-    """Wall seconds of a turn."""
+    """Seconds of wall time of a turn."""
 
     total_s: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
     model_s: Seconds = None
@@ -114,20 +114,20 @@ class TurnTimings(WorkerWire):
     calls: list[CallTimeWire] = Field(default_factory=list)
 
     def noun(self) -> Timings:
-        """The timings."""
+        """The timings as a value."""
         calls = tuple(CallTime(**call.model_dump()) for call in self.calls)
         return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s, calls=calls)
 
 
 class ModelCallWire(WorkerWire):
-    """What a model's answer said of its tokens."""
+    """The token usage in a model's response."""
 
     usage_metadata: UsageWire
     model_version: str = ""
 
 
 class TurnEnd(WorkerWire):
-    """The turn is over."""
+    """The turn has ended."""
 
     type: Literal["turn_end"]
     session: str
@@ -139,8 +139,8 @@ class TurnEnd(WorkerWire):
 
 
 class TraceMessage(WorkerWire):
-    """Part of the turn's recording: fields of the entry `number`, counted from 0; they are new or
-    replace those that were sent before."""
+    """A part of the turn's trace: fields of the entry `number`, counted from 0. They are new, or
+    replace fields that were sent before."""
 
     type: Literal["trace"]
     session: str
@@ -149,7 +149,7 @@ class TraceMessage(WorkerWire):
 
 
 class ArtifactMessage(WorkerWire):
-    """A file that the agent saved in a live turn: google.genai's Part as JSON, None if it is too
+    """A file that the agent saved in a live turn: google.genai's Part as JSON; None if it is too
     large."""
 
     type: Literal["artifact"]
@@ -160,7 +160,7 @@ class ArtifactMessage(WorkerWire):
 
 
 class TurnFailed(WorkerWire):
-    """The turn, or opening the session, ended with an error; the session is dead."""
+    """The turn, or the opening of the session, ended with an error; the session is dead."""
 
     type: Literal["turn_failed"]
     session: str
@@ -180,8 +180,8 @@ class EndedMessage(WorkerWire):
 
 
 class Stalled(WorkerWire):
-    """What this session runs keeps the worker from all others, for so many seconds so far; `where`:
-    what it runs."""
+    """This session has kept the worker from all others for `seconds` so far. `where`: the running
+    code."""
 
     type: Literal["stalled"]
     session: str
@@ -196,8 +196,9 @@ class Resumed(WorkerWire):
 
 
 class InputsMessage(WorkerWire):
-    """What the worker asked of the checkout since its last report; see `evalgate.system.inputs`.
-    `opaque`: it started a child process, or loaded a library, that reports nothing."""
+    """The questions that the worker asked about the checkout since its last report; see
+    `evalgate.system.inputs`. `opaque`: it started a child process, or loaded a library, that
+    reports no questions."""
 
     type: Literal["inputs"]
     questions: list[str] = Field(default_factory=list)
@@ -205,7 +206,8 @@ class InputsMessage(WorkerWire):
 
 
 class MetricResult(WorkerWire):
-    """Answer to metric. `explanation`: what a metric of agents-cli says beside its score."""
+    """Answer to metric. `explanation`: the text that a metric of agents-cli returns with its
+    score."""
 
     type: Literal["metric_result"]
     id: str
@@ -217,7 +219,7 @@ class MetricResult(WorkerWire):
 
 
 class ToolCallMessage(WorkerWire):
-    """A tool is about to run, and waits for an answer. `call` names the call, once in its
+    """A tool is about to run, and waits for an answer. `call`: the id of the call, unique in its
     session."""
 
     type: Literal["tool_call"]
@@ -229,7 +231,7 @@ class ToolCallMessage(WorkerWire):
 
 
 class ToolResultMessage(WorkerWire):
-    """What came of a call that was to run and to be reported."""
+    """The result of a call whose answer asked for a report."""
 
     type: Literal["tool_result"]
     session: str
@@ -239,7 +241,7 @@ class ToolResultMessage(WorkerWire):
     effects: JsonObject | None = None
 
     def reply(self) -> ToolReply:
-        """What came of it."""
+        """The result as a value."""
         return ToolReply(
             response=None if self.error else self.response, error=self.error, effects=self.effects
         )
@@ -248,7 +250,7 @@ class ToolResultMessage(WorkerWire):
 InTurn: TypeAlias = (
     EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage | ArtifactMessage
 )
-"""What is said any number of times while a turn runs."""
+"""The messages that a worker may send any number of times during a turn."""
 SessionMessage: TypeAlias = Started | InTurn | TurnEnd | TurnFailed | EndedMessage
 WorkerMessage: TypeAlias = (
     Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsMessage
@@ -262,29 +264,28 @@ _READER: TypeAdapter[WorkerMessage] = TypeAdapter(
 def parse_worker_message(line: bytes) -> WorkerMessage:
     """One line as a message. Raises ProtocolError.
 
-    Lone surrogates (half an emoji, cut by a streaming model) become `?`. Keys that contents do not
-    know, as newer frameworks add them, are left out: the protocol ignores unknown keys on both
-    sides."""
+    Lone surrogates (half an emoji, cut by a streaming model) become `?`. Unknown keys of contents,
+    as newer frameworks add them, are dropped: the protocol ignores unknown keys on both sides."""
     try:
         return _READER.validate_json(line)
     except ValidationError:
-        value = _json(line)
+        raw = _json(line)
     for _ in range(2):
         try:
-            return _READER.validate_python(value)
+            return _READER.validate_python(raw)
         except ValidationError as error:
-            unknown = [
+            unknown_paths = [
                 detail["loc"][1:]
                 for detail in error.errors()
                 if detail["type"] == "extra_forbidden"
             ]
-            if not unknown or len(unknown) < error.error_count():
-                raise ProtocolError(_fault_text(error, value)) from None
-            for path in unknown:
-                holder = value
+            if not unknown_paths or len(unknown_paths) < error.error_count():
+                raise ProtocolError(_fault_text(error, raw)) from None
+            for path in unknown_paths:
+                parent = raw
                 for step in path[:-1]:
-                    holder = holder[step]
-                del holder[path[-1]]
+                    parent = parent[step]
+                del parent[path[-1]]
     raise ProtocolError("has content that cannot be read")
 
 
@@ -292,29 +293,29 @@ MOST_TEXT = 20_000
 MOST_CHARACTERS = 400_000
 MOST_ENTRIES = 2_000
 MOST_LEVELS = 8
-"""Of a description: characters of one text and of all, entries of one list or object, lists within
-each other."""
+"""Limits of a description: characters of one text and of all texts, entries of one list or object,
+and levels of nesting."""
 _DESCRIPTION: TypeAdapter[AgentDescription] = TypeAdapter(AgentDescription)
 
 
 def description_of(description: Any, *, redact: Callable[[str], str]) -> AgentDescription | None:
-    """The agent's description by its worker, without secrets and bounded; None if it cannot be
-    read: it is for reports only, and no reason to fail."""
-    room = MOST_CHARACTERS
+    """The worker's description of the agent, without secrets and bounded. None if it is invalid: it
+    is only for reports, so it never causes a failure."""
+    characters_left = MOST_CHARACTERS
 
-    def bounded(value: Any, level: int) -> Any:
-        nonlocal room
-        if isinstance(value, str):
-            text = redact(value)[: min(MOST_TEXT, room)]
-            room -= len(text)
+    def bounded(member_json: Any, level: int) -> Any:
+        nonlocal characters_left
+        if isinstance(member_json, str):
+            text = redact(member_json)[: min(MOST_TEXT, characters_left)]
+            characters_left -= len(text)
             return text
-        if level and isinstance(value, dict):
+        if level and isinstance(member_json, dict):
             return {
                 bounded(key, 0): bounded(member, level - 1)
-                for key, member in list(value.items())[:MOST_ENTRIES]
+                for key, member in list(member_json.items())[:MOST_ENTRIES]
             }
-        if level and isinstance(value, list):
-            return [bounded(member, level - 1) for member in value[:MOST_ENTRIES]]
+        if level and isinstance(member_json, list):
+            return [bounded(member, level - 1) for member in member_json[:MOST_ENTRIES]]
         return None
 
     try:
@@ -324,7 +325,7 @@ def description_of(description: Any, *, redact: Callable[[str], str]) -> AgentDe
 
 
 def failure_kind(word: str) -> FailureKind:
-    """The failure kind that a worker named; a word that we do not know is `raised`."""
+    """The failure kind that a worker names; unknown words are `raised`."""
     try:
         return FailureKind(word)
     except ValueError:
@@ -337,29 +338,30 @@ def _json(line: bytes) -> Any:
     except UnicodeDecodeError:
         raise ProtocolError("is not UTF-8") from None
     try:
-        value = json.loads(text)
-        return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+        raw = json.loads(text)
+        return json.loads(json.dumps(raw, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise ProtocolError("is not JSON") from None
 
 
-def _fault_text(error: ValidationError, value: Any) -> str:
-    if not isinstance(value, dict):
+def _fault_text(error: ValidationError, raw: Any) -> str:
+    if not isinstance(raw, dict):
         return "is not a JSON object"
-    first = error.errors()[0]
-    if first["type"] == "union_tag_invalid":
-        return f"has an unknown type {str(value.get('type'))[:80]!r}"
-    if first["type"] == "union_tag_not_found":
+    first_error = error.errors()[0]
+    if first_error["type"] == "union_tag_invalid":
+        return f"has an unknown type {str(raw.get('type'))[:80]!r}"
+    if first_error["type"] == "union_tag_not_found":
         return "has no type"
-    path = ".".join(str(step) for step in first["loc"][1:])
-    return f"is not a valid {str(value.get('type'))!r}: {path}: {first['msg']}"
+    path = ".".join(str(step) for step in first_error["loc"][1:])
+    return f"is not a valid {str(raw.get('type'))!r}: {path}: {first_error['msg']}"
 
 
-# --- what we say ----------------------------------------------------------------------------------
+# --- the messages of evalgate
+# -----------------------------------------------------------------------
 
 
 def render_line(message: Json) -> bytes:
-    """One message as a line; text that has no UTF-8 keeps a question mark in its place."""
+    """One message as a line. Characters without UTF-8 become question marks."""
     text = json.dumps(
         message, ensure_ascii=False, separators=(",", ":"), allow_nan=True, default=str
     )
@@ -367,8 +369,8 @@ def render_line(message: Json) -> bytes:
 
 
 def hello(options: Json, *, tools: str = "", inputs: str = "") -> JsonObject:
-    """The first message. `tools`: the mode in which the worker asks before tools run, "" if they
-    just run. `inputs`: the top of the checkout whose inputs are reported, "" if not."""
+    """The first message. `tools`: the mode in which the worker asks before tools run; "" if they
+    just run. `inputs`: the top of the checkout whose inputs are reported; "" if they are not."""
     message = {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
     if inputs:
         message["inputs"] = inputs
@@ -385,11 +387,13 @@ def start(
 ) -> JsonObject:
     """Open a session after the turns of `history`. `states`: report the state at the end of each
     turn."""
-    more: JsonObject = {"states": True} if states else {}
+    optional_fields: JsonObject = {"states": True} if states else {}
     if history:
-        more["history"] = [adk_shapes.invocation_json(invocation) for invocation in history]
+        optional_fields["history"] = [
+            adk_shapes.invocation_json(invocation) for invocation in history
+        ]
     return {
-        **more,
+        **optional_fields,
         "type": "start",
         "session": session,
         "app_name": session_input.app_name,
@@ -408,8 +412,8 @@ def turn(
     agent: str = "",
     is_live: bool = False,
 ) -> JsonObject:
-    """The user says something. `state`: session variables that are set before; `agent`: who is to
-    take the turn; `is_live`: somebody watches it."""
+    """A message of the user. `state`: session variables that are set before the turn; `agent`: the
+    agent that takes the turn; `is_live`: somebody watches the turn."""
     message: JsonObject = {
         "type": "turn",
         "session": session,
@@ -423,7 +427,7 @@ def turn(
 
 
 def end(session: str) -> JsonObject:
-    """The conversation is over."""
+    """End the conversation."""
     return {"type": "end", "session": session}
 
 
@@ -446,7 +450,7 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
 
 
 def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) -> JsonObject:
-    """Grade the evidence with the repository's own metric."""
+    """Grade the trial with the repository's own metric."""
     if use.options.get("takes") == "instance":
         return {
             "type": "metric",

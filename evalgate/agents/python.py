@@ -1,4 +1,4 @@
-"""Python objects as agents, run in a Python of their own."""
+"""Python objects as agents, in their own Python environment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from evalgate.text import words
 
 
 class CallOptions(PythonOptions):
-    """What to call, and what it runs in; see docs/agents/python.md and
+    """The callable, and its environment; see docs/agents/python.md and
     docs/agents/environments.md."""
 
     call: str = Field(
@@ -36,8 +36,8 @@ class CallOptions(PythonOptions):
 
 
 class PythonDriver(AgentDriver):
-    """A pool of workers that import the callable; `framework`: the module that a Python found on
-    PATH must have; `host`: see `python_process.find_launch`."""
+    """A pool of workers that import the callable. `framework`: the module that a Python on PATH
+    must have. `host`: see `python_process.find_launch`."""
 
     name = "python"
     framework: ClassVar[str] = ""
@@ -48,7 +48,7 @@ class PythonDriver(AgentDriver):
     runs_metrics = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """Its Python is found or made on first use."""
+        """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, CallOptions)
         hello = options.model_dump(exclude={"python", "requirements"})
 
@@ -64,11 +64,11 @@ class PythonDriver(AgentDriver):
         )
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
-        """A module that is not in the checkout, which may be installed."""
+        """The module, if it is not in the checkout; it may be installed."""
         module, colon, _ = options.get("call", "").partition(":")
         parts = module.split(".")
         if not colon or not all(part.isidentifier() for part in parts):
-            return None  # the options report it
+            return None  # the validation of options reports it
         for start in (checkout.root / options.get("path", "."), checkout.root):
             place = start.joinpath(*parts)
             if exists(place) or exists(place.with_name(f"{place.name}.py")):
@@ -79,7 +79,7 @@ class PythonDriver(AgentDriver):
             if path.endswith(python_process.LOADABLE)
         ]
         if any(parts[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
-            return None  # a layout like src/, which the environment knows
+            return None  # a layout such as src/, which the environment resolves
         modules = {".".join((*path.parts[:-1], path.stem)) for path in files}
         unclear = "Ignore this if it is installed in the agent's environment."
         hint = words.did_you_mean(module, modules, fallback=unclear)

@@ -1,4 +1,4 @@
-"""Python agents in a process of their own: the Python that runs them, and the custom metrics."""
+"""Python agents in their own process: the Python that runs them, and custom metrics."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from evalgate.values import Environ, Json
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
 METRICS = "metrics"
-"""The kind of worker that runs custom metrics: the agent's package is not loaded there."""
+"""The kind of worker for custom metrics; it does not load the agent's package."""
 
 SEALED = ("-I", "-S")
-"""Flags for the Python of metrics: no environment variable, folder or file of the change decides
+"""Flags for the Python of metrics: no environment variable, folder or file of the change influences
 what it loads first."""
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
@@ -52,7 +52,7 @@ def run_metric(
     timeout_s: float,
     on_timeout: Callable[[], None],
 ) -> Grade:
-    """Grade the evidence with the function at the dotted path `code`. If the worker fails, the
+    """Grade the trial with the function at the dotted path `code`. If the worker fails, the
     criterion fails too."""
     deadline = time.monotonic() + timeout_s
     box = worker.boxes.open(Phase.METRIC)
@@ -77,7 +77,8 @@ def run_metric(
 
 
 def grade_of(result: MetricResult, *, code: str) -> Grade:
-    """The grade for a metric's answer. One that says NOT_EVALUATED and no score abstains."""
+    """The grade for a metric's answer. A metric that returns NOT_EVALUATED and no score
+    abstains."""
     if result.error is not None:
         return failed(code, result.error)
     score = result.score
@@ -105,14 +106,14 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
 
 
 def failed(code: str, message: str) -> NotEvaluated:
-    """A grade for a metric that gave no answer."""
+    """The grade for a metric without an answer."""
     return NotEvaluated(
         reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}"
     )
 
 
 class PythonOptions(DriverOptions):
-    """What the agent runs in; see docs/agents/environments.md."""
+    """The Python environment of the agent; see docs/agents/environments.md."""
 
     python: str = Field(
         default=python_env.AUTO,
@@ -125,7 +126,7 @@ class PythonOptions(DriverOptions):
 
 
 def environment_request(options: Json, root: Path, *, framework: str = "") -> EnvironmentRequest:
-    """The environment that the options of an agent ask for, in the checkout at `root`."""
+    """The environment that an agent's options ask for, in the checkout at `root`."""
     return EnvironmentRequest(
         folder=str(folder_of(options, root)),
         root=str(root),
@@ -136,14 +137,9 @@ def environment_request(options: Json, root: Path, *, framework: str = "") -> En
 
 
 def find_launch(
-    kind: str,
-    options: PythonOptions,
-    setting: AgentSetting,
-    *,
-    hello: Json,
-    framework: str = "",
+    kind: str, options: PythonOptions, setting: AgentSetting, *, hello: Json, framework: str = ""
 ) -> Launch:
-    """Find or create the agent's Python, and return how a worker of this `kind` starts in it.
+    """Find or create the agent's Python, and return the launch of a worker of this `kind` in it.
     Raises AgentFailed (INSTALL).
 
     `kind`: a module of `evalgate/worker`, or the absolute path, without `.py`, of a worker in
@@ -199,23 +195,24 @@ def find_launch(
 
 
 def _path_of(python: str, environment: Environ) -> dict[str, str]:
-    """Variables that put the agent's environment on its PATH, as if the environment were
-    activated."""
-    home = Path(python).parent.parent
-    if not (home / "pyvenv.cfg").is_file():
+    """Variables that put the agent's environment on its PATH, as if it were activated."""
+    environment_folder = Path(python).parent.parent
+    if not (environment_folder / "pyvenv.cfg").is_file():
         return {}
     path = os.pathsep.join(
-        part for part in (str(home / "bin"), environment.get("PATH", "")) if part
+        folder
+        for folder in (str(environment_folder / "bin"), environment.get("PATH", ""))
+        if folder
     )
-    return {"PATH": path, "VIRTUAL_ENV": str(home)}
+    return {"PATH": path, "VIRTUAL_ENV": str(environment_folder)}
 
 
 def _refuse_committed(python: str, setting: AgentSetting) -> None:
-    """Raise AgentFailed (INSTALL) if a Python, or its environment, is part of the commit: the
-    change could contain the code that grades it."""
+    """Raise AgentFailed (INSTALL) if a Python, or its environment, is part of the commit, because
+    the change could then contain the code that grades it."""
     path = Path(python)
-    home = path.parent.parent
-    places = [home, path] if (home / "pyvenv.cfg").exists() else [path]
+    environment_folder = path.parent.parent
+    places = [environment_folder, path] if (environment_folder / "pyvenv.cfg").exists() else [path]
     if git.first_committed(places, Path(setting.root), setting.world.environment) is not None:
         message = (
             f"{python} is part of the commit, so custom metrics do not run in it. Make the environment in a step of "

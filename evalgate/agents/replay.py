@@ -55,9 +55,9 @@ NOT_RECORDED = ("*.evalset.json", "*.test.json", "test_config.json")
 
 @frozen_dataclass
 class Record:
-    """A recording of a case: its file, and the id of its evaluation set if one is named.
+    """A recording of a case: its file, and the id of its evaluation set if it has one.
 
-    `transcript`: None if it cannot be understood; `problem` says why."""
+    `transcript`: None if it is invalid; `problem` is the reason."""
 
     path: Path
     eval_set_id: str | None
@@ -66,71 +66,76 @@ class Record:
 
 
 class RecordedCases:
-    """The recordings of some files: results of `adk eval` newest first, by their names, others by
-    name.
+    """The recordings in some files. Results of `adk eval` come first, the newest first, then other
+    files by name.
 
-    A case in a list of cases is parsed when it is asked for. `sought`: the searched places, in
+    A case in a list of cases is parsed when it is needed. `sought`: the searched places, in
     words."""
 
     def __init__(self, paths: Iterable[Path], *, sought: str = "") -> None:
         self.sought = sought
         self.problems: list[str] = []
-        self._held: dict[str, list[Callable[[], Record]]] = {}
+        self._readers: dict[str, list[Callable[[], Record]]] = {}
         for path in sorted(paths, key=_order):
             try:
                 text = path.read_text(encoding="utf-8", errors="replace")
             except OSError as error:
                 self.problems.append(f"{path.name}: {error.strerror or error}")
                 continue
-            split = recordings.split_cases(text)  # an ADK result or evaluation set like most
-            if split is None:
+            # ADK results and evaluation sets are lists of cases
+            case_list = recordings.split_cases(text)
+            if case_list is None:
                 self._add_file(path, text)
                 continue
-            for case_id, raw in split.cases:
-                self._held.setdefault(case_id, []).append(
-                    functools.partial(_read_case, path, split, raw)
+            for case_id, raw in case_list.cases:
+                self._readers.setdefault(case_id, []).append(
+                    functools.partial(_read_case, path, case_list, raw)
                 )
 
     def names(self) -> Collection[str]:
-        """The case ids that something is recorded for."""
-        return self._held.keys()
+        """The case ids that have a recording."""
+        return self._readers.keys()
 
     def find(self, case_id: str) -> list[Record]:
-        """Every recording of a case, in the order of the files and within them."""
-        return [read() for read in self._held.get(case_id, ())]
+        """All recordings of a case, in the order of the files, then in the order within a file."""
+        return [read() for read in self._readers.get(case_id, ())]
 
     def _add_file(self, path: Path, text: str) -> None:
         reading = recordings.parse_recordings(text, file=path.name)
         self.problems += map(str, errors_in(reading.problems))
         stem = path.name.partition(".")[0]
-        # One session in a file is named by its random id; people name the file after the case.
-        alone = (
+        # A single session in a file has a random id; users name the file after the case.
+        names = (
             [stem] if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id else []
         )
         for recording in reading.recordings:
             record = Record(
                 path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript
             )
-            for name in (recording.case_id, *alone):
-                self._held.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
+            for name in (recording.case_id, *names):
+                self._readers.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
 
 
-def _read_case(path: Path, of: CaseList, raw: Any) -> Record:
-    reading = recordings.parse_case(raw, key=of.key, eval_set_id=of.eval_set_id, file=path.name)
+def _read_case(path: Path, case_list: CaseList, raw: Any) -> Record:
+    reading = recordings.parse_case(
+        raw, key=case_list.key, eval_set_id=case_list.eval_set_id, file=path.name
+    )
     problem = words.listed([issue.message for issue in reading.problems], limit=3)
     transcript = reading.recordings[0].transcript if reading.recordings else None
-    return Record(path=path, eval_set_id=of.eval_set_id, transcript=transcript, problem=problem)
+    return Record(
+        path=path, eval_set_id=case_list.eval_set_id, transcript=transcript, problem=problem
+    )
 
 
 def _order(path: Path) -> tuple[float, str]:
-    written = _ADK_TIME.search(path.name)
-    return (-float(written[1]) if written else 0.0, str(path))
+    time_match = _ADK_TIME.search(path.name)
+    return (-float(time_match[1]) if time_match else 0.0, str(path))
 
 
 def no_recording(
     message: str, *, turn: int | None = None, partial: tuple[Invocation, ...] = ()
 ) -> AgentFailed:
-    """There is nothing to replay, ready to be raised."""
+    """A failure because of a missing recording, as an exception to raise."""
     failure = AgentFailure(
         kind=FailureKind.NO_RECORDING, message=message, turn=turn, partial=partial
     )
@@ -140,21 +145,21 @@ def no_recording(
 def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -> Transcript:
     """The recording of one trial. Raises AgentFailed (NO_RECORDING).
 
-    Candidates have the case's id and are in another file than the suite (whose expectations would
-    be compared with themselves). If several evaluation sets have a case of that id, the one that is
-    named like the suite's file is used, else the only one in which the user says the same. Repeat k
-    takes the k-th recording; a single one serves all repeats."""
-    everything = cases.find(case.case_id)
+    Candidates have the case's id and are in another file than the suite, whose expectations would
+    be compared with themselves. If several evaluation sets have a case with that id, use the set
+    that is named like the suite's file, else the only set with the same user messages. Repeat k
+    uses the k-th recording; a single recording serves all repeats."""
+    case_records = cases.find(case.case_id)
     candidates = [
         record
-        for record in everything
+        for record in case_records
         if record.path.name != suite_file.name or record.path.resolve() != suite_file.resolve()
     ]
     if not candidates:
-        expected = (
+        message = (
             f"case {case.case_id} has no recording, only the expectations in the evaluation file"
         )
-        raise no_recording(expected if everything else _nothing_for(cases, case))
+        raise no_recording(message if case_records else _nothing_for(cases, case))
     records = _of_one_set(candidates, case, key)
     if len(records) > 1 and key.number >= len(records):
         count = words.counted(len(records), "recording")
@@ -171,10 +176,10 @@ def _nothing_for(cases: RecordedCases, case: Case) -> str:
     if not cases.names():
         reason = f": {words.listed(cases.problems, limit=3)}" if cases.problems else ""
         return f"there are no recordings{f' {cases.sought}' if cases.sought else ''}{reason}"
-    near = words.nearest(case.case_id, cases.names()) if len(cases.names()) < 10_000 else None
-    hint = f"; the nearest recorded case is {near}" if near else ""
-    trouble = f" ({words.listed(cases.problems, limit=2)})" if cases.problems else ""
-    return f"there is no recording of case {case.case_id}{trouble}{hint}"
+    nearest_id = words.nearest(case.case_id, cases.names()) if len(cases.names()) < 10_000 else None
+    hint = f"; the nearest recorded case is {nearest_id}" if nearest_id else ""
+    problems_text = f" ({words.listed(cases.problems, limit=2)})" if cases.problems else ""
+    return f"there is no recording of case {case.case_id}{problems_text}{hint}"
 
 
 def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequence[Record]:
@@ -185,10 +190,10 @@ def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequenc
     for name in (key.suite, file, file.partition(".")[0]):
         if name in sets:
             return [record for record in records if record.eval_set_id == name]
-    alike = [record for record in records if _same_questions(record.transcript, case)]
-    candidate_sets = {record.eval_set_id for record in alike}
+    same_records = [record for record in records if _same_questions(record.transcript, case)]
+    candidate_sets = {record.eval_set_id for record in same_records}
     if len(candidate_sets) == 1:
-        return alike
+        return same_records
     names = words.listed(sorted(str(name) for name in sets))
     raise no_recording(
         f"case {case.case_id} is recorded for several evaluation sets ({names}); name the file to use"
@@ -202,70 +207,74 @@ def _same_questions(transcript: Transcript | None, case: Case) -> bool:
         or len(transcript.invocations) < len(case.conversation)
     ):
         return False
-    # what was recorded beyond it does not matter
+    # more recorded turns do not matter
     pairs = zip(transcript.invocations, case.conversation, strict=False)
     return all(
-        _split_content(recorded.user_content) == _split_content(turn.user_content)
-        for recorded, turn in pairs
+        _split_content(recorded_turn.user_content) == _split_content(turn.user_content)
+        for recorded_turn, turn in pairs
     )
 
 
 class RecordedConversation:
-    """A recorded conversation, replayed turn by turn while the user says the same as in it."""
+    """A recorded conversation, replayed turn by turn while the user's messages are the same as
+    recorded."""
 
     takes_history = True
 
     def __init__(self, transcript: Transcript, *, offset: int = 0) -> None:
-        """`offset`: how many of its turns are over."""
+        """`offset`: the number of recorded turns that are over."""
         self._transcript = transcript
-        self._after = offset
+        self._offset = offset
         self._done: list[Invocation] = []
 
     def send(self, user_content: Content) -> Invocation:
-        """The recorded turn. Raises AgentFailed (NO_RECORDING) if the user says something else."""
-        number = self._after + len(self._done)
+        """The recorded turn. Raises AgentFailed (NO_RECORDING) if the user's message differs."""
+        number = self._offset + len(self._done)
         recorded_turns = self._transcript.invocations
-        done = tuple(self._done)
+        replayed_turns = tuple(self._done)
         if number >= len(recorded_turns):
             turn_count = words.counted(len(recorded_turns), "turn")
             raise no_recording(
-                f"the recording has only {turn_count}", turn=number + 1, partial=done
+                f"the recording has only {turn_count}", turn=number + 1, partial=replayed_turns
             )
         invocation = recorded_turns[number]
         recorded_message = _split_content(invocation.user_content)
         user_message = _split_content(user_content)
         if recorded_message != user_message:
             reason = f"the recording is of a different conversation: {_difference(recorded_message, user_message)}"
-            raise no_recording(reason, turn=number + 1, partial=done)
+            raise no_recording(reason, turn=number + 1, partial=replayed_turns)
         self._done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
-        """The recorded state, if the recording ends here too."""
-        done = self._after + len(self._done)
-        return self._transcript.final_state if done == len(self._transcript.invocations) else None
+        """The recorded state, if the recording ends at this turn."""
+        count = self._offset + len(self._done)
+        return self._transcript.final_state if count == len(self._transcript.invocations) else None
 
 
 def _split_content(content: Content) -> tuple[str, tuple[Any, ...]]:
-    """A user's message, however it is split into parts: the text, and all other parts."""
+    """A user's message without its division into parts: the text, and all other parts."""
     text = "".join(part.text for part in content.parts if isinstance(part, Text))
     return text, tuple(part for part in content.parts if not isinstance(part, Text))
 
 
-def _difference(
-    recorded_message: tuple[str, tuple[Any, ...]], user_message: tuple[str, tuple[Any, ...]]
-) -> str:
-    if recorded_message[0] == user_message[0]:
+def _difference(recorded: tuple[str, tuple[Any, ...]], actual: tuple[str, tuple[Any, ...]]) -> str:
+    if recorded[0] == actual[0]:
         return (
             "the user's text is the same, but the other parts of the message (files, calls) differ"
         )
-    # they differ by the end of the shorter text
-    pairs = enumerate(zip(recorded_message[0], user_message[0], strict=False))
-    at = next(
-        (i for i, (a, b) in pairs if a != b), min(len(recorded_message[0]), len(user_message[0]))
+    # without an earlier difference, they differ at the end of the shorter text
+    pairs = enumerate(zip(recorded[0], actual[0], strict=False))
+    place = next(
+        (
+            index
+            for index, (recorded_character, character) in pairs
+            if recorded_character != character
+        ),
+        min(len(recorded[0]), len(actual[0])),
     )
-    start = max(at - 30, 0)
-    return f"the recorded user said {_excerpt(recorded_message[0], start)}, this one {_excerpt(user_message[0], start)}"
+    start = max(place - 30, 0)
+    return f"the recorded user said {_excerpt(recorded[0], start)}, this one {_excerpt(actual[0], start)}"
 
 
 def _excerpt(text: str, start: int) -> str:
@@ -274,7 +283,7 @@ def _excerpt(text: str, start: int) -> str:
 
 
 class ReplayOptions(DriverOptions):
-    """Path of the recordings."""
+    """The path of the recordings."""
 
     path: str | None = Field(
         default=None,
@@ -284,7 +293,8 @@ class ReplayOptions(DriverOptions):
 
 
 class ReplayAgent(Agent):
-    """A replay of recordings, indexed on first use: once, or once per folder without a path."""
+    """Replays recordings. They are indexed on first use: once, or once per folder without a
+    path."""
 
     def __init__(self, options: ReplayOptions, setting: AgentSetting) -> None:
         self._path = options.path
@@ -305,11 +315,11 @@ class ReplayAgent(Agent):
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
 
     def about(self) -> Mapping[str, str]:
-        """Path of the recordings."""
+        """The path of the recordings."""
         return {"recordings": self._path or "beside the evaluation files"}
 
     def close(self) -> None:
-        """Forget the recordings."""
+        """Drop the recordings."""
         with self._lock:
             self._recorded.clear()
 
@@ -338,7 +348,7 @@ class ReplayAgent(Agent):
 
 
 class ReplayDriver(AgentDriver):
-    """Recordings."""
+    """Replays recordings instead of running an agent."""
 
     name = "replay"
     options = ReplayOptions
@@ -346,12 +356,12 @@ class ReplayDriver(AgentDriver):
     is_asked = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """Nothing is read yet."""
+        """Open the agent; no file is read yet."""
         assert isinstance(options, ReplayOptions)
         return ReplayAgent(options, setting)
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
-        """No file is named so."""
+        """The path, if no file matches it."""
         text = options.get("path")
         if text is None or exists(checkout.root / text) or _matches(checkout.root, text):
             return None
@@ -359,7 +369,7 @@ class ReplayDriver(AgentDriver):
         return Missing(option="path", message=f"there are no recordings at `{text}`", hint=hint)
 
     def files(self, options: Json, checkout: Checkout) -> Iterable[str]:
-        """The recordings alone: below `path`, else all that are named as recordings are."""
+        """The recordings: below `path`, else all files that are named like recordings."""
         location = options.get("path")
         if not isinstance(location, str):
             return [
@@ -374,13 +384,13 @@ class ReplayDriver(AgentDriver):
         return [os.path.relpath(path, checkout.root) for path in matches if path.is_file()]
 
     def label(self, options: Json) -> str:
-        """Their path."""
+        """The path of the recordings."""
         return super().label({"path": ".", **options})
 
 
 def _recording_files(root: Path, text: str) -> list[Path]:
-    """The files that a user named; of a folder those that may hold recordings, never what is
-    expected of an agent."""
+    """The files that a user named; of a folder, the files that may be recordings, never evaluation
+    files."""
     path = root / text
     if path.is_file():
         return [path]

@@ -1,4 +1,4 @@
-"""One worker process: started, greeted, spoken to and listened to until its end."""
+"""One worker process: started, greeted, and served until its end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from evalgate.values import Environ, Json, frozen_dataclass
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
-MOST_EVENTS = 20_000  # of one type in one turn: small ones take many times their bytes in memory
+MOST_EVENTS = 20_000  # of one type in one turn: small events take many times their bytes in memory
 DETAIL_BYTES = 8_000
 MOST_QUESTIONS, MOST_CHARACTERS = 50_000, 5_000_000  # of all workers of an agent
 HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
@@ -59,8 +59,8 @@ GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
 
 
 def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) -> AgentFailure:
-    """It ended by itself or by somebody else's signal; `memory_bytes` where its memory was
-    capped."""
+    """The failure of a process that ended by itself or by a foreign signal. `memory_bytes`: its
+    memory limit, if it had one."""
     kind = FailureKind.EXITED if ended.signal is None else FailureKind.KILLED
     text = f"the agent's process {ended}"
     if ended.returncode in SHELL_SAYS_SIGNAL:
@@ -75,12 +75,12 @@ def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None)
 
 
 def too_large(limit: str) -> AgentFailure:
-    """It said more than the limit, named in words."""
+    """The failure of an agent whose output exceeded the limit, in words."""
     return AgentFailure(kind=FailureKind.FLOODED, message=f"the agent produced more than {limit}")
 
 
 def out_of_turn(message_type: str, about: str) -> AgentFailure:
-    """It said something that has no place in the conversation."""
+    """The failure of an agent that sent an unexpected message."""
     return AgentFailure(
         kind=FailureKind.PROTOCOL, message=f"the agent sent {message_type!r} {about}"
     )
@@ -97,7 +97,7 @@ Mail: TypeAlias = SessionMessage | MetricResult | AgentFailure
 
 
 class Phase(enum.Enum):
-    """What a box waits for."""
+    """The state of a box: what it waits for."""
 
     STARTING = "being opened"
     IDLE = "not in a turn"
@@ -117,8 +117,8 @@ _EXPECTED: Mapping[Phase, tuple[type, ...]] = {
 
 class Mailbox:
     """The mail of one conversation, or the result of one metric, each with the steps before it.
-    `steps`: those that came since the last, and wake nobody. `hear`: gets each at once, in another
-    thread."""
+    `steps`: those since the last mail; they wake no thread. `hear`: gets each step at once, in
+    another thread."""
 
     __slots__ = (
         "bytes",
@@ -140,25 +140,24 @@ class Mailbox:
         self.enter(phase)
 
     def put(self, mail: Mail) -> None:
-        """Wake whoever waits for it."""
+        """Wake the thread that waits for mail."""
         steps = self.steps
         self.steps = []
         self.mail.put((steps, mail))
 
     def enter(self, phase: Phase) -> None:
-        """Wait for something else now; the counts of bytes, events and seconds begin anew."""
+        """Wait for something else from now on; the counts of bytes, events and seconds restart."""
         self.phase = phase
         self.bytes = 0
         self.events: Counter[str] = Counter()
         self.entered = time.monotonic()
-        self.stalled_s = 0.0  # in which another conversation kept the worker
+        self.stalled_s = 0.0  # seconds in which another conversation kept the worker
 
 
 class Mailboxes:
-    """All boxes of one worker; safe to use from many threads.
+    """All boxes of one worker. Thread-safe.
 
-    `output_bytes` bounds what one box takes in one turn, and what comes for boxes that are closed.
-    """
+    `output_bytes` limits the bytes for one box in one turn, and the bytes for closed boxes."""
 
     def __init__(self, *, output_bytes: int) -> None:
         self._output_bytes = output_bytes
@@ -171,10 +170,10 @@ class Mailboxes:
         self._stalled_since = 0.0
 
     def stalled(self, stall: Stalled | None) -> None:
-        """One conversation keeps the worker from the others, or none any more.
+        """Note that one conversation keeps the worker from the others, or that none does any more.
 
-        The others' clocks stand still meanwhile. So its own must not: one that waits for nothing is
-        not believed."""
+        Meanwhile the clocks of the others stand still, but not its own. So a report from a
+        conversation that waits for nothing is ignored."""
         with self._lock:
             self._end_stall()
             holder = self._boxes.get(stall.session) if stall is not None else None
@@ -183,12 +182,12 @@ class Mailboxes:
                 self._stalled_since = max(time.monotonic() - stall.seconds, self._stalled_since)
 
     def stalled_s(self, box: Mailbox) -> float:
-        """The seconds of what the box waits for in which another conversation kept the worker."""
+        """The seconds of the box's current wait in which another conversation kept the worker."""
         with self._lock:
             return box.stalled_s + self._current_stall_s(box)
 
     def stall_of(self, box: Mailbox) -> Stalled | None:
-        """What keeps the worker from all other conversations, if it is this one."""
+        """The stall, if this conversation keeps the worker from all others; else None."""
         with self._lock:
             return (
                 self._stall if self._stall is not None and self._stall.session == box.name else None
@@ -200,7 +199,7 @@ class Mailboxes:
         return max(time.monotonic() - max(self._stalled_since, box.entered), 0.0)
 
     def _end_stall(self, of: Mailbox | None = None) -> None:
-        """Count what the stall took until now; `of`: only if it is this one's."""
+        """Count the time of the stall until now. `of`: only if it is this conversation's."""
         if self._stall is None or (of is not None and self._stall.session != of.name):
             return
         for box in self._boxes.values():
@@ -209,7 +208,7 @@ class Mailboxes:
         self._stalled_since = time.monotonic()
 
     def open(self, phase: Phase) -> Mailbox:
-        """A box under a new name; if the worker has already ended, its failure is in it."""
+        """A box with a new name. If the worker has already ended, the box holds its failure."""
         with self._lock:
             self._issued += 1
             box = Mailbox(f"{'m' if phase is Phase.METRIC else 's'}{self._issued}", phase)
@@ -219,14 +218,14 @@ class Mailboxes:
             return box
 
     def close(self, box: Mailbox) -> None:
-        """Nobody listens any more: what still comes for it is dropped."""
+        """Remove the box: later messages for it are dropped."""
         with self._lock:
             self._boxes.pop(box.name, None)
             self._end_stall(box)
 
     def add(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
-        """Put a message of `size` bytes into its box; a failure if it is unexpected there or too
-        large."""
+        """Put a message of `size` bytes into its box. Returns a failure if it is unexpected there
+        or too large."""
         name = message.id if isinstance(message, MetricResult) else message.session
         with self._lock:
             box = self._boxes.get(name)
@@ -252,14 +251,14 @@ class Mailboxes:
             return None
 
     def end(self, failure: AgentFailure) -> None:
-        """Report the end of the worker to every conversation; if there are several, any may be the
+        """Report the end of the worker to every conversation. If there are several, any may be the
         cause."""
         with self._lock:
             self._ended = shared_failure = failure
             if len(self._boxes) > 1:
-                also = words.counted(len(self._boxes) - 1, "other conversation")
+                others_text = words.counted(len(self._boxes) - 1, "other conversation")
                 hint = "`isolation: case` runs each in its own process"
-                text = f"{failure.message}; {also} ran in the same process ({hint})"
+                text = f"{failure.message}; {others_text} ran in the same process ({hint})"
                 shared_failure = AgentFailure(
                     kind=failure.kind, message=text, detail=failure.detail
                 )
@@ -283,9 +282,9 @@ class Mailboxes:
 
 @frozen_dataclass
 class Launch:
-    """How a worker is started: command, absolute folder, its whole environment, and the options of
-    `hello`; `about`: what is known of its environment beside what it says itself; `prefix`: what
-    starts it as another user; `inputs`: see `AgentSetting`, as a path that the worker can reach."""
+    """The start of a worker: command, absolute folder, complete environment, and the options of
+    `hello`. `about`: facts about its environment besides its own; `prefix`: the command that starts
+    it as another user; `inputs`: see `AgentSetting`, as a path that the worker can reach."""
 
     command: tuple[str, ...]
     cwd: str
@@ -298,22 +297,23 @@ class Launch:
     def inside(
         self, sandbox: Sandbox, *, command: tuple[str, ...], hello: Json, overrides: Environ
     ) -> Launch:
-        """The same as the sandbox's user, in its copy of the checkout, by its command and options
-        there; the variables of `overrides` stay as they are."""
-        placed = sandbox.copies.placed
+        """The launch as the sandbox's user, in its copy of the checkout, with the command and
+        options there. The variables of `overrides` keep their values."""
+        path_inside = sandbox.copies.placed
         return replace(
             self,
             command=command,
             hello=hello,
-            cwd=placed(self.cwd),
+            cwd=path_inside(self.cwd),
             environment={**sandbox.environment(self.environment), **overrides},
             prefix=sandbox.agent.prefix,
-            inputs=self.inputs and placed(self.inputs),
+            inputs=self.inputs and path_inside(self.inputs),
         )
 
 
 class Questions:
-    """The questions that workers asked of their checkout, as reported: bounded, and thread-safe."""
+    """The questions that workers asked about their checkout, as reported. Limited in number,
+    thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -323,19 +323,21 @@ class Questions:
         self._is_answered = False
 
     def add(self, message: InputsMessage) -> None:
-        """Add a worker's questions; too many count as `everything`."""
+        """Add a worker's questions. Too many count as `everything`."""
         with self._lock:
             self._is_answered = True
             self._is_opaque |= message.opaque
-            fresh = self._questions.symmetric_difference(message.questions) & set(message.questions)
-            self._characters += sum(map(len, fresh))
+            new_questions = self._questions.symmetric_difference(message.questions) & set(
+                message.questions
+            )
+            self._characters += sum(map(len, new_questions))
             if (
-                len(self._questions) + len(fresh) > MOST_QUESTIONS
+                len(self._questions) + len(new_questions) > MOST_QUESTIONS
                 or self._characters > MOST_CHARACTERS
             ):
-                fresh, self._questions = {inputs.EVERYTHING}, set()
+                new_questions, self._questions = {inputs.EVERYTHING}, set()
             if inputs.EVERYTHING not in self._questions:
-                self._questions |= fresh
+                self._questions |= new_questions
 
     def value(self) -> AgentInputs | None:
         """All questions; None if no worker reported any."""
@@ -346,11 +348,11 @@ class Questions:
 
 
 class Worker:
-    """A worker process; `greet` it before anything else.
+    """A worker process; call `greet` before anything else.
 
-    Its child's thread sorts what it says into `boxes`. `failure` is set as soon as the worker is of
-    no use; the boxes get it when the process has really ended, so that its last words are complete.
-    """
+    Its child's thread sorts its messages into `boxes`. `failure` is set as soon as the worker is
+    unusable. The boxes get the failure when the process has ended, so that its output is
+    complete."""
 
     def __init__(
         self,
@@ -361,7 +363,7 @@ class Worker:
         questions: Questions | None = None,
     ) -> None:
         """Start the worker. `tools`: the mode in which it asks before a tool runs. `questions`:
-        collects what it asks of the checkout. Raises AgentFailed (START)."""
+        collects its questions about the checkout. Raises AgentFailed (START)."""
         self._limits = limits
         self._hello = protocol.hello(launch.hello, tools=tools, inputs=launch.inputs)
         self._questions = questions or Questions()
@@ -372,7 +374,7 @@ class Worker:
         self.boxes = Mailboxes(output_bytes=limits.output_bytes)
         self.redact: Callable[[str], str] = redact.redactor(launch.environment)
         self.failure: AgentFailure | None = None
-        self.asks = False  # before it runs a tool
+        self.asks = False  # the worker asks before it runs a tool
         self.takes_history = False
         self._hung_up = False
         try:
@@ -391,8 +393,8 @@ class Worker:
         self._child.listen(self._hear, self._ended_process)
 
     def greet(self) -> Ready:
-        """Say hello and wait until it is ready; one that is not is ended. Raises AgentFailed
-        (START, INSTALL)."""
+        """Send hello and wait until the worker is ready; a worker that does not become ready is
+        ended. Raises AgentFailed (START, INSTALL)."""
         deadline = time.monotonic() + self._limits.start_timeout_s
         try:
             self.say(self._hello, timeout_s=self._limits.start_timeout_s)
@@ -405,20 +407,20 @@ class Worker:
                 self.asks = answer.tools
                 self.takes_history = answer.history
                 return answer
-            # Whatever went wrong, it did so before the agent was ready; only an environment that
-            # failed stays apart.
+            # Every failure here happened before the agent was ready; only INSTALL keeps its kind.
             kind = answer.kind if answer.kind is FailureKind.INSTALL else FailureKind.START
-            when = "" if answer.kind is kind else ", before it was ready"
+            suffix = "" if answer.kind is kind else ", before it was ready"
             detail = self.redact(answer.detail) or self.detail()
             raise AgentFailed(
-                AgentFailure(kind=kind, message=self.redact(answer.message + when), detail=detail)
+                AgentFailure(kind=kind, message=self.redact(answer.message + suffix), detail=detail)
             )
         except BaseException:
             self._child.close(grace_s=GRACE_S)
             raise
 
     def say(self, message: Json, *, timeout_s: float) -> None:
-        """Write a message. A worker that does not take it is lost, which its boxes will tell."""
+        """Write a message. If the worker does not read it, the worker is lost, and its boxes get a
+        failure."""
         try:
             self._child.write(protocol.render_line(message), timeout_s=timeout_s)
         except TimeoutError:
@@ -436,23 +438,23 @@ class Worker:
                 )
 
     def end(self, failure: AgentFailure) -> None:
-        """End the worker, for this reason unless there was one before."""
+        """End the worker with this failure, unless it has one already."""
         with self._lock:
             self.failure = self.failure or failure
         self._child.end(grace_s=GRACE_S)
 
     def detail(self) -> str:
-        """The last that it wrote to standard error, redacted."""
+        """The end of its standard error, without secrets."""
         return self.redact(self._child.stderr.text(limit=DETAIL_BYTES)).strip()
 
     def dismiss(self, *, patience_s: float) -> None:
-        """Say goodbye; it has `patience_s` seconds to leave by itself. Returns at once."""
+        """Send bye; the worker has `patience_s` seconds to exit by itself. Returns at once."""
         with suppress(TimeoutError, ChildClosed):
             self._child.write(protocol.render_line({"type": "bye"}), timeout_s=0.1)
         self._child.end(patience_s=patience_s)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until it is gone and reaped."""
+        """Wait until the process is gone and reaped."""
         self._child.wait(timeout_s)
 
     # --- in the child's thread ---

@@ -181,7 +181,7 @@ def run(failed: bool, **values: Any) -> int:
     options = explicit_options(values)
     if not failed:
         return _run_gate(options, gate_run.run, everything=everything)
-    options["paths"], passed_count = known.failed(load.load_settings(options))
+    options["paths"], passed_count = known.failed(load.load_settings(options), os.environ)
     exit_code = _run_gate(options, gate_run.run, everything=everything)
     if passed_count:
         click.echo(phrase("not_run_again", passed_count))

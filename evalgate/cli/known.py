@@ -21,7 +21,8 @@ from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import edit, known
 from evalgate.gate.edit import CaseUnchanged, Proposal
 from evalgate.gate.known import StoredCase
-from evalgate.model import Purpose, Report, VerdictKind
+from evalgate.model import CaseKey, Purpose, Report, VerdictKind
+from evalgate.reports import view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.results import kept
 from evalgate.results.kept import About
@@ -51,11 +52,10 @@ def show(**values: Any) -> int:
     """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn; without one,
     list them."""
     settings = commands.settings_of(values, SETTINGS)
-    results = commands.results_at(values["results"]) if values["results"] else None
     folder = str(settings.root) if cli.shows_links() else ""
-    stored_cases = known.newest(settings, results)
+    stored_cases, unrun_count = _known(settings, values["results"])
     if not values["cases"]:
-        return _list_cases(stored_cases.values())
+        return _list_cases(stored_cases.values(), unrun_count)
     for number, stored_case in enumerate(known.select(stored_cases, values["cases"])):
         run = stored_case.stored.run
         policy = load.policy_of(settings, stored_case.stored.run.suites)
@@ -74,15 +74,24 @@ def show(**values: Any) -> int:
     return ExitCode.PASS
 
 
-def _list_cases(stored_cases: Iterable[StoredCase]) -> int:
+def _known(settings: Settings, results: str | None) -> tuple[dict[CaseKey, StoredCase], int]:
+    """All cases that ran, or those of the `results`; and how many never did."""
+    if results:
+        return known.of_file(commands.results_at(results)), 0
+    report, stored_cases = known.current(settings, os.environ)
+    return stored_cases, sum(case.key not in stored_cases for case in report.verdict.cases)
+
+
+def _list_cases(stored_cases: Iterable[StoredCase], unrun_count: int) -> int:
     """A line for each case, those that did not pass first."""
     rows = [("", "case", "suite", "ran at")]
     for stored_case in sorted(stored_cases, key=lambda case: case.verdict.kind is VerdictKind.PASS):
         suite, case_id = (plain.label(name, NAME_WIDTH) for name in stored_case.key)
-        word = reports.stored_word(stored_case.verdict.kind, stored_case.label)
-        rows.append((word, case_id, suite, stored_case.stored.run.started_at))
+        rows.append((stored_case.word, case_id, suite, stored_case.stored.run.started_at))
     for line in plain.table(rows):
         click.echo(line)
+    if unrun_count:
+        click.echo(phrase("never_run", unrun_count))
     click.echo("Show one: evalgate show CASE")
     return ExitCode.PASS
 
@@ -99,14 +108,11 @@ def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseVi
             f"case {stored_case.key[1]!r} has no run {number}",
             hint=f"It has {len(stored_case.trials)}.",
         )
-    case = next(
-        case for case in stored_case.suite.eval_set.cases if case.case_id == stored_case.key[1]
-    )
     return CaseView(
         report=report,
         verdict=stored_case.verdict,
         suite=stored_case.suite,
-        case=case,
+        case=stored_case.case,
         trials=tuple(trials),
         label=stored_case.label,
     )
@@ -124,6 +130,7 @@ def history(**values: Any) -> int:
     if name is None:
         return _list_runs(settings)
     rows = [("time", "commit", "verdict", "")]
+    words_of_runs: dict[CaseKey, str] = {}
     names = set[str]()
     for run in kept.runs(settings.root):
         about = run.about
@@ -131,19 +138,22 @@ def history(**values: Any) -> int:
         for (suite, case_id), kind in about.kinds().items():
             names.add(case_id)
             if name in (case_id, f"{suite}:{case_id}"):
+                word = reports.stored_word(kind, case_labels.get((suite, case_id)))
+                words_of_runs.setdefault((suite, case_id), word)
                 rows.append(
-                    (
-                        about.started_at,
-                        _commit(about),
-                        reports.stored_word(kind, case_labels.get((suite, case_id))),
-                        plain.label(suite, NAME_WIDTH),
-                    )
+                    (about.started_at, _commit(about), word, plain.label(suite, NAME_WIDTH))
                 )
     if len(rows) == 1:
         hint = words.did_you_mean(
             name, names, fallback="Runs at a terminal are kept: `evalgate run`."
         )
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
+    _, stored_cases = known.current(settings, os.environ)
+    rows[1:1] = (
+        ("now", "", stored_cases[key].word, plain.label(key[0], NAME_WIDTH))
+        for key, word in words_of_runs.items()
+        if key in stored_cases and stored_cases[key].word != word
+    )
     for line in plain.table(rows):
         click.echo(line)
     if any(row[1].endswith("*") for row in rows[1:]):
@@ -158,9 +168,13 @@ def _commit(about: About) -> str:
 def _counts(about: About) -> list[str]:
     """`17 pass`, `2 fail`, `1 flaky`: how many cases ended how."""
     case_labels = about.case_labels()
-    counts = Counter(
+    return _counted(
         reports.stored_word(kind, case_labels.get(key)) for key, kind in about.kinds().items()
     )
+
+
+def _counted(case_words: Iterable[str]) -> list[str]:
+    counts = Counter(case_words)
     return [f"{count:,} {word}" for word, count in sorted(counts.items(), reverse=True)]
 
 
@@ -187,13 +201,14 @@ def show_last_run() -> bool:
     runs = kept.runs(settings.root)
     if not runs:
         return False
-    click.echo(phrase("last_run", runs[0].about, _counts(runs[0].about)))
-    stored_cases = known.newest(settings).values()
-    broken = [case for case in stored_cases if case.verdict.kind is not VerdictKind.PASS]
+    report, stored_cases = known.current(settings, os.environ)
+    counts = _counted(map(wording.case_word, view.of(report).cases))
+    click.echo(phrase("last_run", runs[0].about, _counts(runs[0].about), counts))
+    broken = [case for case in stored_cases.values() if case.verdict.kind is not VerdictKind.PASS]
     wrong = [
         case.key[1]
         for case in broken
-        if case.verdict.kind is VerdictKind.FAIL and not case.is_flaky
+        if case.verdict.kind is VerdictKind.FAIL and case.label not in edit.ASIDE
     ]
     rows = reports.commands_after([*wrong, *(case.key[1] for case in broken)], wrong)
     for line in plain.table(rows if broken else [("evalgate run", phrase("purpose_run"))]):
@@ -236,8 +251,7 @@ def accept(**values: Any) -> int:
         raise ConfigError(
             "nobody is there to be asked", hint="Use --dry-run to look, --yes to accept."
         )
-    results = commands.results_at(values["results"]) if values["results"] else None
-    chosen = known.select(known.newest(settings, results), values["cases"])
+    chosen = known.select(_known(settings, values["results"])[0], values["cases"])
     if not values["cases"] or values["only_new"] or values["failed"]:
         chosen = [
             stored_case

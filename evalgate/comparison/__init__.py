@@ -1,1 +1,1 @@
-"""Statistics and verdict: numbers in, verdict out."""
+"""Statistics and verdict: pure functions from graded trials to a verdict."""

@@ -1,5 +1,4 @@
-"""The bets of two runs: what is known of each case, the evidence in the purse, and what to run
-next."""
+"""Collect the bets of two runs: the evidence for each case, the purse, and the runs to do next."""
 
 from __future__ import annotations
 
@@ -18,8 +17,10 @@ from evalgate.model import (
     CaseKey,
     CaseStatus,
     CaseVerdict,
+    Confirmation,
     CriterionUse,
     GradedTrial,
+    NonBlocking,
     Policy,
     Purpose,
     Reruns,
@@ -31,13 +32,13 @@ from evalgate.model import (
 
 NOTHING: Final[Mapping[CaseKey, CaseStatus]] = {}
 NEW_CASES: Final = "+"
-"""Behind the name of a suite: its cases that the base does not have, which reach the pass rate by
-themselves."""
+"""Suffix of a suite's group of new cases. The base does not have them; they must reach the pass
+rate by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredSide:
-    """One side by case, judged by head's criteria (`uses`)."""
+    """One side of a run by case, scored by head's criteria (`uses`)."""
 
     run: Run
     uses: Mapping[CaseKey, Sequence[CriterionUse]]
@@ -46,12 +47,12 @@ class ScoredSide:
 
     @cached_property
     def trials(self) -> Trials:
-        """The first runs."""
+        """The first runs of each case."""
         return pairing.by_case(self.run.trials)
 
     @cached_property
     def fresh(self) -> Trials:
-        """The reruns."""
+        """The reruns of each case."""
         return pairing.by_case(self.run.confirmations)
 
     @cached_property
@@ -60,14 +61,14 @@ class ScoredSide:
         return pairing.case_verdicts(self.run, self.uses, policy=self.policy)
 
     def kind(self, key: CaseKey, name: str) -> VerdictKind | None:
-        """How a case ended by one criterion."""
+        """The verdict of one criterion on a case; None if the criterion gave none."""
         return next(
             (criterion.kind for criterion in self.verdicts[key].criteria if criterion.name == name),
             None,
         )
 
     def outcome(self, trial: GradedTrial) -> Pattern | None:
-        """Which criteria a trial passes, see `pairing.outcome`."""
+        """For each deciding criterion, True if the trial passes it; see `pairing.outcome`."""
         needed = pairing.deciding(self.uses.get(trial.key.case, ()))
         return pairing.outcome(
             trial, needed, deviations=self.policy.deviations, of_base=self.is_base
@@ -80,12 +81,12 @@ class ScoredSide:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sides:
-    """What a book is made from.
+    """The runs and rules that a book is made from.
 
-    `unpaired`: cases that the base cannot be compared in. `informational`: cases that decide
-    nothing. `recorded`: suites whose agent gives what was recorded, so that an outcome is a fact.
-    `unchanged`: suites with one agent on both sides. `is_together`: the sides ran side by side, so
-    that clocks can be compared."""
+    `unpaired`: cases that cannot be compared with the base. `informational`: cases that decide
+    nothing. `recorded`: suites whose agent replays recordings, so that an outcome is exact.
+    `unchanged`: suites with the same agent on both sides. `is_together`: both sides ran at the same
+    time, so that clock times can be compared."""
 
     head: Run
     base: Run | None = None
@@ -97,22 +98,23 @@ class Sides:
     is_together: bool = True
 
     def is_paired(self, key: CaseKey) -> bool:
-        """True if a case is compared."""
+        """True if the case is compared with the base."""
         return (
             self.base is not None and self.unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
         )
 
     def blocks(self, key: CaseKey) -> bool:
-        """True if a case may block: it is neither quarantined nor advisory."""
+        """True if the case may block: its suite is not advisory, and the case is not
+        informational."""
         return key not in self.informational and key[0] not in self.policy.advisory
 
     def group(self, key: CaseKey) -> str:
-        """The cases that have a pass rate to reach together with this one."""
+        """The key of the cases that share one pass rate with this case."""
         return f"{key[0]}{NEW_CASES}" if self.unpaired.get(key) is CaseStatus.NEW else key[0]
 
     @cached_property
     def uses(self) -> Mapping[CaseKey, Sequence[CriterionUse]]:
-        """The criteria of every case of head, in its order."""
+        """The criteria of every case of head, in head's order."""
         return pairing.uses_by_case(self.head)
 
     @cached_property
@@ -126,54 +128,73 @@ class Sides:
 
     @cached_property
     def graded(self) -> Mapping[str, PolicyRule]:
-        """The criteria whose scores say more than a pass or a failure. The scores of both sides
-        together decide which criteria these are."""
+        """The rules of the criteria that are compared by score, not only by pass and fail. A
+        criterion is among them if the scores of both sides together take more than one value on the
+        same side of its threshold."""
         return {} if self.base is None else _graded(self)
 
     @cached_property
     def settled(self) -> tuple[Book, tuple[Rerun, ...]]:
-        """The result of the bets, and what to run next."""
+        """The bets so far, and the runs to do next."""
         return _settled(self)
 
 
 def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
-    parts = _parts(sides)
+    shards = _parts(sides)
     terms = _terms(sides)
     money = 1 / max(
-        len(parts), sides.head.shards if sides.head.shard is None else sides.head.shard.of
+        len(shards), sides.head.shards if sides.head.shard is None else sides.head.shard.of
     )
     purses = []
     reruns: list[Rerun] = []
-    for cases in parts:
-        part_purse, part_reruns = purse.play(cases, terms, money=money)
-        purses.append(part_purse)
-        reruns += part_reruns
-    swapped_purses = [purse.Purse(terms, money=money) for _ in parts]
-    for part_purse, cases in zip(swapped_purses, parts, strict=True):
+    for shard_cases in shards:
+        shard_purse, shard_reruns = purse.play(shard_cases, terms, money=money)
+        purses.append(shard_purse)
+        reruns += shard_reruns
+    swapped_purses = [purse.Purse(terms, money=money) for _ in shards]
+    for shard_purse, shard_cases in zip(swapped_purses, shards, strict=True):
         rounds = [
-            (case.key, [pair.swapped() for pair in (*case.rounds, *case.pairs)]) for case in cases
+            (case.key, [pair.swapped() for pair in (*case.rounds, *case.pairs)])
+            for case in shard_cases
         ]
-        part_purse.begin([CaseRuns(key=key, rounds=pairs) for key, pairs in rounds])
-    worse_evidence = math.fsum(part_purse.worth for part_purse in purses) if parts else 1.0
-    failing_evidence = math.fsum(part_purse.failing for part_purse in purses) if parts else 1.0
-    factors = {key: factor for part_purse in purses for key, factor in part_purse.factors.items()}
+        shard_purse.begin([CaseRuns(key=key, rounds=pairs) for key, pairs in rounds])
+    worse_evidence = math.fsum(shard_purse.worth for shard_purse in purses) if shards else 1.0
+    failing_evidence = math.fsum(shard_purse.failing for shard_purse in purses) if shards else 1.0
+    factors = {key: factor for shard_purse in purses for key, factor in shard_purse.factors.items()}
     largest = max(factors.values(), default=1.0)
     is_worse = worse_evidence >= terms.needed
     is_failing = failing_evidence >= terms.needed
-    words = [
-        part_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest)
-        for part_purse in purses
+    shard_confirmations = [
+        shard_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest_factor=largest)
+        for shard_purse in purses
     ]
+    confirmations = {
+        key: confirmation
+        for confirmed in shard_confirmations
+        for key, confirmation in confirmed.items()
+    }
+    earlier = sides.head.earlier_verdicts
     return Book(
         needed=terms.needed,
         worse=worse_evidence,
-        better=math.fsum(part_purse.worth for part_purse in swapped_purses) if parts else 1.0,
+        better=math.fsum(shard_purse.worth for shard_purse in swapped_purses) if shards else 1.0,
         failing=failing_evidence,
-        bets=tuple(bet for part_purse in purses for bet in part_purse.bets),
+        bets=tuple(bet for shard_purse in purses for bet in shard_purse.bets),
         factors=factors,
-        confirmations={key: word for part_words in words for key, word in part_words.items()},
-        on_both=frozenset(key for part_purse in purses for key in part_purse.failed_together),
-    ), tuple(reruns)
+        confirmations=confirmations | dict(_of_earlier(earlier.values(), confirmations)),
+        on_both=frozenset(key for shard_purse in purses for key in shard_purse.failed_together),
+    ), tuple(rerun for rerun in reruns if rerun.key not in earlier)
+
+
+def _of_earlier(
+    verdicts: Iterable[CaseVerdict], confirmations: Mapping[CaseKey, Confirmation]
+) -> Iterator[tuple[CaseKey, Confirmation]]:
+    """What earlier runs confirmed otherwise than these bets do, which began with other cases."""
+    for verdict in verdicts:
+        if verdict.nonblocking is NonBlocking.FLAKY:
+            yield verdict.key, Confirmation.FLAKY
+        elif confirmations.get(verdict.key) is Confirmation.FLAKY:
+            yield verdict.key, Confirmation.FAILING
 
 
 def _terms(sides: Sides) -> Terms:
@@ -185,7 +206,7 @@ def _terms(sides: Sides) -> Terms:
         group: policy.suite_pass_rate.get(group.removesuffix(NEW_CASES), policy.pass_rate)
         for group in sizes
     }
-    # which does not know how many fail elsewhere
+    # a shard does not know how many cases fail in other shards
     is_part = sides.head.shard is not None or sides.head.shards > 1
     tolerated = {
         group: size - threshold.needed(size, rates[group]) for group, size in sizes.items()
@@ -213,14 +234,14 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
             value = pairing.value_of(trial, name)
             if value is not None:
                 scores = values[name, use.threshold is not None and threshold.reaches(value, use)]
-                # two on one side of the threshold say more than that
+                # two different values on one side of the threshold say more than pass or fail
                 scores |= {value} if len(scores) < 2 else set()
     graded_rules = {
         name: rule
         for name, rule in rules.items()
-        if any(len(values[name, met]) > 1 for met in (True, False))
+        if any(len(values[name, is_reached]) > 1 for is_reached in (True, False))
     }
-    return graded_rules | (WHETHER_MEASURED if _is_lacking(sides) else {})
+    return graded_rules | (MEASURED_RULE if _is_lacking(sides) else {})
 
 
 def _is_lacking(sides: Sides) -> bool:
@@ -236,7 +257,7 @@ def _is_lacking(sides: Sides) -> bool:
     )
 
 
-WHETHER_MEASURED: Final = {
+MEASURED_RULE: Final = {
     purse.MEASURED: PolicyRule(
         name=purse.MEASURED, gating=True, lower_is_better=False, scale=Scale(), max_drop=0.0
     )
@@ -245,33 +266,35 @@ WHETHER_MEASURED: Final = {
 
 def _parts(sides: Sides) -> list[list[CaseRuns]]:
     """The cases that decide, by the shard that measured them."""
-    homes = sides.head.homes if sides.head.shards > 1 else {}
-    parts: defaultdict[int, list[CaseRuns]] = defaultdict(list)
-    broken = {suite.key for suite in sides.head.suites if suite.problem}
+    shard_numbers = sides.head.homes if sides.head.shards > 1 else {}
+    shards: defaultdict[int, list[CaseRuns]] = defaultdict(list)
+    broken_suites = {suite.key for suite in sides.head.suites if suite.problem}
     absent_suites = {
         *sides.unchanged,
         *(suite.key for suite in (sides.base or sides.head).suites if suite.agent.is_absent),
     }
     for key in sides.uses:
-        if sides.blocks(key) and key[0] not in broken:
-            parts[homes.get(key, 0)].append(_case(sides, key, is_absent=key[0] in absent_suites))
-    return list(parts.values())
+        if sides.blocks(key) and key[0] not in broken_suites:
+            shards[shard_numbers.get(key, 0)].append(
+                _case(sides, key, is_absent=key[0] in absent_suites)
+            )
+    return list(shards.values())
 
 
 def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
-    """What is known of one case. `is_absent`: its base cannot be run again."""
+    """The runs of one case on both sides. `is_absent`: its base cannot be rerun."""
     head = sides.scored_sides[0]
     is_paired = sides.is_paired(key)
     verdict = head.verdicts[key]
     outcomes = head.passed(head.trials.get(key, ()))
-    fresh = head.fresh.get(key, ())
+    fresh_runs = head.fresh.get(key, ())
     on_base = None
     is_crash = (
         verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
     )
-    lost: Sequence[CriterionUse] = ()
+    lost_uses: Sequence[CriterionUse] = ()
     if is_paired:
-        lost = _lost(sides, key)
+        lost_uses = _lost(sides, key)
         base_outcomes = sides.scored_sides[1].passed(sides.scored_sides[1].trials.get(key, ()))
         on_base = (
             base_outcomes.count(True) > base_outcomes.count(False)
@@ -284,20 +307,22 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
         rounds=_pairs(sides, head.trials.get(key, ()))
         if is_paired and key[0] not in sides.unchanged
         else (),
-        pairs=_pairs(sides, (trial for trial in fresh if trial.key.purpose is Purpose.PAIR), lost),
-        alone=head.passed(trial for trial in fresh if trial.key.purpose is Purpose.SINGLE),
+        pairs=_pairs(
+            sides, (trial for trial in fresh_runs if trial.key.purpose is Purpose.PAIR), lost_uses
+        ),
+        alone=head.passed(trial for trial in fresh_runs if trial.key.purpose is Purpose.SINGLE),
         is_failing=verdict.kind is VerdictKind.FAIL
         or (is_crash and len(outcomes) == sides.head.repeats),
         passes_on_base=on_base,
-        is_suspect=bool(lost),
+        is_suspect=bool(lost_uses),
         can_pair=is_paired and not is_absent,
         can_rerun=sides.policy.threshold is not ThresholdRule.ALL and key[0] not in sides.recorded,
     )
 
 
 def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
-    """The criteria that head fails and the base passes in their first runs, if other criteria show
-    the reverse: then neither run is better as a whole."""
+    """The criteria that head fails and the base passes in the first runs, if other criteria show
+    the reverse. In that case neither side is better as a whole."""
     first_outcomes = [
         side.outcome(side.trials[key][0]) or ()
         for side in sides.scored_sides
@@ -313,7 +338,8 @@ def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
 def _pairs(
     sides: Sides, heads: Iterable[GradedTrial], lost_uses: Sequence[CriterionUse] = ()
 ) -> list[RunPair]:
-    """Runs of the same number on both sides, by all criteria or by those that are `lost_uses`."""
+    """Pairs of runs with the same number on both sides, scored by `lost_uses` or, if there are
+    none, by all criteria."""
     pairs = []
     for head, base in beside(sides, heads):
         uses = lost_uses or sides.uses[head.key.case]
@@ -326,7 +352,7 @@ def _pairs(
 
 
 def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedTrial, GradedTrial]]:
-    """Each run of head that has a run of the base with the same key, and that run."""
+    """Each run of head with the base run of the same key. Runs of head without one are left out."""
     for head in heads:
         for side in sides.scored_sides[1:]:
             trials = side.trials if head.key.purpose is Purpose.FIRST else side.fresh
@@ -336,22 +362,22 @@ def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedT
 
 
 def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:
-    """The fresh runs of a case that has some."""
+    """The counts of a case's reruns; None if it has none."""
     if not sides.scored_sides[0].fresh.get(key):
         return None
-    head, base = (side.passed(side.fresh.get(key, ())) for side in sides.scored_sides)
+    heads, bases = (side.passed(side.fresh.get(key, ())) for side in sides.scored_sides)
     passed, runs, base_passed, base_runs = (
         count
-        for outcomes in (head, base)
+        for outcomes in (heads, bases)
         for count in (outcomes.count(True), len(outcomes) - outcomes.count(None))
     )
     return Reruns(passed=passed, runs=runs, base_passed=base_passed, base_runs=base_runs)
 
 
 def evidence(drops: Iterable[float], *, tolerated: float) -> float:
-    """What bets on one criterion alone make of 1. `drops`: by how much head was worse in each pair,
-    from -1 to 1."""
-    parts = [1.0] * len(purse.SHARES)
+    """The factor that bets on one criterion alone reach, from 1. `drops`: by how much head was
+    worse in each pair, from -1 to 1."""
+    amounts = [1.0] * len(purse.SHARES)
     for drop in drops:
-        parts = purse.staked(parts, (drop - tolerated) / (1 + tolerated))
-    return math.fsum(parts) / len(parts)
+        amounts = purse.staked(amounts, (drop - tolerated) / (1 + tolerated))
+    return math.fsum(amounts) / len(amounts)

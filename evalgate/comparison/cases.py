@@ -1,4 +1,4 @@
-"""All cases of two runs side by side: how each ended, whose failure it is."""
+"""All cases of two runs, paired: how each ended, and who caused its failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evalgate.text.phrases import phrase
 
 
 def of(sides: Sides) -> tuple[CaseComparison, ...]:
-    """Every case of head, then those that only base has."""
+    """Every case of head in its order, then the cases that only the base has."""
     simulated_suites = {
         (suite.key, case.case_id): suite
         for suite in sides.head.suites
@@ -38,35 +38,35 @@ def of(sides: Sides) -> tuple[CaseComparison, ...]:
 
 
 def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComparison:
-    """`simulated_suite`: suite of a simulated user."""
-    (head_side, base_side) = sides.scored_sides
+    """Compare one case. `simulated_suite`: its suite, if the case has a simulated user."""
+    head_side, base_side = sides.scored_sides
     book = sides.settled[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
-    # a base result for another question, or for none, is not an outcome of this case
+    # a base result for another question, or for no question, is not an outcome of this case
     head = _outcome(head_side, key)
     base = _outcome(base_side, key) if status is CaseStatus.PAIRED else None
-    newly: tuple[str, ...] = ()
+    new_failures: tuple[str, ...] = ()
     # a case that failed all along can fail in a new way
     if base is not None and head.kind is VerdictKind.FAIL:
-        turned = (VerdictKind.FAIL, VerdictKind.PASS)
+        broken_kinds = (VerdictKind.FAIL, VerdictKind.PASS)
         names = [use.name for use in pairing.deciding(sides.uses[key])]
-        newly = tuple(
+        new_failures = tuple(
             name
             for name in names
-            if (head_side.kind(key, name), base_side.kind(key, name)) == turned
+            if (head_side.kind(key, name), base_side.kind(key, name)) == broken_kinds
         )
-    is_lacking = status is CaseStatus.PAIRED and not base_side.trials.get(key)
+    is_missing_on_base = status is CaseStatus.PAIRED and not base_side.trials.get(key)
     return CaseComparison(
         suite=key[0],
         case_id=key[1],
         status=status,
         head=head,
         base=base,
-        origin=origin_of(key, head, base, newly, book),
-        newly=newly,
+        origin=origin_of(key, head, base, new_failures, book),
+        newly=new_failures,
         reruns=comparison_book.reruns_of(sides, key),
         evidence=book.factors.get(key, 1.0),
-        why=phrase("case_not_on_base") if is_lacking else _unpaired(status),
+        why=phrase("case_not_on_base") if is_missing_on_base else _unpaired(status),
         divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
         quarantined=key in sides.informational,
     )
@@ -77,11 +77,10 @@ def _unpaired(status: CaseStatus) -> str:
 
 
 def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
-    """The trials of a case by what the criteria that decide say of them, those that never ran as
-    unmeasured."""
-    needed = pairing.deciding(side.uses[key])
+    """Count a case's trials by the deciding criteria. Trials that never ran count as unmeasured."""
+    uses = pairing.deciding(side.uses[key])
     outcomes = [
-        pairing.passes(pairing.pattern_of(trial, needed)) for trial in side.trials.get(key, ())
+        pairing.passes(pairing.pattern_of(trial, uses)) for trial in side.trials.get(key, ())
     ]
     outcomes += [None] * (side.run.repeats - len(outcomes))
     return CaseOutcome(
@@ -93,7 +92,8 @@ def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
 
 
 def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
-    """The divergence of a simulated user's conversations, in the first repeat of both sides."""
+    """Where the conversations of a simulated user diverge, in the first repeat that both sides
+    have."""
     for trial in sides.scored_sides[0].trials.get(key, ()):
         head, base = (side.run.transcripts.find(trial.key) for side in sides.scored_sides)
         if head is not None and base is not None:
@@ -103,25 +103,28 @@ def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
 
 
 def origin_of(
-    key: CaseKey, head: CaseOutcome, base: CaseOutcome | None, newly: Sequence[str], bets: Book
+    key: CaseKey,
+    head: CaseOutcome,
+    base: CaseOutcome | None,
+    new_failures: Sequence[str],
+    book: Book,
 ) -> FailureOrigin | None:
-    """Whose failure a case is; None where head does not fail, or only crashed and nothing explains
-    it.
+    """The origin of a case's failure. None if head does not fail, or only crashed without a known
+    origin.
 
-    The fresh runs have the last word. Where there were none, the first runs of both sides tell.
-    """
-    confirmation = bets.confirmations.get(key)
-    is_told = confirmation in (Confirmation.FLAKY, Confirmation.BROKEN)
-    if head.kind is not VerdictKind.FAIL and not is_told:
+    The reruns decide. Without reruns, the first runs of both sides decide."""
+    confirmation = book.confirmations.get(key)
+    is_confirmed = confirmation in (Confirmation.FLAKY, Confirmation.BROKEN)
+    if head.kind is not VerdictKind.FAIL and not is_confirmed:
         return None
     if confirmation in OF_RERUNS:
         return OF_RERUNS[confirmation]
-    if base is None or not (base.passed + base.failed or newly):
+    if base is None or not (base.passed + base.failed or new_failures):
         return FailureOrigin.UNKNOWN
-    is_new = base.passed > base.failed or bool(newly)
-    is_new = is_new and key not in bets.on_both
-    if confirmation is Confirmation.OPEN and is_new and not bets.is_worse:
-        # once head is worse for certain, no further suspect is looked at
+    is_new = base.passed > base.failed or bool(new_failures)
+    is_new = is_new and key not in book.on_both
+    if confirmation is Confirmation.OPEN and is_new and not book.is_worse:
+        # once head is certainly worse, no further suspect is rerun
         return FailureOrigin.UNCONFIRMED
     if (confirmation is None and (head.mixed or base.mixed)) or (
         is_new and head.passed >= head.failed > 0

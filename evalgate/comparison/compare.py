@@ -1,4 +1,4 @@
-"""Head's run beside base's: what became of each case, of each criterion, and of all together."""
+"""Compare head's run with the base's: each case, each criterion, and all trials together."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def of(
     edited: tuple[CaseKey, ...] = (),
     unread: tuple[str, ...] = (),
 ) -> Comparison:
-    """Head beside base, by head's cases, criteria and seed. `edited`, `unread`: see
+    """Compare head with the base, by head's cases, criteria and seed. `edited`, `unread`: see
     `Comparison`."""
     base = sides.base
     assert base is not None
@@ -61,7 +61,7 @@ def of(
         criteria=rows,
         overall=_overall(sides, deciding, outcomes),
         head_rates=pass_rates(outcomes[0]),
-        # pass^k of both sides by the same k
+        # pass^k of both sides with the same k
         base_rates=pass_rates(outcomes[1], most=base.repeats),
         power=sensitivity.of(
             sides,
@@ -80,7 +80,7 @@ def of(
             for row in rows
         ),
         decided=head_side.verdicts,
-        # a base that ran alongside has head's criteria; one that was stored may have its own
+        # a base that ran alongside head has head's criteria; a stored base may have its own
         base_decided=base_side.verdicts if pairing.uses_by_case(base) == sides.uses else {},
     )
 
@@ -88,15 +88,15 @@ def of(
 def pass_rates(
     outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_REPEATS
 ) -> PassRates | None:
-    """Pass rates from the runs of every case (None: unknown), without cases that have no known run;
-    None if none is left.
+    """Pass rates from the outcomes of every case (None: unknown). Cases without a known outcome are
+    left out; the result is None if no case remains.
 
-    k is the fewest known runs of a case, at most `most`. Source: Yao et al. 2024 (arXiv
+    k is the fewest known outcomes of a case, at most `most`. Source: Yao et al. 2024 (arXiv
     2406.12045); Chen et al. 2021 (arXiv 2107.03374)."""
     counts = [
-        (known_runs.count(True), len(known_runs))
+        (known_outcomes.count(True), len(known_outcomes))
         for runs in outcomes
-        if (known_runs := [run for run in runs if run is not None])
+        if (known_outcomes := [outcome for outcome in runs if outcome is not None])
     ]
     if not counts:
         return None
@@ -113,10 +113,10 @@ def pass_rates(
 
 @frozen_dataclass
 class CaseSample:
-    """One criterion's scores of a case on both sides, those of crashes left out.
+    """One criterion's scores of a case on both sides, without crashed runs.
 
-    `is_whole`: no score is missing. `is_unrun`: what is missing never ran. `base_failed`: it is
-    missing on the base, whose agent failed there by itself."""
+    `is_whole`: no score is missing. `is_unrun`: all missing scores are of trials that never ran.
+    `base_failed`: scores are missing only on the base, because the base's own agent failed."""
 
     head: tuple[float, ...]
     base: tuple[float, ...]
@@ -126,36 +126,41 @@ class CaseSample:
 
 
 def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
-    """The sample; None if a side only crashed."""
+    """The sample of one case; None if all runs of a side crashed."""
     scores = []
-    lacking = []
+    unscored_trials = []
     is_unrun = False
     repeats = min(side.run.repeats for side in sides.scored_sides)
     for side in sides.scored_sides:
         trials = side.trials.get(key, ())
-        counted = [trial for trial in trials if not pairing.is_crash(trial, of_base=side.is_base)]
-        if trials and not counted:
+        counted_trials = [
+            trial for trial in trials if not pairing.is_crash(trial, of_base=side.is_base)
+        ]
+        if trials and not counted_trials:
             return None
-        values = [pairing.value_of(trial, name) for trial in counted]
-        lacking += [
-            (side, trial) for trial, value in zip(counted, values, strict=True) if value is None
+        values = [pairing.value_of(trial, name) for trial in counted_trials]
+        unscored_trials += [
+            (side, trial)
+            for trial, value in zip(counted_trials, values, strict=True)
+            if value is None
         ]
         is_unrun = is_unrun or len(trials) < repeats
         scores.append(pairing.measured_values(values))
     return CaseSample(
         head=scores[0],
         base=scores[1],
-        is_whole=all(scores) and not lacking and not is_unrun,
-        is_unrun=is_unrun and not lacking,
-        base_failed=bool(lacking)
-        and all(side.is_base and trial.own_failure for side, trial in lacking),
+        is_whole=all(scores) and not unscored_trials and not is_unrun,
+        is_unrun=is_unrun and not unscored_trials,
+        base_failed=bool(unscored_trials)
+        and all(side.is_base and trial.own_failure for side, trial in unscored_trials),
     )
 
 
 @frozen_dataclass
 class _Row:
-    """One criterion over its cases. `evidence`, `against`: what bets on it made of 1, that head is
-    worse and that it is better; `past`: the first, with the pairs beside results of another day."""
+    """One criterion over its cases. `evidence`, `against`: the factor that bets on the criterion
+    reach, from 1, if they bet that head is worse or that head is better. `past`: like `evidence`,
+    with pairs whose base ran on another day."""
 
     rule: PolicyRule
     samples: Sequence[CaseSample]
@@ -165,25 +170,30 @@ class _Row:
     past: float
 
     def missing(self, *, min_measured: float, is_truncated: bool) -> Change | None:
-        """The change to report if too little was measured; None if it is enough. It is inconclusive
-        if it would have been enough with the trials that a budget cut off or that only the base's
-        own failures kept from being compared."""
-        if not self.samples:  # crashes were all that there was to compare
+        """The change to report if too little was measured; None if enough was. The change is
+        inconclusive if the missing trials would have been enough, and a budget or only the base's
+        own failures kept them from being compared."""
+        if not self.samples:  # every run crashed
             return Change.INCONCLUSIVE
         complete_count = sum(sample.is_whole for sample in self.samples)
-        enough = max(len(self.samples) * min_measured - DUST, DUST)
-        if complete_count >= enough:
+        required_count = max(len(self.samples) * min_measured - DUST, DUST)
+        if complete_count >= required_count:
             return None
-        excused = sum(
+        excused_count = sum(
             sample.base_failed or (is_truncated and sample.is_unrun) for sample in self.samples
         )
-        return Change.INCONCLUSIVE if complete_count + excused >= enough else Change.NOT_MEASURED
+        return (
+            Change.INCONCLUSIVE
+            if complete_count + excused_count >= required_count
+            else Change.NOT_MEASURED
+        )
 
 
 def _rows(sides: Sides) -> Iterator[CriterionComparison]:
-    """The criteria that decide, those beside them, and those of cases that are only shown."""
+    """Criteria that decide, then criteria that do not; then the same for cases that are only
+    shown."""
     for is_shown in (False, True):
-        # in the order in which suites name them; a criterion of many suites is one
+        # in the order of the suites; a criterion that several suites use is one row
         uses: dict[str, CriterionUse] = {}
         cases: defaultdict[str, list[CaseKey]] = defaultdict(list)
         for key in sides.uses:
@@ -199,17 +209,17 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
             for name, use in uses.items()
         ]
         for is_gating in (True, False):
-            of_kind = [row for row in rows if row.rule.gating is is_gating]
-            largest = max((row.evidence for row in of_kind), default=1.0)
+            kind_rows = [row for row in rows if row.rule.gating is is_gating]
+            largest = max((row.evidence for row in kind_rows), default=1.0)
             yield from (
-                _compared(row, sides, is_shown=is_shown, largest=largest) for row in of_kind
+                _compared(row, sides, is_shown=is_shown, largest=largest) for row in kind_rows
             )
 
 
 def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
     head_side, base_side = sides.scored_sides
     drops: list[float] = []
-    past: list[float] = []
+    past_drops: list[float] = []
     for key in cases:
         for head, base in comparison_book.beside(
             sides, (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
@@ -217,7 +227,7 @@ def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
             head_score = pairing.value_of(head, rule.name)
             base_score = pairing.value_of(base, rule.name)
             if head_score is not None and base_score is not None:
-                (past if base.apart else drops).append(rule.drop(head_score, base_score))
+                (past_drops if base.apart else drops).append(rule.drop(head_score, base_score))
     kinds = [(base_side.kind(key, rule.name), head_side.kind(key, rule.name)) for key in cases]
     samples = [sample for key in cases if (sample := _sample(sides, key, rule.name)) is not None]
     evidence = comparison_book.evidence
@@ -227,14 +237,14 @@ def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
         cases=_counted(samples, kinds),
         evidence=evidence(drops, tolerated=rule.max_drop),
         against=evidence([-drop for drop in drops], tolerated=rule.max_drop),
-        past=evidence([*past, *drops], tolerated=rule.max_drop) if past else 1.0,
+        past=evidence([*past_drops, *drops], tolerated=rule.max_drop) if past_drops else 1.0,
     )
 
 
 def _counted(
     samples: Sequence[CaseSample], kinds: Sequence[tuple[VerdictKind | None, VerdictKind | None]]
 ) -> ComparedCases:
-    """`kinds`: base's and head's."""
+    """Count compared, missing, broken and fixed cases. `kinds`: the verdicts of base and head."""
     return ComparedCases(
         compared=sum(bool(sample.head and sample.base) for sample in samples),
         unpaired=sum(not sample.is_whole for sample in samples),
@@ -246,19 +256,19 @@ def _counted(
 def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
     book = sides.settled[0]
     paired_samples = [sample for sample in row.samples if sample.head and sample.base]
-    # the means of the cases' means, over the cases that have a score on both sides
-    head = fmean(fmean(sample.head) for sample in paired_samples) if paired_samples else None
-    base = fmean(fmean(sample.base) for sample in paired_samples) if paired_samples else None
+    # the mean of the cases' means, over the cases that have a score on both sides
+    head_mean = fmean(fmean(sample.head) for sample in paired_samples) if paired_samples else None
+    base_mean = fmean(fmean(sample.base) for sample in paired_samples) if paired_samples else None
     is_truncated = bool(sides.head.truncated or (sides.base and sides.base.truncated))
-    missing = row.missing(min_measured=sides.policy.min_measured, is_truncated=is_truncated)
+    shortfall = row.missing(min_measured=sides.policy.min_measured, is_truncated=is_truncated)
     clock_based = row.rule.scale.clocked and not sides.is_together
     change = Change.NO_EVIDENCE
     if clock_based:
         change = Change.NOT_MEASURED
     elif row.rule.gating and book.is_worse and row.evidence >= min(purse.NAMED, largest) > 1:
         change = Change.REGRESSED
-    elif missing is not None:
-        change = missing
+    elif shortfall is not None:
+        change = shortfall
     elif row.rule.gating and row.past >= book.needed:
         change = Change.INCONCLUSIVE
     elif row.rule.gating and book.better >= book.needed and row.against >= purse.NAMED:
@@ -269,16 +279,16 @@ def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> Cri
             gating=row.rule.gating,
             advisory=is_shown,
             lower_is_better=row.rule.lower_is_better,
-            floor=row.rule.floor(base),
+            floor=row.rule.floor(base_mean),
         ),
         change=change,
         cases=row.cases,
-        base=base,
-        head=head,
+        base=base_mean,
+        head=head_mean,
         evidence=row.evidence,
         clock_based=clock_based,
-        short=missing is Change.NOT_MEASURED,
-        base_failed=missing is Change.INCONCLUSIVE
+        short=shortfall is Change.NOT_MEASURED,
+        base_failed=shortfall is Change.INCONCLUSIVE
         and any(sample.base_failed for sample in row.samples),
     )
 
@@ -287,7 +297,7 @@ def _overall(
     sides: Sides, deciding: Sequence[CaseKey], outcomes: Sequence[Sequence[Sequence[bool | None]]]
 ) -> CriterionComparison | None:
     """Compare the trials that pass all deciding criteria; None if no case decides. `outcomes`:
-    head's and base's."""
+    those of head, then of the base."""
     if not deciding:
         return None
     samples = [

@@ -1,5 +1,5 @@
-"""Where two conversations of the same simulated user part: what the agents said first that made a
-difference."""
+"""Find where two conversations of the same simulated user diverge, and which answers differed
+first."""
 
 from __future__ import annotations
 
@@ -14,34 +14,39 @@ def compare(
     """The first turns that differ; None if both sides had the same conversation.
 
     `hears_calls`: the user also sees tool calls and their results (`include_function_calls`). Both
-    users begin with the same prompt and are played with the same seed and remembered replies, so
-    that they say the same until they hear something else. After that, turns of the same number are
-    no longer pairs."""
+    users start with the same prompt, seed and stored replies, so their messages are the same until
+    the agents' answers differ. After that turn, turns of the same number are no longer
+    comparable."""
     pairs = tuple(zip(base, head, strict=False))
-    answers = users = None
-    for number, (left, right) in enumerate(pairs, 1):
-        if _content_text(left.user_content) != _content_text(right.user_content):
-            users = number
+    answer_turn = user_turn = None
+    for number, (base_turn, head_turn) in enumerate(pairs, 1):
+        if _content_text(base_turn.user_content) != _content_text(head_turn.user_content):
+            user_turn = number
             break
-        if answers is None and heard(left, with_calls=hears_calls) != heard(
-            right, with_calls=hears_calls
+        if answer_turn is None and heard(base_turn, with_calls=hears_calls) != heard(
+            head_turn, with_calls=hears_calls
         ):
-            answers = number
-    if users is None and len(base) != len(head):
-        users = len(pairs) + 1
-    return None if answers is None and users is None else Divergence(answers=answers, users=users)
+            answer_turn = number
+    if user_turn is None and len(base) != len(head):
+        user_turn = len(pairs) + 1
+    return (
+        None
+        if answer_turn is None and user_turn is None
+        else Divergence(answers=answer_turn, users=user_turn)
+    )
 
 
 def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
-    """The part of a turn that a user hears: the agents' words without thoughts, and calls with
-    results if it sees them; an answer that repeats an event's words counts once."""
-    events = [
+    """The part of a turn that the user hears: the agents' texts without thoughts, and tool calls
+    with their results if `with_calls`. A final response that repeats the last event's text counts
+    once."""
+    event_texts = [
         _content_text(event.content) for event in turn.events or () if event.content is not None
     ]
-    texts = [text for text in events if text]
-    final = _content_text(turn.final_response)
-    if final and (not texts or texts[-1] != final):
-        texts.append(final)
+    texts = [text for text in event_texts if text]
+    final_text = _content_text(turn.final_response)
+    if final_text and (not texts or texts[-1] != final_text):
+        texts.append(final_text)
     steps = (
         [step for part in turn.parts() if (step := _step(part)) is not None] if with_calls else []
     )

@@ -1,5 +1,5 @@
-"""Two runs, case beside case: how each pair of runs came out, by the criteria that decide and by
-graded scores."""
+"""Pair the trials of two runs by case: the outcome of each pair, by deciding criteria and by graded
+scores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Pattern: TypeAlias = tuple[bool | None, ...]
 
 
 def by_case(graded_trials: Iterable[GradedTrial]) -> Trials:
-    """Trials by case, in the order of repeats."""
+    """Trials by case, ordered by purpose and number."""
     trials_by_case: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
     for trial in graded_trials:
         trials_by_case[trial.key.case].append(trial)
@@ -44,7 +44,7 @@ def by_case(graded_trials: Iterable[GradedTrial]) -> Trials:
 
 
 def uses_by_case(run: Run) -> dict[CaseKey, tuple[CriterionUse, ...]]:
-    """The criteria of every case of a run, in its order."""
+    """The criteria of every case of a run, in the run's order."""
     return {
         (suite.key, case.case_id): suite.criteria_of(case)
         for suite in run.suites
@@ -55,10 +55,11 @@ def uses_by_case(run: Run) -> dict[CaseKey, tuple[CriterionUse, ...]]:
 def case_verdicts(
     run: Run, uses: Mapping[CaseKey, Sequence[CriterionUse]], *, policy: Policy
 ) -> dict[CaseKey, CaseVerdict]:
-    """The verdict on each of the cases of `uses`, from the trials of a run."""
+    """The verdict on each of the cases of `uses`: an earlier run's, else from the trials."""
     trials_by_case = by_case(run.trials)
     return {
-        key: threshold.judge_case(
+        key: run.earlier_verdicts.get(key)
+        or threshold.judge_case(
             key=key,
             criteria=criteria,
             trials=trials_by_case.get(key, ()),
@@ -71,7 +72,7 @@ def case_verdicts(
 
 
 def deciding(uses: Sequence[CriterionUse]) -> tuple[CriterionUse, ...]:
-    """The criteria that decide; one without a threshold passes wherever it has a score."""
+    """The criteria that decide. A criterion without a threshold passes if it has a score."""
     return tuple(use for use in uses if not use.informational)
 
 
@@ -82,22 +83,24 @@ def value_of(trial: GradedTrial | None, name: str) -> float | None:
 
 
 def measured_values(values: Iterable[float | None]) -> tuple[float, ...]:
-    """The values that are known."""
+    """The values that are not None."""
     return tuple(value for value in values if value is not None)
 
 
 def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
-    """Which of the deciding criteria the trial passes. One that abstained passes if another
-    does."""
-    values = [(use, value_of(trial, use.name)) for use in uses]
+    """Which of the deciding criteria the trial passes. A criterion that abstained passes if another
+    criterion passes."""
+    scores = [(use, value_of(trial, use.name)) for use in uses]
     pattern = tuple(
-        None if value is None else threshold.reaches(value, use) for use, value in values
+        None if value is None else threshold.reaches(value, use) for use, value in scores
     )
     if True not in pattern:
         return pattern
     return tuple(
-        part if part is not None or not threshold.abstains(trial.grades.get(use.name)) else True
-        for part, use in zip(pattern, uses, strict=True)
+        is_passed
+        if is_passed is not None or not threshold.abstains(trial.grades.get(use.name))
+        else True
+        for is_passed, use in zip(pattern, uses, strict=True)
     )
 
 
@@ -105,13 +108,12 @@ UNRECORDED = frozenset({FailureKind.NO_RECORDING, FailureKind.TOOL_UNMATCHED})
 NOT_RUN = (
     INFRASTRUCTURE | UNRECORDED | {FailureKind.SIMULATOR, FailureKind.INSTALL, FailureKind.START}
 )
-"""Failures that say nothing of what the agent does: it was not reached, never began, or nothing was
-recorded. Any other is a crash, and a run that did not pass."""
+"""Failures that reveal nothing about the agent's behavior: it was not reached, never began, or
+nothing was recorded. Any other failure is a crash, and the run does not pass."""
 
 
 def is_crash(trial: GradedTrial, *, of_base: bool = False) -> bool:
-    """True if the agent crashed by itself; the base's only through its own fault, not the
-    change's."""
+    """True if the agent crashed. A crash of the base counts only if the agent itself caused it."""
     if trial.failure is None or trial.failure.kind in NOT_RUN:
         return False
     return trial.own_failure or not of_base
@@ -124,17 +126,20 @@ def outcome(
     deviations: Deviations = OURS,
     of_base: bool = False,
 ) -> Pattern | None:
-    """The deciding criteria that a trial passes: all False if the agent crashed; None if nothing is
-    known. ADK skips criteria without a score."""
+    """For each deciding criterion, True if a trial passes it: all False if the agent crashed; None
+    if nothing is known. Without `deviations.criterion_unscored`, criteria without a score are
+    skipped if another one passes, as in ADK."""
     if trial is None or not uses:
         return None
     if is_crash(trial, of_base=of_base):
         return (False,) * len(uses)
     pattern = pattern_of(trial, uses)
-    if any(part is False and use.on_the_test for part, use in zip(pattern, uses, strict=True)):
-        return None  # the test was broken
+    if any(
+        is_passed is False and use.on_the_test for is_passed, use in zip(pattern, uses, strict=True)
+    ):
+        return None  # the test was broken, not the agent
     if True in pattern and not deviations.criterion_unscored:
-        pattern = tuple(True if part is None else part for part in pattern)
+        pattern = tuple(True if is_passed is None else is_passed for is_passed in pattern)
     return pattern
 
 
@@ -146,8 +151,8 @@ def passes(pattern: Pattern | None) -> bool | None:
 
 
 def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
-    """How a pair came out, by the criteria that are known on both sides: the side that passes all
-    that the other does and more is the better one. None where too little is known to tell."""
+    """The result of a pair, by the criteria that are known on both sides. The side that passes all
+    criteria of the other side and more is better. None if too little is known."""
     if head is None or base is None:
         return None
     pairs = [
@@ -166,8 +171,8 @@ def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
 
 @frozen_dataclass
 class PolicyRule:
-    """The policy's rule for one criterion. `max_drop`: a share of the scale, or of base's mean if
-    it is open."""
+    """The policy's rule for one criterion. `max_drop`: the tolerated drop, as a share of the scale
+    or, if the scale is open, of the base's mean."""
 
     name: str
     gating: bool
@@ -176,20 +181,20 @@ class PolicyRule:
     max_drop: float
 
     def drop(self, head: float, base: float) -> float:
-        """By how much head is worse, as a share of the scale, from -1 to 1; of an open one, of the
-        larger score."""
+        """By how much head is worse, from -1 to 1, as a share of the scale or, if the scale is
+        open, of the larger score."""
         reach = self._reach(head, base)
         if not reach:
             return 0.0
         drop = (
             (head / reach - base / reach) if self.lower_is_better else (base / reach - head / reach)
         )
-        # what measuring itself makes
+        # differences up to the scale's resolution come from measuring itself
         drop = math.copysign(max(0.0, abs(drop) - self.scale.resolution / reach), drop)
         return min(1.0, max(-1.0, drop))
 
     def floor(self, base: float | None) -> float:
-        """The drop that is tolerated, on the criterion's own scale."""
+        """The tolerated drop on the criterion's own scale."""
         return (
             0.0 if base is None else max(self.max_drop * self._reach(base), self.scale.resolution)
         )
@@ -201,7 +206,8 @@ class PolicyRule:
 
 
 def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool = False) -> PolicyRule:
-    """The policy's rule for a criterion. Informational ones decide only if the policy says so."""
+    """The policy's rule for a criterion. An informational criterion decides only if the policy
+    makes it gating."""
     rule = policy.criteria.get(use.name, CriterionRule())
     return PolicyRule(
         name=use.name,
@@ -215,7 +221,7 @@ def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool = False) -> Pol
 
 
 def _is_lost(trial: GradedTrial, pattern: Pattern | None) -> bool:
-    """True if it was not measured, except if nothing was recorded."""
+    """True if the trial was not measured, unless its recording is missing."""
     is_unrecorded = trial.failure is not None and trial.failure.kind in UNRECORDED
     return passes(pattern) is None and not is_unrecorded
 
@@ -229,18 +235,18 @@ def pair(
     deviations: Deviations = OURS,
     is_staked: bool = True,
 ) -> RunPair:
-    """One run of a case on each side. `graded`: the criteria whose scores are compared as
-    numbers."""
-    needed = deciding(uses)
-    head_pattern = outcome(head, needed, deviations=deviations)
-    base_pattern = outcome(base, needed, deviations=deviations, of_base=True)
+    """Pair one run of a case on each side. `graded`: the criteria whose scores are compared as
+    numbers. `is_staked` False: the two runs are of different days."""
+    deciding_uses = deciding(uses)
+    head_pattern = outcome(head, deciding_uses, deviations=deviations)
+    base_pattern = outcome(base, deciding_uses, deviations=deviations, of_base=True)
     falls = {}
     for use in uses:
         rule = graded.get(use.name)
         head_score = value_of(head, use.name)
-        other = value_of(base, use.name)
-        if rule is not None and head_score is not None and other is not None:
-            falls[use.name] = rule.drop(head_score, other)
+        base_score = value_of(base, use.name)
+        if rule is not None and head_score is not None and base_score is not None:
+            falls[use.name] = rule.drop(head_score, base_score)
     if MEASURED in graded and head is not None and base is not None:
         falls[MEASURED] = float(_is_lost(head, head_pattern)) - float(_is_lost(base, base_pattern))
     return RunPair(cell=cell_of(head_pattern, base_pattern), falls=falls, is_staked=is_staked)

@@ -1,9 +1,9 @@
-"""The purse: is head worse than the base, and what is to be run next to tell.
+"""The purse: is head worse than the base, and which runs would show it?
 
 Every pair of runs, one on each side, is a bet that head is worse, at odds that are fair if the
-change did nothing. So a purse that starts at 1 ever holds 1/alpha with a chance of at most alpha,
-whatever is run next (Ville 1939). What fails on both sides, or has no base, has a purse of its own.
-The rule in words: docs/statistics.md; the proof: docs/decisions/024-one-purse.md."""
+change did nothing. So a purse that starts at 1 reaches 1/alpha with a probability of at most alpha,
+whatever is run next (Ville 1939). Cases that fail on both sides or have no base have a purse of
+their own. The rule in words: docs/statistics.md; the proof: docs/decisions/024-one-purse.md."""
 
 from __future__ import annotations
 
@@ -19,46 +19,48 @@ from evalgate.model import Bet, CaseKey, Cell, Confirmation
 from evalgate.values import frozen_dataclass
 
 ASIDE: Final = 0.5
-"""The share of the purse that bets on every pair alike, for a drop that is spread over cases."""
+"""The share of the purse that bets equally on every pair, to find a drop that is spread over
+cases."""
 SHARES: Final = (0.3, 0.6, 0.9)
-"""How much of it is staked on a pair, in three equal parts."""
+"""The shares of it that are staked on a pair, in three equal parts."""
 MOST_AT_FIRST: Final = 0.5
-"""The most that is staked on a case in the first round."""
+"""The largest stake on a case in the first round."""
 FLAKY: Final = 0.3
 """A case that passes this often is flaky, not failing."""
 LET_GO = 0.35
 PAIRS = 16
-"""A suspect is let go when its odds fell to this part of what they were, or after so many pairs."""
+"""A suspect is dropped if its odds fell to `LET_GO` of its first odds, or after `PAIRS` pairs."""
 RUNS = 20
 UNLIKELY = 0.1
-"""How often head alone is run at most, and the odds of failing at which a case is let go."""
+"""The most runs of head alone, and the odds of failing at which a case is dropped."""
 AT_ONCE = 3
 AT_FIRST = 8
-"""How many bets on one case may be under way together, and how many cases that were not looked at
-alone yet."""
+"""The most bets on one case at the same time, and the most cases that begin their runs of head
+alone at the same time."""
 SPARE: Final = 2
-"""How many more fresh runs of a case may fail to be measured than are, before it is given up."""
+"""A case is given up if more of its reruns than this fail to be measured, beyond those that were
+measured."""
 NAMED: Final = 4.0
-"""The worth of a case's bets, from 1, at which it is named as broken."""
+"""The factor of a case's bets, from 1, at which the case is reported as broken."""
 PROMISING = 2.0
 GRADED_PAIRS = 4
 GRADED_CASES = 50
-"""Graded scores: what their part of the purse must have made of 1 for further pairs, how many of a
-case, and of how many cases."""
+"""For graded scores: the factor that their part of the purse must have reached for more pairs, the
+most pairs of a case, and the most cases."""
 MEASURED: Final = "(measured)"
-"""Used as the name of a graded criterion: the run could be measured at all."""
+"""The name of a graded criterion: the run could be measured."""
 PASSES: Final = ""
-"""Used as the name of a graded criterion: the run passes all deciding criteria."""
+"""The name of a graded criterion: the run passes all deciding criteria."""
 
 
 _FALL: Final = (1.0, -1.0, 0.0, 0.0)
 _SWAPPED: Final = (Cell.ROSE, Cell.FELL, Cell.PASSED, Cell.FAILED)
 _RATES: Final = (0.3, 0.5, 0.7, 0.9, 0.98)
-"""Assumed pass rates of a case if the change did nothing; they only set the stakes."""
+"""Assumed pass rates of a case if the change did nothing. They only set the stakes."""
 
 
 def _chances(base: float, head: float) -> tuple[float, ...]:
-    """Of the cells."""
+    """The probability of each cell, for the pass rates of both sides."""
     return base * (1 - head), (1 - base) * head, base * head, (1 - base) * (1 - head)
 
 
@@ -67,7 +69,7 @@ _WORSE: Final = [
     *((0.9 * 0.97, _chances(rate, 0.03)) for rate in _RATES),
     *((0.1 * rate * (1 - rate / 2), _chances(rate, rate / 2)) for rate in _RATES),
 ]
-"""A case that broke: how much of the belief, after its first fall, and the chances of its cells."""
+"""A broken case: prior weights after its first fall, and the probabilities of its cells."""
 _ALL: Final = [*_SAME, *(chances for _, chances in _WORSE)]
 
 
@@ -75,35 +77,46 @@ _ALL: Final = [*_SAME, *(chances for _, chances in _WORSE)]
 def _believed(
     odds: float, cells: tuple[Cell, ...]
 ) -> tuple[list[float], tuple[float, ...], float, float]:
-    """What is believed of a case that broke with `odds`, after these pairs: the weights of its
-    kinds, what a bet on the next pair pays in each cell, how fast that grows, and the odds. Kept,
-    because many suspects see the same pairs."""
+    """The belief about a case that broke with `odds`, after these pairs: the weights of its kinds,
+    the factor that a bet on the next pair pays in each cell, the expected growth of that bet, and
+    the odds. Cached, because many suspects have the same pairs."""
     if cells:
         priors = _believed(odds, cells[:-1])[0]
-        weights = [w * chances[cells[-1]] for w, chances in zip(priors, _ALL, strict=True)]
+        weights = [
+            kind_weight * chances[cells[-1]]
+            for kind_weight, chances in zip(priors, _ALL, strict=True)
+        ]
     else:
         same = [rate * (1 - rate) for rate in _RATES]
         worse = [belief for belief, _ in _WORSE]
-        weights = [*(w / sum(same) for w in same), *(odds * w / sum(worse) for w in worse)]
+        weights = [
+            *(kind_weight / sum(same) for kind_weight in same),
+            *(odds * kind_weight / sum(worse) for kind_weight in worse),
+        ]
     total = math.fsum(weights)
     weights = [weight / total for weight in weights]
-    chance = [
-        math.fsum(w * chances[cell] for w, chances in zip(weights, _ALL, strict=True))
+    probabilities = [
+        math.fsum(
+            kind_weight * chances[cell] for kind_weight, chances in zip(weights, _ALL, strict=True)
+        )
         for cell in Cell
     ]
-    fall = chance[Cell.FELL]
-    rise = chance[Cell.ROSE]
+    fall = probabilities[Cell.FELL]
+    rise = probabilities[Cell.ROSE]
     swapped = fall + rise
     pays = (
         (2 * fall / swapped, 2 * rise / swapped, 1.0, 1.0) if fall > rise else (1.0, 1.0, 1.0, 1.0)
     )
-    growth = math.fsum(p * math.log(max(pay, 1e-9)) for p, pay in zip(chance, pays, strict=True))
+    growth = math.fsum(
+        probability * math.log(max(pay, 1e-9))
+        for probability, pay in zip(probabilities, pays, strict=True)
+    )
     return weights, pays, growth, 1 / max(1e-12, math.fsum(weights[: len(_SAME)])) - 1
 
 
 class Suspect:
-    """A case that fell: what is believed of it, and so what a bet on its next pair pays in each
-    cell."""
+    """A case that fell: the belief about it, and the factors that a bet on its next pair pays in
+    each cell."""
 
     def __init__(self, odds: float) -> None:
         self._first = odds
@@ -116,8 +129,7 @@ class Suspect:
         self.is_live = odds >= LET_GO * min(1.0, self._first) and self.tries < PAIRS
 
     def see(self, cell: Cell | None) -> None:
-        """Take one more pair into account; None is a pair that could not be measured and changes
-        nothing."""
+        """Add one more pair. None is a pair that could not be measured; it changes nothing."""
         self.tries += 1
         if cell is not None:
             self.falls += cell is Cell.FELL
@@ -129,9 +141,9 @@ class Suspect:
 class RunPair:
     """One run of a case on each side.
 
-    `cell` None: a side could not be measured. `falls`: by graded criterion, base's score less
-    head's as a share of the scale, from -1 to 1. `is_staked` False: the two ran on different days.
-    """
+    `cell` None: a side could not be measured. `falls`: by graded criterion, the base's score minus
+    head's as a share of the scale, from -1 to 1. `is_staked` False: the two runs are of different
+    days."""
 
     cell: Cell | None
     falls: Mapping[str, float] = field(default_factory=dict)
@@ -145,13 +157,13 @@ class RunPair:
 
 @frozen_dataclass
 class CaseRuns:
-    """All that is known of one case.
+    """All runs of one case.
 
-    `group`: cases that have a pass rate to reach together. `rounds`: its first runs, `pairs`: fresh
-    pairs, `alone`: fresh runs of head alone, True if passed (None: not measured). `is_failing`: by
-    head's first runs. `passes_on_base`: the base's first runs passed; None if nothing is known of
-    them. `is_suspect`: head passes other criteria in the first runs than the base does; `pairs` are
-    for those that it lost. `can_pair`: the base can be run again, `can_rerun`: head can."""
+    `group`: the cases that share one pass rate. `rounds`: its first runs. `pairs`: reruns on both
+    sides. `alone`: reruns of head only, True if passed (None: not measured). `is_failing`: by
+    head's first runs. `passes_on_base`: the base's first runs passed; None if unknown.
+    `is_suspect`: in the first runs, head and base pass different criteria; `pairs` are scored by
+    those that head lost. `can_pair`: the base can be rerun. `can_rerun`: head can be rerun."""
 
     key: CaseKey
     group: str = ""
@@ -167,7 +179,7 @@ class CaseRuns:
 
 @frozen_dataclass
 class Rerun:
-    """What to run next: a case, as a pair or on head alone."""
+    """A run to do next: of a case, as a pair or on head alone."""
 
     key: CaseKey
     is_pair: bool
@@ -175,9 +187,12 @@ class Rerun:
 
 @frozen_dataclass
 class Terms:
-    """`needed`: what a purse must hold to speak. `tolerated`: how many failures each group lets
-    pass. `graded`: the drop that each graded criterion may have, as a share of its scale.
-    `asks_alone`: whether what fails on the base too is looked at; what has no base always is."""
+    """The rules of a purse.
+
+    `needed`: the amount that decides. `tolerated`: the number of failures that each group
+    tolerates. `graded`: the tolerated drop of each graded criterion, as a share of its scale.
+    `asks_alone`: cases that also fail on the base are rerun on head alone; cases without a base
+    always are."""
 
     needed: float = 20.0
     tolerated: Mapping[str, int] = field(default_factory=dict)
@@ -185,15 +200,15 @@ class Terms:
     asks_alone: bool = True
 
 
-def staked(parts: Sequence[float], fall: float) -> list[float]:
-    """Money after a bet of `SHARES` of its parts. `fall`: by how much head was worse, from -1 to
+def staked(amounts: Sequence[float], fall: float) -> list[float]:
+    """The amounts after a bet of `SHARES` of them. `fall`: by how much head was worse, from -1 to
     1."""
-    return [part * (1 + share * fall) for part, share in zip(parts, SHARES, strict=True)]
+    return [amount * (1 + share * fall) for amount, share in zip(amounts, SHARES, strict=True)]
 
 
 class Alone:
-    """A case that head is run on alone: what is believed of it, and what the bets that it fails
-    made of 1."""
+    """A case that is rerun on head alone: the belief about it, and the factor that the bets on its
+    failure reached."""
 
     def __init__(self) -> None:
         self.odds = self.factor = 1.0
@@ -201,11 +216,12 @@ class Alone:
 
     @property
     def believed(self) -> float:
-        """How likely it fails; at least as often as a flaky case, which makes the bet fair."""
+        """The probability that it fails, at least that of a flaky case, which makes the bet
+        fair."""
         return max(1 - FLAKY, (self.odds * 0.97 + 0.5) / (1 + self.odds))
 
     def see(self, *, passed: bool | None, believed: float) -> None:
-        """One more run, at odds that were fixed before."""
+        """Add one more run, at odds that were fixed before it."""
         self.tries += 1
         if passed is not None:
             self.factor *= (1 - believed) / FLAKY if passed else believed / (1 - FLAKY)
@@ -213,7 +229,7 @@ class Alone:
 
 
 class State:
-    """What the bets found of one case."""
+    """The state of one case in the bets."""
 
     def __init__(self, runs: CaseRuns) -> None:
         self.runs = runs
@@ -224,12 +240,12 @@ class State:
 
     @property
     def can_measure(self) -> bool:
-        """True if its fresh runs can be measured, as far as is known."""
+        """True if its reruns can be measured, as far as is known."""
         return self.unmeasured <= SPARE
 
     @property
     def is_live(self) -> bool:
-        """True if another pair of it may say more."""
+        """True if another pair of it could change the answer."""
         can_pair = (
             self.runs.is_failing and self.runs.can_rerun and self.runs.can_pair and self.can_measure
         )
@@ -237,15 +253,15 @@ class State:
 
     @property
     def is_open(self) -> bool:
-        """True if another run of head alone may say more."""
+        """True if another run of head alone could change the answer."""
         alone = self.alone
         return (
             alone is not None and alone.odds > UNLIKELY and alone.tries < RUNS and self.can_measure
         )
 
     def look_alone(self, *, asks: bool) -> None:
-        """Start to rerun a failing case without the base, if it fails there too (if `asks`), is
-        unknown there, or cannot be paired."""
+        """Start to rerun a failing case on head alone, if it also fails on the base (and `asks`),
+        is unknown there, or cannot be paired."""
         runs = self.runs
         suspect = self.suspect
         if suspect is None:
@@ -259,16 +275,17 @@ class State:
 
 
 class Purse:
-    """The bets of one run, or of one shard of it, which has `money` to begin with.
+    """The bets of one run, or of one shard of it, which starts with `money`.
 
-    Feed it the first round, then ask `reruns` and feed their results, until there are no more."""
+    Call `begin` with the first rounds. Then call `reruns` and `see` with their results until
+    `reruns` returns nothing."""
 
     def __init__(self, terms: Terms, *, money: float = 1.0) -> None:
         self._terms = terms
         self._money = money
         graded = terms.graded
-        parts = {PASSES: 0.5 if graded else 1.0} | dict.fromkeys(graded, 0.5 / max(len(graded), 1))
-        self._spread = {name: [part / len(SHARES)] * len(SHARES) for name, part in parts.items()}
+        shares = {PASSES: 0.5 if graded else 1.0} | dict.fromkeys(graded, 0.5 / max(len(graded), 1))
+        self._spread = {name: [share / len(SHARES)] * len(SHARES) for name, share in shares.items()}
         self._seen = {name: [1.0 / len(SHARES)] * len(SHARES) for name in graded}
         self._product = 1.0
         self._fell = self._rose = 0
@@ -278,12 +295,12 @@ class Purse:
 
     @property
     def failed_together(self) -> set[CaseKey]:
-        """Suspects that failed on both sides in fresh runs."""
+        """Suspects that failed on both sides in the same rerun."""
         return {key for key, state in self._states.items() if state.failed_together}
 
     @property
     def worth(self) -> float:
-        """What the bets that head is worse have made of the money."""
+        """The amount that the bets on "head is worse" have reached."""
         return self._worth(self._product, self._spread)
 
     def _worth(self, product: float, spread: Mapping[str, Sequence[float]]) -> float:
@@ -291,9 +308,9 @@ class Purse:
 
     @property
     def failing(self) -> float:
-        """What the bets have made of the money that more cases fail by themselves than are
-        tolerated: of each group the product over the cases with the least evidence, as many as are
-        beyond those tolerated."""
+        """The amount that the bets on "more cases fail by themselves than are tolerated" have
+        reached. For each group it is the product over the cases with the least evidence, as many as
+        exceed the tolerated number."""
         groups: defaultdict[str, list[float]] = defaultdict(list)
         for state in self._states.values():
             if state.alone is not None:
@@ -317,25 +334,25 @@ class Purse:
         return self.failing >= self._terms.needed
 
     def begin(self, cases: Sequence[CaseRuns]) -> None:
-        """The first round of all cases, then their further rounds."""
+        """Play the first round of all cases, then their further rounds."""
         self._states = {case.key: State(case) for case in cases}
-        played = [state for state in self._states.values() if state.runs.rounds]
-        for state in played:
+        paired_states = [state for state in self._states.values() if state.runs.rounds]
+        for state in paired_states:
             self._first(state, state.runs.rounds[0])
-        self._split([state.runs.rounds[0] for state in played])
+        self._split([state.runs.rounds[0] for state in paired_states])
         odds = max(1, self._fell - self._rose) / (self._rose + 1)
-        for state in played:
+        for state in paired_states:
             if state.runs.is_suspect or state.runs.rounds[0].cell is Cell.FELL:
                 state.suspect = Suspect(odds)
-        for number in range(1, max((len(state.runs.rounds) for state in played), default=0)):
-            for state in played:
+        for number in range(1, max((len(state.runs.rounds) for state in paired_states), default=0)):
+            for state in paired_states:
                 if number < len(state.runs.rounds):
                     self._stake_next(state, state.runs.rounds[number], odds)
         for state in self._states.values():
             state.look_alone(asks=self._terms.asks_alone)
 
     def _split(self, firsts: Sequence[RunPair]) -> None:
-        """Divide the part that bets on every pair alike among the criteria that fell in the first
+        """Divide the part that bets equally on every pair among the criteria that fell in the first
         round, in proportion to their falls. It is staked only on later pairs."""
         falls = {PASSES: float(self._fell - self._rose)}
         for name in self._terms.graded:
@@ -366,7 +383,7 @@ class Purse:
             state.suspect = Suspect(odds)
 
     def _falls(self, pair: RunPair) -> dict[str, float]:
-        """Beyond what is tolerated."""
+        """The falls of a pair beyond what is tolerated."""
         graded = self._terms.graded
         return {
             name: (pair.falls[name] - tolerated) / (1 + tolerated)
@@ -376,7 +393,7 @@ class Purse:
 
     def _stake(self, state: State, pair: RunPair, pays: float) -> None:
         falls = self._falls(pair)
-        for name, fall in falls.items():  # a base of another day also shows what to suspect
+        for name, fall in falls.items():  # a base of another day shows suspects too
             self._seen[name] = staked(self._seen[name], fall)
         if not pair.is_staked:
             return
@@ -391,8 +408,8 @@ class Purse:
             self.bets.append(Bet(key=state.runs.key, cell=pair.cell, worth=self.worth))
 
     def see(self, reruns: Sequence[Rerun], results: Iterable[RunPair | bool | None]) -> None:
-        """Take the results of reruns into account. Reruns of one request had their stakes fixed
-        before any of them ran."""
+        """Add the results of reruns. The stakes of all reruns of one request were fixed before any
+        of them ran."""
         pays = {
             key: state.suspect.pays
             for key, state in self._states.items()
@@ -426,8 +443,8 @@ class Purse:
             state.suspect.see(pair.cell)
 
     def reruns(self) -> tuple[Rerun, ...]:
-        """The next bets; empty if nothing could change the answer any more. Suspects come first, as
-        many at once as could end it."""
+        """The next bets; empty if none could change the answer. Suspects come first, as many at
+        once as could decide."""
         states = self._states.values()
         if self.is_worse:
             return ()
@@ -440,12 +457,12 @@ class Purse:
             return tuple(Rerun(key=key, is_pair=True) for key in self._fewest(suspects))
         if self.is_failing:
             return ()
-        alone = [
+        open_cases = [
             (state, state.alone) for state in states if state.alone is not None and state.is_open
         ]
-        if alone and self._could_fail():
+        if open_cases and self._could_fail():
             return tuple(
-                Rerun(key=state.runs.key, is_pair=False) for state in self._next_alone(alone)
+                Rerun(key=state.runs.key, is_pair=False) for state in self._next_alone(open_cases)
             )
         return tuple(Rerun(key=key, is_pair=True) for key in self._next_graded())
 
@@ -458,62 +475,67 @@ class Purse:
         return any(count > self._allowed(group) for group, count in groups.items())
 
     def _fewest(self, suspects: Sequence[tuple[State, Suspect]]) -> list[CaseKey]:
-        """The fewest bets that would reach what is needed if all of them fell; else one on every
-        suspect."""
-        chosen: list[CaseKey] = []
+        """The fewest bets that would reach the needed amount if all of them fell; else one bet on
+        every suspect."""
+        keys: list[CaseKey] = []
         product = self._product
         spread = dict(self._spread)
         for turn in range(AT_ONCE):
             for state, suspect in suspects:
                 if turn > suspect.falls or suspect.tries + turn >= PAIRS:
                     continue
-                chosen.append(state.runs.key)
+                keys.append(state.runs.key)
                 product *= suspect.pays[Cell.FELL]
                 spread[PASSES] = staked(spread[PASSES], 1.0)
                 if self._worth(product, spread) >= self._terms.needed:
-                    return chosen
+                    return keys
             if turn == 0 and len(suspects) > 1:
-                return chosen
-        return chosen
+                return keys
+        return keys
 
     def _next_alone(self, cases: Sequence[tuple[State, Alone]]) -> list[State]:
-        """The case that most likely fails, up to three times at once when it failed again before;
-        where failures are tolerated, those that were run least, as all of them have to speak."""
+        """The case that most likely fails, up to three times at once if it failed again before. If
+        its group tolerates failures, the cases with the fewest runs, because all of them must be
+        known."""
         if any(self._allowed(state.runs.group) for state, _ in cases):
-            least = min(alone.tries for _, alone in cases)
-            return [state for state, alone in cases if alone.tries == least]
-        best, alone = max(cases, key=lambda case: (case[1].odds, -case[1].tries))
+            fewest_tries = min(alone.tries for _, alone in cases)
+            return [state for state, alone in cases if alone.tries == fewest_tries]
+        likeliest_state, alone = max(cases, key=lambda case: (case[1].odds, -case[1].tries))
         if not alone.tries:
             return [state for state, belief in cases if not belief.tries][:AT_FIRST]
         growth = math.log(alone.believed / (1 - FLAKY))
-        lacking = math.log(self._terms.needed / self.failing) / growth if growth > 0 else 1.0
-        return [best] * max(1, min(AT_ONCE, alone.tries, RUNS - alone.tries, math.ceil(lacking)))
+        missing_runs = math.log(self._terms.needed / self.failing) / growth if growth > 0 else 1.0
+        return [likeliest_state] * max(
+            1, min(AT_ONCE, alone.tries, RUNS - alone.tries, math.ceil(missing_runs))
+        )
 
     def _next_graded(self) -> list[CaseKey]:
-        """Further pairs of the cases that fell by a graded criterion whose part of the purse has
-        grown."""
-        parts = {name: math.fsum(amounts) for name, amounts in self._seen.items()}
-        best = max(parts, key=lambda name: parts[name], default="")
-        if not best or parts[best] < PROMISING:
+        """The next pairs: cases that fell by the graded criterion with the largest part of the
+        purse."""
+        part_amounts = {name: math.fsum(amounts) for name, amounts in self._seen.items()}
+        criterion = max(part_amounts, key=lambda name: part_amounts[name], default="")
+        if not criterion or part_amounts[criterion] < PROMISING:
             return []
         falls = {
             key: math.fsum(
-                pair.falls.get(best, 0.0) - self._terms.graded[best] for pair in state.runs.rounds
+                pair.falls.get(criterion, 0.0) - self._terms.graded[criterion]
+                for pair in state.runs.rounds
             )
             for key, state in self._states.items()
             if state.runs.can_rerun and state.runs.can_pair and state.can_measure
         }
-        worst = sorted(
+        worst_cases = sorted(
             (key for key, fall in falls.items() if fall > 0), key=lambda key: -falls[key]
         )[:GRADED_CASES]
-        return [key for key in worst if self._states[key].graded < GRADED_PAIRS]
+        return [key for key in worst_cases if self._states[key].graded < GRADED_PAIRS]
 
     def confirmations(
-        self, *, is_worse: bool, is_failing: bool, largest: float
+        self, *, is_worse: bool, is_failing: bool, largest_factor: float
     ) -> dict[CaseKey, Confirmation]:
-        """What is known of each case that fails by its first runs and can be run again. `is_worse`,
-        `is_failing`: of all shards together; `largest`: the largest factor of a case there."""
-        floor = min(NAMED, largest)
+        """The result of the reruns of each case that fails in its first runs and can be rerun.
+        `is_worse`, `is_failing`: of all shards together. `largest_factor`: the largest factor of a
+        case in any shard."""
+        floor = min(NAMED, largest_factor)
         return {
             key: _confirmation(
                 state,
@@ -531,14 +553,14 @@ class Purse:
 def _confirmation(
     state: State, *, is_broken: bool, is_failing: bool, is_settled: bool
 ) -> Confirmation:
-    """`is_settled`: nobody looks any further."""
+    """`is_settled`: no more reruns are made."""
     if is_broken:
         return Confirmation.BROKEN
     if is_failing and state.alone is not None and state.alone.factor > 1:
         return Confirmation.FAILING
     if not state.can_measure:
         return Confirmation.LOST
-    # who passed in the first of several bets on it may yet be shown to fail
+    # a case that passed in the first of several bets may still turn out to fail
     is_open = not is_settled and (state.is_live or state.is_open)
     return Confirmation.FLAKY if state.has_passed and not is_open else Confirmation.OPEN
 
@@ -550,7 +572,7 @@ def _total(parts: Mapping[str, Sequence[float]]) -> float:
 def play(
     cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0
 ) -> tuple[Purse, tuple[Rerun, ...]]:
-    """The purse after all that was run, and what is to be run next."""
+    """Play all runs so far. Returns the purse and the runs to do next."""
     purse = Purse(terms, money=money)
     purse.begin(cases)
     results_by_rerun: dict[Rerun, list[RunPair | bool | None]] = {}
@@ -564,6 +586,6 @@ def play(
         if results:
             purse.see([rerun for rerun, _ in results], [result for _, result in results])
         if len(results) < len(reruns):
-            lacking = Counter(reruns) - Counter(rerun for rerun, _ in results)
-            return purse, tuple(lacking.elements())
+            missing_reruns = Counter(reruns) - Counter(rerun for rerun, _ in results)
+            return purse, tuple(missing_reruns.elements())
     return purse, ()

@@ -1,8 +1,8 @@
-"""What a green could not have seen: pull requests like this one are simulated, in which cases
+"""What a passing gate could have missed: simulated pull requests of the same size, in which cases
 break.
 
-Nothing but the verdict's own rules says that well for few cases: the cases pass as often as their
-runs make probable, one, two or three of them break, and the purse is asked."""
+For few cases only the verdict's own rules show this. The simulated cases pass as often as their
+runs suggest, one, two or three of them break, and the purse decides."""
 
 from __future__ import annotations
 
@@ -19,29 +19,36 @@ from evalgate.model import CaseKey, Cell, Power, ThresholdRule
 
 TRIES = 200
 MOST_PAIRS = 20_000
-"""Simulated pull requests, and how many pairs of first runs they may have together; fewer are
-simulated beyond."""
+"""The number of simulated pull requests, and the most pairs of first runs in all of them. Larger
+runs simulate fewer pull requests."""
 FEWEST_TRIES: Final = 10
 BROKEN: Final = (1, 2, 3)
 RATE_OF_BROKEN: Final = 0.02
 PRIOR: Final = 2.0
-"""For how many runs what all cases together say of a case counts beside its own."""
+"""The pass rate of all cases counts as this many runs of each case."""
 OFTEN: Final = 0.5
 BLOCK: Final = 4096
 
 
 def of(sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]]) -> Power | None:
-    """The power of a comparison. `keys`: the cases that decide. `outcomes`: for each, its runs on
-    both sides, 1 for a pass and 0 for a failure. None if nothing is known, or there are too many
-    cases to simulate."""
-    known_cases = [(key, values) for key, values in zip(keys, outcomes, strict=True) if values]
+    """The power of a comparison. `keys`: the cases that decide. `outcomes`: for each case, its runs
+    on both sides, 1 for a pass and 0 for a failure. None if no outcome is known, or there are too
+    many cases to simulate."""
+    known_cases = [
+        (key, case_outcomes)
+        for key, case_outcomes in zip(keys, outcomes, strict=True)
+        if case_outcomes
+    ]
     tries = min(TRIES, MOST_PAIRS // max(len(known_cases), 1))
     if not known_cases or tries < FEWEST_TRIES:
         return None
-    every = [value for _, values in known_cases for value in values]
-    mean = (sum(every) + PRIOR) / (len(every) + PRIOR)
+    all_outcomes = [
+        case_outcome for _, case_outcomes in known_cases for case_outcome in case_outcomes
+    ]
+    mean = (sum(all_outcomes) + PRIOR) / (len(all_outcomes) + PRIOR)
     rates = [
-        min(0.98, (sum(values) + PRIOR * mean) / (len(values) + PRIOR)) for _, values in known_cases
+        min(0.98, (sum(case_outcomes) + PRIOR * mean) / (len(case_outcomes) + PRIOR))
+        for _, case_outcomes in known_cases
     ]
     policy = sides.policy
     needs = (policy.alpha, policy.pass_rate, policy.threshold)
@@ -55,8 +62,9 @@ def of(sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]
 def _simulate(
     rates: tuple[float, ...], needs: tuple[float, float, ThresholdRule], *, rounds: int, tries: int
 ) -> tuple[tuple[tuple[int, float], ...], tuple[int, ...]]:
-    """For each number of broken cases the share that is blocked, and the places of those that break
-    unseen. `needs`: alpha, the pass rate, and which failures count."""
+    """For each number of broken cases, the share of pull requests that is blocked; and the places
+    of cases whose failure is mostly missed. `needs`: alpha, the pass rate, and which failures
+    count."""
     alpha, pass_rate, rule = needs
     terms = Terms(
         needed=1 / alpha,
@@ -65,8 +73,8 @@ def _simulate(
     )
     draw = _draws(zlib.crc32(repr((rates, rounds)).encode())).__next__
     caught = []
-    missed = Counter[int]()
-    broken = Counter[int]()
+    missed_counts = Counter[int]()
+    broken_counts = Counter[int]()
     for count in BROKEN[: len(rates)]:
         blocked = 0
         for _ in range(tries):
@@ -79,11 +87,13 @@ def _simulate(
             )
             blocked += is_blocked
             if count == 1:
-                broken[places[0]] += 1
-                missed[places[0]] += not is_blocked
+                broken_counts[places[0]] += 1
+                missed_counts[places[0]] += not is_blocked
         caught.append((count, blocked / tries))
     return tuple(caught), tuple(
-        place for place in sorted(broken) if missed[place] > OFTEN * broken[place]
+        place
+        for place in sorted(broken_counts)
+        if missed_counts[place] > OFTEN * broken_counts[place]
     )
 
 
@@ -96,33 +106,34 @@ def _draws(seed: int) -> Iterator[float]:
 
 
 def _is_blocked(
-    heads: Sequence[float],
-    bases: Sequence[float],
+    head_pass_rates: Sequence[float],
+    base_pass_rates: Sequence[float],
     draw: Callable[[], float],
     terms: Terms,
     *,
     rounds: int,
     reruns: bool,
 ) -> bool:
-    """True if the purse blocks one pull request. `heads`, `bases`: how often each case passes."""
+    """True if the purse blocks one pull request. `head_pass_rates`, `base_pass_rates`: the pass
+    rate of each case on each side."""
 
     def pair(place: int) -> RunPair:
-        head = draw() < heads[place]
-        base = draw() < bases[place]
+        head_passes = draw() < head_pass_rates[place]
+        base_passes = draw() < base_pass_rates[place]
         return RunPair(
-            cell=(Cell.PASSED if head else Cell.FELL)
-            if base
+            cell=(Cell.PASSED if head_passes else Cell.FELL)
+            if base_passes
             else Cell.ROSE
-            if head
+            if head_passes
             else Cell.FAILED
         )
 
     def rerun(request: Rerun) -> RunPair | bool:
         place = int(request.key[1])
-        return pair(place) if request.is_pair else draw() < heads[place]
+        return pair(place) if request.is_pair else draw() < head_pass_rates[place]
 
     cases = []
-    for place in range(len(heads)):
+    for place in range(len(head_pass_rates)):
         pairs = [pair(place) for _ in range(rounds)]
         cells = [run_pair.cell for run_pair in pairs]
         cases.append(

@@ -1,4 +1,4 @@
-"""The threshold gate: does a case, over its repeats, reach what its criteria ask for?"""
+"""The threshold gate: does a case reach the thresholds of its criteria over its repeats?"""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class Counts:
-    """How a suite's cases ended. `measured` ones passed or failed; `allowed` failures are among
-    `passed`; `unrun`: a budget kept them from running; `doubtful` ones are below a threshold in the
-    completed runs, `partial` ones fail and are not measured whole either."""
+    """The number of a suite's cases by result.
+
+    `measured` cases passed or failed. `allowed` failures count as `passed`. `unrun` cases were not
+    run because a budget ended. `doubtful` cases are below a threshold in their completed runs.
+    `partial` cases fail and have unmeasured runs too."""
 
     total: int
     passed: int
@@ -40,11 +42,11 @@ class Counts:
     allowed: int
 
     def reaches(self, cases: int, *, min_measured: float) -> bool:
-        """True if this many cases are the share that is required."""
+        """True if `cases` is at least the required share of all cases."""
         return cases >= round(self.total * min_measured, 9) - 1e-9
 
     def enough(self, *, required: float, min_measured: float) -> bool:
-        """True if enough was measured, and it passes."""
+        """True if enough cases were measured, and enough of them pass."""
         measured = self.measured
         is_enough = measured > 0 and self.reaches(measured, min_measured=min_measured)
         return is_enough and self.passed >= needed(measured, required)
@@ -56,7 +58,7 @@ def count(
     allowed: Collection[CaseKey] = (),
     unconfirmed: Collection[CaseKey] = (),
 ) -> Counts:
-    """The counts of a suite's cases; those that are `unconfirmed` count as inconclusive."""
+    """The counts of a suite's cases. Failures in `unconfirmed` count as inconclusive."""
     kinds = [VerdictKind.INCONCLUSIVE if case.key in unconfirmed else case.kind for case in cases]
     counted_cases = [case for case in cases if case.key not in allowed]
     failed = sum(
@@ -76,13 +78,13 @@ def count(
 
 
 def judge(counts: Counts, *, required: float, min_measured: float) -> dict[VerdictKind, str]:
-    """The kinds of verdict for a suite's cases, and why; if they do not pass, each kind that
-    prevents it, the most important first.
+    """The verdict kinds of a suite's cases, with reasons. If the suite does not pass, each kind
+    that prevents it, the most important first.
 
-    A failure that no unmeasured case could change is a failure: an outage does not hide a failure,
-    nor a failure an outage. Else the pass rate of the measured cases decides, if enough were
-    measured. Excused failures count as passes. `min_measured` tolerates cases without a result,
-    never those with a bad one."""
+    A failure that no unmeasured case could change is a failure, so neither an outage nor a failure
+    hides the other. Otherwise the pass rate of the measured cases decides, if enough cases were
+    measured. Allowed failures count as passes. `min_measured` tolerates cases without a result,
+    never failures."""
     total = counts.total
     failed = counts.failed
     measured = counts.measured
@@ -109,8 +111,8 @@ def judge(counts: Counts, *, required: float, min_measured: float) -> dict[Verdi
 
 
 def needed(total: int, share: float) -> int:
-    """How many of `total` cases a share asks for."""
-    # 0.7 * 10 is 7.000000000000001 in floats: the dust must not ask for an eighth case
+    """The smallest number of `total` cases that is at least the given share."""
+    # 0.7 * 10 is 7.000000000000001 as a float: a rounding error must not require an eighth case
     return math.ceil(round(total * share, 9))
 
 
@@ -123,12 +125,13 @@ def judge_case(
     deviations: Deviations,
     truncated: str = "",
 ) -> CaseVerdict:
-    """The verdict on one case. `truncated`: the budget that ended the run, in words: what it kept
-    from running is inconclusive.
+    """The verdict on one case. `truncated`: why a budget ended the run; trials that it prevented
+    make the case inconclusive.
 
-    Any criterion that fails fails the case; else any that could not be measured leaves it not
-    measured; else it passes, provided that at least one criterion decides. In ADK a case with one
-    pass passes in spite of criteria without a score, and an agent failure is a failure."""
+    A case fails if any criterion fails. Else it is not measured if any criterion could not be
+    measured. Else it passes, provided that at least one criterion decides. In ADK a case with one
+    passing criterion passes although other criteria have no score, and an agent failure is a
+    failure."""
     deviations = _of(criteria, deviations)
     verdicts = tuple(
         judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats)
@@ -146,23 +149,23 @@ def judge_case(
     is_unmeasured = kind is VerdictKind.NOT_MEASURED
     is_broken = kind is not VerdictKind.PASS and _is_broken(trials, verdicts)
     is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not is_broken
-    beside = None
+    second_kind = None
     if is_unmeasured and any(map(_is_doubtful, criteria, verdicts)):
-        beside = VerdictKind.FAIL
+        second_kind = VerdictKind.FAIL
     elif kind is VerdictKind.FAIL and deviations.agent_failure and is_broken:
-        beside = VerdictKind.NOT_MEASURED
+        second_kind = VerdictKind.NOT_MEASURED
     return CaseVerdict(
         suite=key[0],
         case_id=key[1],
         kind=VerdictKind.INCONCLUSIVE if is_cut_short else kind,
         criteria=verdicts,
         reason=truncated if is_cut_short else reason,
-        beside=beside,
+        beside=second_kind,
     )
 
 
 def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdict]) -> bool:
-    """True if a run failed, or has no score by a criterion that decides."""
+    """True if a trial failed, or has no score by a deciding criterion."""
     names = [verdict.name for verdict in verdicts if verdict.kind is not None]
     grades = [trial.grades.get(name) for trial in trials for name in names]
     scored = all(isinstance(grade, Score) or abstains(grade) for grade in grades)
@@ -172,27 +175,27 @@ def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdic
 def kind_of(
     trial: GradedTrial, criteria: Iterable[CriterionUse], deviations: Deviations
 ) -> VerdictKind:
-    """How a single run was scored, for those who watch."""
+    """The verdict kind of a single trial, for progress reports."""
     uses = [use for use in criteria if not use.informational]
     verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in uses]
     return _case_kind(verdicts, _of(uses, deviations))[0]
 
 
 def _of(uses: Iterable[CriterionUse], deviations: Deviations) -> Deviations:
-    """Evalgate's own rules for criteria of CES, for which ADK has none."""
+    """evalgate's own rules for CES criteria, because ADK has no rules for them."""
     return OURS if any(use.is_of_ces for use in uses) else deviations
 
 
 def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
-    """Not measured whole, and some of what was is below the threshold; a criterion on the test
-    blames no agent."""
+    """True if a criterion was measured in part, and a measured score is below the threshold. A
+    criterion about the test itself never counts."""
     if verdict.kind is not VerdictKind.NOT_MEASURED or use.on_the_test:
         return False
     return any(value is not None and not reaches(value, use) for value in verdict.values)
 
 
 def abstains(grade: Grade | None) -> bool:
-    """True if a custom metric said that it does not judge this run."""
+    """True if a custom metric reported that it does not score this trial."""
     return isinstance(grade, NotEvaluated) and grade.reason is Reason.ABSTAINED
 
 
@@ -201,17 +204,17 @@ def judge_criterion(
 ) -> CriterionVerdict:
     """One criterion over the repeats of a case: the mean of its scores against the threshold.
 
-    With repeats missing, the criterion is not measured, unless even the best possible scores in
-    their place would leave the mean below the threshold: then it has failed whatever they would
-    have been. Runs in which it abstained do not count; it decides nothing if it abstained in all of
-    them. A criterion on the test itself that misses its threshold leaves the case not
-    measured: the test was broken, and nothing is known of the agent."""
+    If repeats are missing, the criterion is not measured, unless even the best possible scores in
+    their place would leave the mean below the threshold: then it fails. Trials in which it
+    abstained do not count; if it abstained in all of them, it decides nothing. If a criterion about
+    the test itself misses its threshold, the case is not measured: the test was broken, and nothing
+    is known about the agent."""
     values = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
     values += (None,) * (repeats - len(values))
     pairs = zip_longest(values, grades)
-    judged = [value for value, grade in pairs if not abstains(grade)]
-    has_abstained = bool(values) and not judged
-    missing = next(
+    judged_scores = [value for value, grade in pairs if not abstains(grade)]
+    has_abstained = bool(values) and not judged_scores
+    reported_grade = next(
         (
             grade
             for grade in grades
@@ -219,11 +222,13 @@ def judge_criterion(
         ),
         None,
     )
-    scored = [value for value in values if value is not None]
-    # rounded once: a running sum, and fmean too, can miss a threshold by float dust (0.7, 0.8, 0.9
-    # against 0.8)
-    mean = (mean_of(scored) if len(scored) > 1 else scored[0]) if scored else None
-    reason, message = (missing.reason, missing.message) if missing else (None, "")
+    scores = [value for value in values if value is not None]
+    # rounded once: a running sum, and fmean too, can miss a threshold by a rounding error (0.7,
+    # 0.8, 0.9 against 0.8)
+    mean = (mean_of(scores) if len(scores) > 1 else scores[0]) if scores else None
+    reason, message = (
+        (reported_grade.reason, reported_grade.message) if reported_grade else (None, "")
+    )
     if use.informational or has_abstained:
         return CriterionVerdict(
             name=use.name,
@@ -234,8 +239,8 @@ def judge_criterion(
             reason=reason,
             message=message,
         )
-    kind = _kind(use, values=judged, mean=mean)
-    if kind is VerdictKind.NOT_MEASURED and missing is None:
+    kind = _kind(use, values=judged_scores, mean=mean)
+    if kind is VerdictKind.NOT_MEASURED and reported_grade is None:
         reason = Reason.SKIPPED
         message = phrase("criterion_did_not_run")
     if kind is VerdictKind.FAIL and use.on_the_test:
@@ -254,13 +259,13 @@ def judge_criterion(
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """The mean, rounded once: what `statistics.mean` says of scores, 25 times as fast."""
-    near = math.fsum(values) / len(values)
-    if not math.isfinite(near):
-        return near
-    # what the division lost: sums of differences are exact, and so small that adding them rounds
-    # right
-    return near + math.fsum((*values, *(-near,) * len(values))) / len(values)
+    """The mean, rounded once: the same result as `statistics.mean`, 25 times as fast."""
+    rough_mean = math.fsum(values) / len(values)
+    if not math.isfinite(rough_mean):
+        return rough_mean
+    # add the remainder of the division: sums of differences are exact, and so small that adding
+    # them rounds correctly
+    return rough_mean + math.fsum((*values, *(-rough_mean,) * len(values))) / len(values)
 
 
 def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | None) -> VerdictKind:
@@ -268,17 +273,17 @@ def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | No
         return VerdictKind.NOT_MEASURED
     if None not in values:
         return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
-    best = use.scale.lowest if use.lower_is_better else use.scale.highest
-    if best is not None and not reaches(
-        mean_of([best if value is None else value for value in values]), use
+    best_score = use.scale.lowest if use.lower_is_better else use.scale.highest
+    if best_score is not None and not reaches(
+        mean_of([best_score if value is None else value for value in values]), use
     ):
         return VerdictKind.FAIL
     return VerdictKind.NOT_MEASURED
 
 
 def reaches(value: float, use: CriterionUse) -> bool:
-    """ADK's rule: value >= threshold, no tolerance; <= where lower is better. Without a threshold
-    any value does: the comparison with the base decides."""
+    """ADK's rule: value >= threshold, without tolerance; value <= threshold if lower is better.
+    Without a threshold any value passes, and the comparison with the base decides."""
     if use.threshold is None:
         return True
     return value <= use.threshold if use.lower_is_better else value >= use.threshold
@@ -287,22 +292,30 @@ def reaches(value: float, use: CriterionUse) -> bool:
 def _case_kind(
     verdicts: Iterable[CriterionVerdict], deviations: Deviations
 ) -> tuple[VerdictKind, str]:
-    """The case's kind from its criteria's, and the reason in words."""
-    deciding = [verdict for verdict in verdicts if verdict.kind is not None]
-    failed = [verdict.name for verdict in deciding if verdict.kind is VerdictKind.FAIL]
-    unmeasured = [verdict for verdict in deciding if verdict.kind is VerdictKind.NOT_MEASURED]
-    passed = [verdict for verdict in deciding if verdict.kind is VerdictKind.PASS]
-    broken = next((verdict for verdict in deciding if verdict.reason is Reason.TEST_BROKEN), None)
-    if broken:
-        return VerdictKind.NOT_MEASURED, phrase("case_test_broken", broken.name, broken.message)
-    if failed:
-        return VerdictKind.FAIL, phrase("case_below", failed)
-    if unmeasured and (deviations.criterion_unscored or not passed):
-        first = unmeasured[0]
+    """The kind of a case from the kinds of its criteria, and the reason in words."""
+    deciding_verdicts = [verdict for verdict in verdicts if verdict.kind is not None]
+    failed_names = [
+        verdict.name for verdict in deciding_verdicts if verdict.kind is VerdictKind.FAIL
+    ]
+    unmeasured_verdicts = [
+        verdict for verdict in deciding_verdicts if verdict.kind is VerdictKind.NOT_MEASURED
+    ]
+    passed_verdicts = [verdict for verdict in deciding_verdicts if verdict.kind is VerdictKind.PASS]
+    broken_verdict = next(
+        (verdict for verdict in deciding_verdicts if verdict.reason is Reason.TEST_BROKEN), None
+    )
+    if broken_verdict:
+        return VerdictKind.NOT_MEASURED, phrase(
+            "case_test_broken", broken_verdict.name, broken_verdict.message
+        )
+    if failed_names:
+        return VerdictKind.FAIL, phrase("case_below", failed_names)
+    if unmeasured_verdicts and (deviations.criterion_unscored or not passed_verdicts):
+        first_verdict = unmeasured_verdicts[0]
         return (
             VerdictKind.NOT_MEASURED,
-            phrase("case_unmeasured", first.name, first.message),
+            phrase("case_unmeasured", first_verdict.name, first_verdict.message),
         )
-    if not passed:
+    if not passed_verdicts:
         return VerdictKind.NOT_MEASURED, phrase("case_without_criterion")
     return VerdictKind.PASS, ""

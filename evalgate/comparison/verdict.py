@@ -1,4 +1,5 @@
-"""The one answer: is head good enough, and is it worse than base? In words: `reports.sentences`."""
+"""The verdict: is head good enough, and is it worse than the base? Its words:
+`reports.sentences`."""
 
 from __future__ import annotations
 
@@ -39,15 +40,15 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class Allowed:
-    """What the threshold gate knows of failures."""
+    """The cases and failures that the threshold gate treats specially."""
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
-    flaky_cases: frozenset[CaseKey] = frozenset()  # they failed, or crashed, and pass in fresh runs
-    # of the base too: `threshold: new` allows them
+    flaky_cases: frozenset[CaseKey] = frozenset()  # failed or crashed, and pass in reruns
+    # the base fails too, and `threshold: new` allows it
     known_failures: frozenset[CaseKey] = frozenset()
-    open_failures: frozenset[CaseKey] = frozenset()  # not rerun: the budget ended, or nothing came
-    quarantines: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # they do not decide
-    new_cases: frozenset[CaseKey] = frozenset()  # the base does not have them
+    open_failures: frozenset[CaseKey] = frozenset()  # not rerun, or not measured
+    quarantines: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # shown, never decide
+    new_cases: frozenset[CaseKey] = frozenset()  # not on the base
     moved_cases: frozenset[CaseKey] = frozenset()  # both sides fail today, the base passed before
 
 
@@ -79,11 +80,11 @@ def find(
     drifted_keys = frozenset[CaseKey]()
     base = None if comparison is None else comparison.base
     if comparison is None or base is None:
-        kinds = {Confirmation.FLAKY, Confirmation.LOST}
+        shown_confirmations = {Confirmation.FLAKY, Confirmation.LOST}
         origins = {
             key: OF_RERUNS[confirmation]
             for key, confirmation in confirmations.items()
-            if confirmation in kinds
+            if confirmation in shown_confirmations
         }
     else:
         origins = {case.key: case.origin for case in comparison.cases if case.origin is not None}
@@ -122,7 +123,7 @@ def find(
 
 
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
-"""Most severe first: the most severe of the suites' kinds is the verdict's kind."""
+"""The most severe first. The most severe kind of the suites is the verdict's kind."""
 
 
 def threshold_gate(
@@ -133,10 +134,12 @@ def threshold_gate(
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
     is_compared: bool = False,
 ) -> Verdict:
-    """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it
-    ran, except those of advisory suites and those that `allowed` takes out. A run without cases has
-    measured nothing; one that its budget ended is inconclusive at best. `decided`: its cases, if
-    they are decided already. `is_compared`: a base decides what has no threshold."""
+    """The threshold gate's verdict on a run.
+
+    Every case of every suite counts, including cases that did not run, except those of advisory
+    suites and those in `allowed`. A run without cases is not measured. A run that its budget ended
+    is inconclusive at best. `decided`: the verdicts on its cases, if they exist already.
+    `is_compared`: the comparison with a base decides criteria without a threshold."""
     uses = pairing.uses_by_case(run)
     verdicts = (
         decided
@@ -154,8 +157,7 @@ def threshold_gate(
     if kind is VerdictKind.PASS and (run.truncated or not run.complete):
         kind = VerdictKind.INCONCLUSIVE if run.complete else VerdictKind.NOT_MEASURED
     toothless = bool(suites) and not deciding
-    # with those that a more severe one keeps out of sight; what the policy blocks on may be among
-    # them
+    # including kinds that a more severe kind hides: the policy may block on them
     kinds = {
         kind,
         *(suite_kind for suite in deciding for suite_kind in (suite.kind, *suite.beside)),
@@ -167,7 +169,7 @@ def threshold_gate(
 
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
-    """The most severe kind of a gate's verdict that fails the job."""
+    """The most severe kind of a gate's verdict that fails the job; None if none does."""
     settings = {
         VerdictKind.FAIL: FailOn(gate.value),
         VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
@@ -200,24 +202,27 @@ def _judge_suite(
     quarantined = allowed.quarantines if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
     for case in case_verdicts:
-        excuse = _let_pass(case, allowed)
+        reason_not_to_block = _let_pass(case, allowed)
         quarantine = quarantined.get(case.key)
         cases.append(
-            replace(case, nonblocking=None if quarantine else excuse, quarantine=quarantine)
+            replace(
+                case, nonblocking=None if quarantine else reason_not_to_block, quarantine=quarantine
+            )
         )
     counted = [case for case in case_verdicts if case.key not in allowed.quarantines]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    # cases that the change adds would else make up for failures
-    parts = [
+    # otherwise new cases could make up for failures
+    case_groups = [
         [case for case in counted if (case.key in allowed.new_cases) is is_new]
         for is_new in (False, True)
     ]
-    parts = parts if required < 1 and all(parts) else [counted]
-    part_verdicts = [
-        _judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts
+    case_groups = case_groups if required < 1 and all(case_groups) else [counted]
+    group_verdicts = [
+        _judge_cases(case_group, policy=policy, allowed=allowed, required=required)
+        for case_group in case_groups
     ]
-    part_verdicts.sort(key=lambda part: SEVERITY.index(next(iter(part))))
-    kind, reason = next(iter(part_verdicts[0].items()))
+    group_verdicts.sort(key=lambda case_group: SEVERITY.index(next(iter(case_group))))
+    kind, reason = next(iter(group_verdicts[0].items()))
     compared = [use.name for use in suite.criteria if use.is_compared]
     deciding = pairing.deciding(suite.criteria)
     if kind is VerdictKind.PASS and compared and len(compared) == len(deciding):
@@ -230,12 +235,12 @@ def _judge_suite(
         required_pass_rate=required,
         reason=reason,
         advisory=suite.key in policy.advisory or (bool(cases) and not counted),
-        beside=frozenset().union(*part_verdicts) - {kind, VerdictKind.PASS},
+        beside=frozenset().union(*group_verdicts) - {kind, VerdictKind.PASS},
     )
 
 
 def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
-    """The reason why a failed or crashed case does not block; None if it may block."""
+    """Why a failed or crashed case does not block; None if it may block."""
     if case.key in allowed.flaky_cases and case.kind in (
         VerdictKind.FAIL,
         VerdictKind.NOT_MEASURED,
@@ -249,9 +254,8 @@ def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
 
 
 def _mark_past(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
-    """What fresh runs make of a case: of one that fails on both sides today nothing is known, if it
-    passed on the base before; nor of one that crashed and goes on to, or whose fresh runs could not
-    be measured."""
+    """The case as not measured, if both sides fail it today and the base passed it before; else
+    unchanged."""
     if case.key in allowed.moved_cases:
         reason = phrase("case_moved")
         return replace(case, kind=VerdictKind.NOT_MEASURED, beside=None, reason=reason)
@@ -261,26 +265,27 @@ def _mark_past(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
 def _judge_cases(
     cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
 ) -> dict[VerdictKind, str]:
-    """What becomes of cases that have a pass rate to reach together, see `threshold.judge`."""
-    # leave out accidental crashes: they count neither as measured nor as missing
+    """The verdict kinds of cases that share one pass rate, with reasons; see `threshold.judge`."""
+    # flaky crashes count neither as measured nor as missing
     remaining_cases = [
         case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None
     ]
     if cases and not remaining_cases:
         return {VerdictKind.PASS: ""}
     failures = {case.key for case in remaining_cases if case.kind is VerdictKind.FAIL}
-    unlooked = failures & allowed.open_failures
-    excused = failures & allowed.flaky_cases
-    # flaky failures never count; other allowed ones do not count if nothing else fails
-    if failures <= excused | unlooked | allowed.known_failures:
-        excused |= failures & allowed.known_failures
-    counts = comparison_threshold.count(remaining_cases, allowed=excused, unconfirmed=unlooked)
+    unconfirmed_failures = failures & allowed.open_failures
+    allowed_failures = failures & allowed.flaky_cases
+    # flaky failures never count; known failures do not count if no other failure exists
+    if failures <= allowed_failures | unconfirmed_failures | allowed.known_failures:
+        allowed_failures |= failures & allowed.known_failures
+    counts = comparison_threshold.count(
+        remaining_cases, allowed=allowed_failures, unconfirmed=unconfirmed_failures
+    )
     kinds = comparison_threshold.judge(counts, required=required, min_measured=policy.min_measured)
-    if unlooked and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
-        # a budget that ends before the reruns must not let failures pass that these would have
-        # confirmed
-        notice = {VerdictKind.NOT_MEASURED: phrase("suite_not_rerun", len(unlooked))}
-        return notice | kinds | notice  # the first one, whatever else there is
+    if unconfirmed_failures and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
+        # if a budget ended before the reruns, failures that they might have confirmed must not pass
+        notice = {VerdictKind.NOT_MEASURED: phrase("suite_not_rerun", len(unconfirmed_failures))}
+        return notice | kinds | notice  # this kind comes first, whatever else there is
     return kinds
 
 
@@ -295,20 +300,20 @@ def decide(
 ) -> Verdict:
     """Combine both gates: the more severe one counts.
 
-    Without a comparison only the threshold gate is asked; with one that has no base, the regression
-    gate is not measured, unless there is nothing yet that could have become worse. `quarantines`:
-    cases that are shown and never decide. `book`: the bets, of a run without a comparison; without
-    it every failure counts as it is. `decided`: the cases without a comparison, if they are decided
+    Without a comparison only the threshold gate decides. If the comparison has no base, the
+    regression gate is not measured, except if no earlier agent exists. `quarantines`: cases that
+    are shown and never decide. `book`: the bets of a run without a comparison; without a book every
+    failure counts. `decided`: the verdicts on the cases without a comparison, if they exist
     already."""
     if (
         policy.fail_on
         and comparison is not None
         and _stopped_its_agent(run, comparison, advisory=policy.advisory)
     ):
-        policy = policy.blocking()  # this is no outage
+        policy = policy.blocking()  # the change broke the agent; this is not an outage
     book = comparison.book if comparison is not None and comparison.base is not None else book
     allowed = find(run, policy, comparison=comparison, quarantines=quarantines, book=book)
-    # what a budget cut short after the comparison is decided anew
+    # a budget that ended after the comparison changes the verdicts
     decided = (
         NO_VERDICTS if run.truncated else decided if comparison is None else comparison.decided
     )
@@ -335,24 +340,26 @@ def decide(
 
 
 def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection[str]) -> bool:
-    """True if a suite's agent does not start on head while it runs on the base: the change caused
-    it."""
+    """True if a suite's agent does not start on head although it runs on the base: the change
+    caused it."""
     if comparison.base is None or comparison.origin.source is not BaseSource.RERUN:
         return False
-    runs = {trial.key.suite for trial in comparison.base.trials if trial.failure is None}
-    starts = {
+    running_suites = {trial.key.suite for trial in comparison.base.trials if trial.failure is None}
+    starting_suites = {
         trial.key.suite
         for trial in run.trials
         if trial.failure is None or trial.failure.kind is not FailureKind.START
     }
-    return bool({trial.key.suite for trial in run.trials} & runs - starts - set(advisory))
+    return bool(
+        {trial.key.suite for trial in run.trials} & running_suites - starting_suites - set(advisory)
+    )
 
 
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
-    """The regression verdict; None if the policy lets no criterion decide it."""
+    """The regression gate's verdict; None if the policy has no criterion that decides it."""
     if comparison.base is None:
         if comparison.no_agent:
-            # the change that brings the first agent is not stopped for it: nothing is broken
+            # a change that adds the first agent passes: nothing can have become worse
             return _gate({VerdictKind.PASS: GateCause.NO_AGENT}, policy)
         if comparison.base_failed:
             return _gate({VerdictKind.INCONCLUSIVE: GateCause.BASE_FAILED}, policy)
@@ -371,7 +378,7 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
             _gate({VerdictKind.NOT_MEASURED: GateCause.UNPAIRED}, policy) if is_unpaired else None
         )
     truncated = run.truncated or comparison.base.truncated
-    # a budget that ended with the last of the first runs, or among reruns, took nothing from the
+    # a budget that ended with the last first run, or during reruns, removed nothing from the
     # comparison
     causes = _causes(
         rows, comparison, is_cut_short=bool(truncated) and any(row.cases.unpaired for row in rows)
@@ -387,14 +394,14 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
 
 
 APPETITE = 2
-"""How many times the base's tokens head may take for the same runs before a spent budget is head's
-doing."""
+"""If head takes more than this many times the base's tokens for the same runs, head caused the
+budget to end."""
 
 
 def _ate_budget(run: Run, base: Run, truncated: str) -> bool:
-    """True if a budget ended the run that the base's usage would not have ended."""
+    """True if a budget ended the run, and the base's usage would not have ended it."""
     head_tokens, base_tokens, _ = run.tokens_beside(base)
-    # a base that reports no tokens does not excuse head
+    # a base that reports no tokens counts as 0
     return ("tokens" in truncated or "$" in truncated) and head_tokens > APPETITE * (
         base_tokens or 0
     )
@@ -403,8 +410,8 @@ def _ate_budget(run: Run, base: Run, truncated: str) -> bool:
 def _causes(
     rows: Sequence[CriterionComparison], comparison: Comparison, *, is_cut_short: bool
 ) -> dict[VerdictKind, GateCause]:
-    """Every kind that is there, and why: a fall is a fall, whatever else is unknown; what a budget
-    cut short is inconclusive at best."""
+    """Each kind of the regression verdict, and its cause. A drop is reported whatever else is
+    unknown. A run that its budget ended is inconclusive at best."""
     changes = {row.change for row in rows}
     undecided = [row for row in rows if row.change is Change.INCONCLUSIVE]
     causes: dict[VerdictKind, GateCause] = {}
@@ -427,8 +434,8 @@ def _causes(
 
 
 def _gate(causes: Mapping[VerdictKind, GateCause], policy: Policy) -> GateVerdict:
-    """The gate's verdict: the most severe kind names it, any kind may block; the one that does
-    comes first."""
+    """The gate's verdict. The most severe kind is its kind, any kind may block, and the cause of
+    the blocking kind comes first."""
     kind = min(causes, key=SEVERITY.index)
     blocked_by = _blocking(GateKind.REGRESSION, causes, policy)
     kinds = dict.fromkeys((blocked_by or kind, kind))

@@ -1,4 +1,5 @@
-"""The criteria: one file each, or one for those of one shape, all in the table below."""
+"""The criteria: one file for each, or one file for criteria that work alike; all are in the table
+below."""
 
 from __future__ import annotations
 
@@ -40,22 +41,22 @@ CRITERIA: Final[Table[CriterionSpec]] = Table(
         *informational.SPECS,
     ),
 )
-"""What a config may name, by that name."""
+"""The criteria that a config may name, by name."""
 
 CUSTOM: Final[CriterionSpec] = custom_metric.SPEC
-"""What a name of the user's own becomes that has code behind it; it may take a built-in name over,
-as in ADK."""
+"""The row of a user's custom criterion, whose code is in the repository. As in ADK, it may replace
+a built-in criterion of the same name."""
 
 
 def pick(name: str, code: str | None = None) -> CriterionSpec | None:
-    """The row for a criterion as configured; None if the name is unknown, which the linter
+    """The row of a criterion as configured; None if the name is unknown, which the linter
     reports."""
     return CUSTOM if code is not None else CRITERIA.get(name)
 
 
 def build(use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion of a checked use. Raises KeyError on an unknown name, pydantic.ValidationError
-    on bad options."""
+    """The criterion of a checked use. Raises KeyError for an unknown name, pydantic.ValidationError
+    for bad options."""
     spec = CUSTOM if use.code is not None else CRITERIA[use.metric or use.name]
     return spec.build(spec.options.model_validate(dict(use.options)), use, services)
 
@@ -67,7 +68,6 @@ def with_facts(use: CriterionUse) -> CriterionUse:
 
 
 def use_by_model(name: str) -> CriterionUse:
-    """A judged criterion that no suite uses, asked by a judge model also where ADK asks a
-    service."""
+    """A judged criterion outside any suite, asked by a judge model even if ADK asks a service."""
     by_model = {"judge": "llm"} if Need.VERTEX in CRITERIA[name].needs else {}
     return with_facts(CriterionUse(name=name, threshold=None, options=by_model))

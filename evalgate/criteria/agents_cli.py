@@ -1,5 +1,5 @@
-"""Metrics of agents-cli that are not code: a prompt of the repository's own, put to a judge, and
-what only Google Cloud's evaluation service measures."""
+"""Metrics of agents-cli without code: a judge answers the repository's own prompt, or Google
+Cloud's evaluation service measures a metric that only it has."""
 
 from __future__ import annotations
 
@@ -19,16 +19,7 @@ from evalgate.formats import agents_cli
 from evalgate.formats.agents_cli_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
-from evalgate.model import (
-    OPEN,
-    CriterionUse,
-    Grade,
-    Need,
-    NotEvaluated,
-    Reason,
-    Scale,
-    TrialView,
-)
+from evalgate.model import OPEN, CriterionUse, Grade, Need, NotEvaluated, Reason, Scale, TrialView
 from evalgate.values import Json
 
 VERSION: Final = "1"
@@ -52,13 +43,14 @@ The verdict is a whole number from 0 to 100, or one decimal from 0.1 to 0.9 on a
 
 
 class PromptOptions(JudgedOptions):
-    """The prompt, with `{prompt}`, `{response}` and other keys of the case, and the judge."""
+    """The judge, and the prompt with placeholders such as `{prompt}`, `{response}` and other keys
+    of the case."""
 
     prompt_template: str = "Grade the response from 1 to 5. {prompt} {response}"
 
 
 class ServiceOptions(VertexOptions):
-    """The service's name of the metric, and what it is asked with."""
+    """The service's name of the metric, and its parameters."""
 
     metric: str = "general_quality_v1"
     parameters: dict[str, Any] = Field(default_factory=dict)
@@ -67,18 +59,19 @@ class ServiceOptions(VertexOptions):
 def build_prompt_metric(
     options: PromptOptions, use: CriterionUse, services: CriterionServices
 ) -> Criterion:
-    """The criterion that puts the repository's prompt to a judge."""
+    """The criterion that asks a judge with the repository's prompt."""
     rule = partial(grade_prompt, template=options.prompt_template)
     return judged.with_judge(options, use, services, rule)
 
 
-def grade_prompt(evidence: TrialView, *, ask: Inquiry, template: str) -> Grade:
-    """The mean of the samples' scores of the whole run. A key that the case lacks is no score."""
-    instance = agents_cli.instance_json(evidence)
+def grade_prompt(view: TrialView, *, ask: Inquiry, template: str) -> Grade:
+    """The mean of the samples' scores of the whole run. If the case lacks a key of the prompt,
+    there is no score."""
+    instance = agents_cli.instance_json(view)
     names = list(dict.fromkeys(_FIELD.findall(template)))
-    lacking = [name for name in names if name not in instance]
-    if lacking:
-        message = f"the prompt asks for `{{{lacking[0]}}}`, which the case does not have"
+    missing_names = [name for name in names if name not in instance]
+    if missing_names:
+        message = f"the prompt asks for `{{{missing_names[0]}}}`, which the case does not have"
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message)
     question = prompting.build_question(
         rules=_RULES + _FIELD.sub(r"(see the piece \1)", template),
@@ -99,16 +92,16 @@ def grade_prompt(evidence: TrialView, *, ask: Inquiry, template: str) -> Grade:
     turn = judged.judged_turn(
         result, sampled_request, turn=1, score=statistics.fmean(scores) if scores else None
     )
-    turn = replace(turn, findings=tuple(replace(found, turn=None) for found in turn.findings))
+    turn = replace(turn, findings=tuple(replace(finding, turn=None) for finding in turn.findings))
     grade = judged.conclude([turn], nothing=_NOTHING)
-    return judged.at_the_end(grade, turns_before=len(evidence.actual) - 1)
+    return judged.at_the_end(grade, turns_before=len(view.actual) - 1)
 
 
 _NOTHING: Final = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")
 
 
 def _text(field: Any) -> str:
-    """A message by its texts, anything else as JSON, as agents-cli fills a prompt."""
+    """A message as its texts, any other field as JSON, as agents-cli fills a prompt."""
     content = field.get("response", field) if isinstance(field, Mapping) else field
     parts = content.get("parts") if isinstance(content, Mapping) else None
     if isinstance(parts, list):
@@ -121,20 +114,20 @@ def _text(field: Any) -> str:
 def build_service_metric(
     options: ServiceOptions, use: CriterionUse, services: CriterionServices
 ) -> Criterion:
-    """The criterion of a metric that the service alone has."""
+    """The criterion of a metric that only the service has."""
     rule = partial(grade_by_service, metric=options.metric, parameters=options.parameters)
     return judged.with_judge(options, use, services, rule)
 
 
-def grade_by_service(evidence: TrialView, *, ask: Inquiry, metric: str, parameters: Json) -> Grade:
-    """The service's score: of the conversation, or of the answer to the last prompt."""
+def grade_by_service(view: TrialView, *, ask: Inquiry, metric: str, parameters: Json) -> Grade:
+    """The service's score of the conversation, or of the answer to the last prompt."""
     if UNMEASURED.match(metric):
         message = f"evalgate has no `{metric}`: write it as a `custom_function`"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
-    expected = evidence.expected[-1] if evidence.expected else None
-    instance = vertex_service.conversation(evidence.actual)
+    expected = view.expected[-1] if view.expected else None
+    instance = vertex_service.conversation(view.actual)
     if not metric.startswith("multi_turn_"):
-        instance = {**vertex_service.one_turn(evidence.actual[-1], expected), **instance}
+        instance = {**vertex_service.one_turn(view.actual[-1], expected), **instance}
     body = {
         "instance": instance,
         "metrics": [
@@ -147,7 +140,7 @@ def grade_by_service(evidence: TrialView, *, ask: Inquiry, metric: str, paramete
         ],
     }
     grade = vertex_service.grade_turns(ask, [body], metric)
-    return judged.at_the_end(grade, turns_before=len(evidence.actual) - 1)
+    return judged.at_the_end(grade, turns_before=len(view.actual) - 1)
 
 
 SPECS = (

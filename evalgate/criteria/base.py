@@ -1,4 +1,4 @@
-"""The shapes of a criterion and of what the world offers it."""
+"""The types of a criterion and of the services that it may use."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class CriterionServices:
-    """What the world offers a criterion.
+    """The services that a criterion may use.
 
-    `run_metric` None: the agent's driver cannot run custom metrics. `judge` None: the user wants no
-    judged criterion measured; one that needs a judge is then `NotEvaluated(SKIPPED)`."""
+    `run_metric` None: the agent's driver cannot run custom metrics. `judge` None: the user skips
+    judged criteria, so that a criterion with a judge is `NotEvaluated(SKIPPED)`."""
 
     deviations: Deviations = OURS
     run_metric: MetricRunner | None = None
@@ -29,23 +29,23 @@ class CriterionServices:
 
 
 class NoOptions(Wire):
-    """No options except a threshold, if it has one."""
+    """The object form with at most a threshold."""
 
 
 class Criterion(Protocol):
-    """A criterion with its options, ready to grade; safe to call from many threads."""
+    """A criterion with its options, ready to grade. Thread-safe."""
 
-    def __call__(self, evidence: TrialView) -> Grade:
-        """Grade one trial. What cannot be judged is NotEvaluated with its reason."""
+    def __call__(self, view: TrialView, /) -> Grade:
+        """Grade one trial. A trial that cannot be graded is NotEvaluated with its reason."""
 
 
 @frozen_dataclass
 class Verdicts:
-    """The yes or no that a criterion's judge model says, which a person can say as well.
+    """The yes-or-no verdicts of a criterion's judge model, which humans can give too.
 
-    `labels`: its words, and which of them are a yes. `prompt_version`: of the question. `unit`:
-    what one verdict is about within a turn (`rubric`, `sentence`), empty: the turn itself.
-    `is_of_conversation`: it is about the conversation."""
+    `labels`: the possible words, True for a yes. `prompt_version`: the version of the question.
+    `unit`: the part of a turn that a verdict is about (`rubric`, `sentence`); empty: the whole
+    turn. `is_of_conversation`: verdicts are about the conversation."""
 
     labels: Mapping[str, bool]
     prompt_version: str
@@ -57,9 +57,10 @@ class Verdicts:
 class CriterionSpec:
     """One row of `evalgate.criteria.CRITERIA`.
 
-    `options`: shape of the object form without its threshold (unknown keys are refused). `summary`:
+    `options`: shape of the object form without its threshold (unknown keys are errors). `summary`:
     one line for reports and docs. `build(options, use, services)` makes the criterion. `verdicts`:
-    None if no judge model says yes or no. `either_way`: either end may be good."""
+    None if no judge model gives yes-or-no verdicts. `either_way`: high and low scores may both be
+    good."""
 
     name: str
     summary: str
@@ -75,7 +76,7 @@ class CriterionSpec:
 
 
 def with_facts(use: CriterionUse, spec: CriterionSpec) -> CriterionUse:
-    """The use with what its row says of it, so that nobody asks the table again."""
+    """The use with the facts of its row."""
     version = "" if spec.verdicts is None else spec.verdicts.prompt_version
     scale = spec.scale if use.code is None else use.scale  # a custom metric's own
     return replace(use, scale=scale, needs=spec.needs, prompt_version=version)

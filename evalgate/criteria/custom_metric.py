@@ -1,4 +1,4 @@
-"""A metric of the user's own (ADK's `custom_metrics`), run in the agent's environment."""
+"""A custom metric of the repository (ADK's `custom_metrics`), run in the agent's environment."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from evalgate.text import words
 
 
 class MetricOptions(BaseModel):
-    """Whatever the metric reads from its criterion: it goes there as it was written."""
+    """The criterion's entry as written: the metric reads it."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
 def build(_options: MetricOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion: the function at `use.code`. Raises nothing; a driver that runs no metrics
-    gives no score."""
+    """The criterion for the function at `use.code`. Raises nothing; if the driver runs no metrics,
+    there is no score."""
     return partial(grade, use=use, code=use.code or "", run_metric=services.run_metric)
 
 
 def grade(
-    evidence: TrialView, *, use: CriterionUse, code: str, run_metric: MetricRunner | None
+    view: TrialView, *, use: CriterionUse, code: str, run_metric: MetricRunner | None
 ) -> Grade:
-    """What the metric says, provided that it is a number, of as many turns as there are or of none,
-    and no contradiction: one that calls its score a pass while the threshold says otherwise has
-    another idea of better."""
+    """The metric's score, if it is a number, has scores for all turns or for none, and agrees with
+    the threshold. A metric that passes a score below the threshold has another direction of
+    better."""
     if run_metric is None:
         message = "the agent's driver cannot run custom metrics"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
-    if use.options.get("takes") == "instance" and not agents_cli.has_response(evidence):
+    if use.options.get("takes") == "instance" and not agents_cli.has_response(view):
         message = "the agent gave no answer, and agents-cli grades no case without one"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
-    metric_grade = run_metric(code, use, evidence)
+    metric_grade = run_metric(code, use, view)
     if isinstance(metric_grade, NotEvaluated):
         return metric_grade
-    problem = _problem(metric_grade, use, turns=len(evidence.actual))
+    problem = _problem(metric_grade, use, turns=len(view.actual))
     return (
         NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}")
         if problem
@@ -55,12 +55,12 @@ def _problem(score: Score, use: CriterionUse, *, turns: int) -> str:
         return f"scored {words.counted(len(score.turns), 'turn')} of {turns}"
     if score.passed is None or use.threshold is None:
         return ""
-    reaches = score.value <= use.threshold if use.lower_is_better else score.value >= use.threshold
-    if score.passed == reaches:
+    is_met = score.value <= use.threshold if use.lower_is_better else score.value >= use.threshold
+    if score.passed == is_met:
         return ""
-    says, side = ("passed", "worse") if score.passed else ("failed", "no worse")
+    verdict, side = ("passed", "worse") if score.passed else ("failed", "no worse")
     return (
-        f"says that {score.value:g} {says}, but it is {side} than the threshold of {use.threshold:g}: "
+        f"reports that {score.value:g} {verdict}, but it is {side} than the threshold of {use.threshold:g}: "
         "does `lower_is_better` belong in its criterion?"
     )
 

@@ -1,5 +1,5 @@
 """final_response_match_v2: the share of turns whose answer a judge finds as good as the expected
-one."""
+answer."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices
     return judged.with_judge(options, use, services, rule, unready=lambda _: None)
 
 
-def grade(evidence: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade:
-    """The share of valid answers among turns with a reference; unknown as soon as one verdict is.
+def grade(view: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade:
+    """The share of valid answers among turns with a reference; unknown if any verdict is unknown.
 
-    No answer is invalid without asking. Thoughts are no answer. ADK asks about every turn.
-    """
-    pairs = turns.pair(evidence)
+    An empty answer is invalid, without asking the judge. Thoughts are not part of the answer. ADK
+    asks about every turn."""
+    pairs = turns.pair(view)
     if isinstance(pairs, NotEvaluated):
         return pairs
     intermediate = options.include_intermediate_responses_in_final
@@ -60,11 +60,11 @@ def grade(evidence: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade
             sampled_requests[number] = judged.sampled(ask, question, parse=parse_match)
     for number, result in ask.votes(sampled_requests).items():
         by_turn[number] = judged.judged_turn(result, sampled_requests[number], turn=number)
-    nothing = NotEvaluated(
+    no_reference = NotEvaluated(
         reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer"
     )
-    in_order = [by_turn[number] for number in sorted(by_turn)]
-    return judged.conclude(in_order, nothing=nothing, deviations=ask.deviations)
+    judged_turns = [by_turn[number] for number in sorted(by_turn)]
+    return judged.conclude(judged_turns, nothing=no_reference, deviations=ask.deviations)
 
 
 VERSION: Final = "2"
@@ -102,7 +102,7 @@ TASK = (
 
 
 def ask_match(*, request: str, answer: str, reference: str) -> Question:
-    """The question on one turn."""
+    """The question about one turn."""
     return prompting.build_question(
         rules=RULES,
         reply=REPLY,
@@ -118,7 +118,7 @@ def ask_match(*, request: str, answer: str, reference: str) -> Question:
 
 
 def parse_match(text: str) -> Mapping[str, Vote]:
-    """The vote in a reply; ADK's key is understood as well."""
+    """The vote in a reply; also reads ADK's key."""
     return prompting.parse_label(text, LABELS, keys=("verdict", "is_the_agent_response_valid"))
 
 

@@ -1,4 +1,5 @@
-"""final_session_state: the session state at the end against the one that the case expects."""
+"""final_session_state: the session state at the end, compared with the expected state of the
+case."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ from evalgate.values import Json
 class StateMatch(enum.StrEnum):
     """How the two states are compared."""
 
-    SUBSET = "subset"  # keys that the case does not name are free, at every depth
+    SUBSET = "subset"  # keys that the case does not name may have any value, at every depth
     EXACT = "exact"
 
 
 class StateOptions(Wire):
-    """The object form without its threshold. `ignore`: keys, `*` and `?` for anything, that count
-    on no side."""
+    """The object form without its threshold. `ignore`: patterns of keys (with `*` and `?`) that are
+    not compared."""
 
     match: StateMatch = StateMatch.SUBSET
     ignore: list[str] = Field(default_factory=list)
@@ -47,21 +48,21 @@ def build(options: StateOptions, _use: CriterionUse, _services: CriterionService
     return partial(grade, options=options)
 
 
-def grade(evidence: TrialView, *, options: StateOptions) -> Grade:
+def grade(view: TrialView, *, options: StateOptions) -> Grade:
     """The share of top-level keys that are as expected: 1.0 if all are.
 
-    With `exact`, keys that the case does not name count as wrong. If a case expects no state, or a
-    driver cannot know it, there is no score."""
-    if evidence.case.expects_state is None:
+    With `exact`, keys that the case does not name are wrong. If a case expects no state, or the
+    driver cannot report it, there is no score."""
+    if view.case.expects_state is None:
         return NotEvaluated(
             reason=Reason.REFERENCE_MISSING, message="the case expects no final session state"
         )
-    if evidence.final_state is None:
+    if view.final_state is None:
         return NotEvaluated(
             reason=Reason.NOTHING_RECORDED, message="the final session state was not recorded"
         )
-    expected = _without(evidence.case.expects_state, options.ignore)
-    actual = _without(evidence.final_state, options.ignore)
+    expected = _without(view.case.expects_state, options.ignore)
+    actual = _without(view.final_state, options.ignore)
     is_subset = options.match is StateMatch.SUBSET
     compared_keys = dict.fromkeys([*expected, *options.matchers, *(() if is_subset else actual)])
     if not compared_keys and is_subset:

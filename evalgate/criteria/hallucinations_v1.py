@@ -1,5 +1,5 @@
-"""hallucinations_v1: the share of sentences that the agent's context bears out, or that need no
-bearing out."""
+"""hallucinations_v1: the share of sentences that the agent's context supports, or that need no
+support."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
 
 
 class HallucinationOptions(JudgedOptions):
-    """The object form without its threshold; `include_intermediate_responses_in_final` is ADK's for
-    all, unused."""
+    """The object form without its threshold. `include_intermediate_responses_in_final` is an option
+    of all ADK's judged criteria; it has no effect here."""
 
     evaluate_intermediate_nl_responses: bool = False
     include_intermediate_responses_in_final: bool = False
@@ -50,49 +50,51 @@ def build(
     return judged.with_judge(options, use, services, partial(grade, options=options))
 
 
-def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Grade:
-    """The mean over turns of the mean over a turn's texts of the share of sentences; unknown as
-    soon as one is.
+def grade(view: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Grade:
+    """The mean over turns of the mean over a turn's texts of the share of supported sentences.
+    Unknown if any turn is unknown.
 
-    A text is taken apart once; every sentence is voted on by `num_samples` samples, in ADK by one.
+    A text is split into sentences once; `num_samples` samples vote on every sentence (in ADK one).
     ADK leaves out sentences, texts and turns without a verdict."""
-    checked = [
+    passages = [
         text
-        for number, invocation in enumerate(evidence.actual, start=1)
+        for number, invocation in enumerate(view.actual, start=1)
         for text in texts_of(
             invocation, number, intermediate=options.evaluate_intermediate_nl_responses
         )
     ]
-    segmented = [
+    sentences_by_text = [
         _split_sentences(result, passage.text)
-        for result, passage in zip(_split(checked, ask), checked, strict=True)
+        for result, passage in zip(_split(passages, ask), passages, strict=True)
     ]
     sampled_requests = {
-        place: _validation(passage, sentences, ask)
-        for place, (passage, sentences) in enumerate(zip(checked, segmented, strict=True))
+        index: _validation(passage, sentences, ask)
+        for index, (passage, sentences) in enumerate(zip(passages, sentences_by_text, strict=True))
         if not isinstance(sentences, NotEvaluated) and sentences
     }
     results = ask.votes(sampled_requests)
-    by_text = [
-        _judged(passage, sentences, sampled_requests.get(place), results.get(place))
-        for place, (passage, sentences) in enumerate(zip(checked, segmented, strict=True))
+    judged_texts = [
+        _judged(passage, sentences, sampled_requests.get(index), results.get(index))
+        for index, (passage, sentences) in enumerate(zip(passages, sentences_by_text, strict=True))
     ]
-    by_turn = []
-    for number in range(1, len(evidence.actual) + 1):
-        parts = [
-            text for passage, text in zip(checked, by_text, strict=True) if passage.turn == number
+    judged_turns = []
+    for number in range(1, len(view.actual) + 1):
+        turn_texts = [
+            text
+            for passage, text in zip(passages, judged_texts, strict=True)
+            if passage.turn == number
         ]
-        by_turn.append(_together(parts, number, ask.deviations))
-    nothing = NotEvaluated(
+        judged_turns.append(_together(turn_texts, number, ask.deviations))
+    no_text = NotEvaluated(
         reason=Reason.NOTHING_RECORDED, message="the answers have no text to check"
     )
-    return judged.conclude(by_turn, nothing=nothing, deviations=ask.deviations)
+    return judged.conclude(judged_turns, nothing=no_text, deviations=ask.deviations)
 
 
 # --- which sentences ------------------------------------------------------------------------------
 
 
-def _split(checked: Sequence[Checked], ask: Inquiry) -> tuple[VoteResult, ...]:
+def _split(passages: Sequence[AgentText], ask: Inquiry) -> tuple[VoteResult, ...]:
     return ask.panel.vote_all(
         [
             judged.sampled(
@@ -102,7 +104,7 @@ def _split(checked: Sequence[Checked], ask: Inquiry) -> tuple[VoteResult, ...]:
                 names={"": "the text"},
                 num_samples=1,
             )
-            for passage in checked
+            for passage in passages
         ]
     )
 
@@ -123,11 +125,11 @@ def _split_sentences(result: VoteResult, text: str) -> tuple[str, ...] | NotEval
 # --- what each rests on ---------------------------------------------------------------------------
 
 
-def _validation(checked: Checked, sentences: Sequence[str], ask: Inquiry) -> SampledRequest:
+def _validation(passage: AgentText, sentences: Sequence[str], ask: Inquiry) -> SampledRequest:
     names = sentence_names(sentences)
     return judged.sampled(
         ask,
-        render_validation(checked.context, sentences),
+        render_validation(passage.context, sentences),
         parse=lambda text: parse_validation(text, sentences),
         names=dict(zip(names, names, strict=True)),
         num_samples=None if ask.deviations.hallucination_samples else 1,
@@ -135,12 +137,12 @@ def _validation(checked: Checked, sentences: Sequence[str], ask: Inquiry) -> Sam
 
 
 def _judged(
-    checked: Checked,
+    passage: AgentText,
     sentences: tuple[str, ...] | NotEvaluated,
     sampled_request: SampledRequest | None,
     result: VoteResult | None,
 ) -> JudgedTurn:
-    """What came of one text: the share of its sentences that are borne out, or why it is
+    """The result for one text: the share of its sentences that are supported, or why it is
     unknown."""
     if isinstance(sentences, NotEvaluated):
         return JudgedTurn(lack=sentences)
@@ -148,24 +150,30 @@ def _judged(
         return JudgedTurn()
     pairs = list(zip(sentence_names(sentences), sentences, strict=True))
     findings = tuple(
-        judged.finding_of(result, sampled_request, item=name, subject=sentence, turn=checked.turn)
+        judged.finding_of(result, sampled_request, item=name, subject=sentence, turn=passage.turn)
         for name, sentence in pairs
     )
     lacks = [judged.lack_of(result.items[name], result.samples) for name, _ in pairs]
     lack = next((candidate for candidate in lacks if candidate is not None), None)
-    passed = [
+    verdicts = [
         verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None
     ]
-    if lack is not None and (sampled_request.deviations.turn_unjudged or not passed):
+    if lack is not None and (sampled_request.deviations.turn_unjudged or not verdicts):
         return JudgedTurn(findings=findings, lack=lack)
-    return JudgedTurn(scores=(Fraction(sum(passed), len(passed)),), findings=findings, lack=lack)
+    return JudgedTurn(
+        scores=(Fraction(sum(verdicts), len(verdicts)),), findings=findings, lack=lack
+    )
 
 
-def _together(parts: Sequence[JudgedTurn], number: int, deviations: Deviations) -> JudgedTurn:
-    """A turn of its texts: the mean of theirs."""
-    scores = [Fraction(score) for part in parts for score in part.scores]
-    lack = next((part.lack for part in parts if part.lack is not None), None)
-    findings = tuple(finding for part in parts for finding in part.findings)
+def _together(
+    judged_texts: Sequence[JudgedTurn], number: int, deviations: Deviations
+) -> JudgedTurn:
+    """The result for a turn: the mean of its texts."""
+    scores = [Fraction(score) for judged_text in judged_texts for score in judged_text.scores]
+    lack = next(
+        (judged_text.lack for judged_text in judged_texts if judged_text.lack is not None), None
+    )
+    findings = tuple(finding for judged_text in judged_texts for finding in judged_text.findings)
     if not scores:
         findings = findings if lack else (*findings, Finding(text=NO_TEXT, turn=number))
         return JudgedTurn(findings=findings, lack=lack)
@@ -178,41 +186,43 @@ def _together(parts: Sequence[JudgedTurn], number: int, deviations: Deviations) 
 
 
 @frozen_dataclass
-class Checked:
-    """A text and its context; `turn` counts from 1."""
+class AgentText:
+    """A text of the agent and its context. `turn` counts from 1."""
 
     turn: int
     text: str
     context: tuple[Piece, ...]
 
 
-def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterator[Checked]:
-    """The answer, and before it, where `intermediate`, every text said on the way, each with the
-    events before it."""
+def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterator[AgentText]:
+    """The texts of a turn: with `intermediate`, first every text before the answer, each with the
+    earlier events; then the answer."""
     events = invocation.events or ()
     for number, event in enumerate(events if intermediate else ()):
-        # sources that a built-in tool reported came with the text, so they count as known
+        # sources of a built-in tool arrive with the text, so they are part of its context
         known_events = (
             *events[:number],
             *((replace(event, content=None),) if event.grounding else ()),
         )
         for part in event.content.parts if event.content else ():
             if isinstance(part, Text) and part.text.strip() and not part.thought:
-                yield Checked(turn=turn, text=part.text, context=_context(invocation, known_events))
+                yield AgentText(
+                    turn=turn, text=part.text, context=_context(invocation, known_events)
+                )
     answer = prompting.answer_of(invocation)
     if answer.strip():
-        yield Checked(turn=turn, text=answer, context=_context(invocation, events))
+        yield AgentText(turn=turn, text=answer, context=_context(invocation, events))
 
 
 def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ...]:
-    """The agents' instructions, request and tools, and earlier events."""
-    happened = prompting.events_json(events)
+    """The agents' instructions and tools, the user's request, and earlier events."""
+    step_list = prompting.events_json(events)
     return (
         Piece(name="developer_instructions", text=prompting.instructions_of([invocation])),
         Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
         Piece(name="available_tools", text=prompting.tools_of([invocation])),
         Piece(name="grounding_metadata", text=prompting.grounding_of(events)),
-        Piece(name="steps_before", text=prompting.as_json(happened) if happened else ""),
+        Piece(name="steps_before", text=prompting.as_json(step_list) if step_list else ""),
     )
 
 
@@ -248,7 +258,7 @@ SEGMENT_TASK = "Take the text in agent_text apart."
 
 
 def render_split(text: str) -> Question:
-    """The question which sentences a text has."""
+    """The question for the sentences of a text."""
     return prompting.build_question(
         rules=SEGMENT_RULES,
         reply=SEGMENT_REPLY,
@@ -260,20 +270,20 @@ def render_split(text: str) -> Question:
 
 
 def has_words(text: str) -> bool:
-    """True if it has a letter or a digit."""
+    """True if the text has a letter or a digit."""
     return re.search(r"\w", text) is not None
 
 
 def parse_split(reply: str, text: str) -> tuple[str, ...]:
-    """The sentences of `text` that a reply marks, in order, and every stretch with a letter or
-    digit between them.
+    """The sentences of `text` that a reply marks, in order, and every stretch between them that has
+    a letter or a digit.
 
-    What is not in the text, as the prompt shows it, is dropped: nothing can be made up or left out.
-    Empty: the reply marks nothing."""
+    A sentence that is not in the text, as the prompt shows it, is dropped, so the judge can neither
+    invent nor omit text. Empty if the reply marks no sentence."""
     text = prompting.reveal(text)
     letters, places = _without_blanks(text)
     stretches: list[str] = []
-    place = 0
+    end_place = 0
     start = 0
     misses = 0
     for sentence in _marked(reply):
@@ -286,16 +296,16 @@ def parse_split(reply: str, text: str) -> tuple[str, ...]:
             continue
         start = position + len(needle)
         begin = places[position]
-        end = places[start - 1] + 1
-        stretches.extend((text[place:begin], text[begin:end]))
-        place = end
-    stretches.append(text[place:])
+        stop = places[start - 1] + 1
+        stretches.extend((text[end_place:begin], text[begin:stop]))
+        end_place = stop
+    stretches.append(text[end_place:])
     sentences = (stretch.strip() for stretch in stretches)
-    return tuple(sentence for sentence in sentences if has_words(sentence)) if place else ()
+    return tuple(sentence for sentence in sentences if has_words(sentence)) if end_place else ()
 
 
 def _marked(reply: str) -> Iterator[str]:
-    """What stands between the tags; an end that is missing takes the rest with it."""
+    """The texts between the tags. Without an end tag, the text until the end of the reply."""
     inside: list[str] | None = None
     for part in re.split(r"(</?sentence>)", reply, flags=re.IGNORECASE):
         if inside is None:
@@ -308,11 +318,12 @@ def _marked(reply: str) -> Iterator[str]:
 
 
 _MOST_MISSES = 500
-"""The search stops after this many sentences not in the text."""
+"""The search stops after this many sentences that are not in the text."""
 
 
 def _without_blanks(text: str) -> tuple[str, list[int]]:
-    """The words of a text with one blank between them, and where each character stands."""
+    """The words of a text with one blank between them, and the position of each character in the
+    text."""
     matches = [(match.start(), match[0]) for match in re.finditer(r"\S+", text)]
     places = [
         place
@@ -354,7 +365,7 @@ VALIDATE_TASK = "Which label does each of the sentences have, given the context?
 
 
 def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Question:
-    """The question what the sentences rest on."""
+    """The question about the support of the sentences."""
     listed = [
         {"id": name, "sentence": sentence}
         for name, sentence in zip(sentence_names(sentences), sentences, strict=True)
@@ -372,12 +383,12 @@ def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Que
 
 
 def sentence_names(sentences: Sequence[str]) -> tuple[str, ...]:
-    """S1, S2 ..."""
+    """The names S1, S2, ... of the sentences."""
     return tuple(f"S{number}" for number in range(1, len(sentences) + 1))
 
 
 def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
-    """The votes of a reply by the sentence's name; one that is passed over has none."""
+    """The votes of a reply by the sentence's name. A sentence that the reply omits has no vote."""
     statement = prompting.state(text, frozenset({"label"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
         statement,
@@ -400,7 +411,8 @@ def _vote(entry: Json) -> Vote:
 
 
 def _sentence_name(entry: Json, sentences: Sequence[str]) -> str | None:
-    """By name, else by the sentence itself; None: it speaks of nothing that was asked."""
+    """The name of an entry's sentence, by its id, else by its text; None if the entry is about no
+    sentence that was asked."""
     names = {name.casefold(): name for name in sentence_names(sentences)}
     name = names.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())
     if name is not None:
@@ -418,7 +430,7 @@ def _sentence_name(entry: Json, sentences: Sequence[str]) -> str | None:
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:
-    """Blocks of `key: value` lines, each opened by its sentence or its id."""
+    """Blocks of `key: value` lines; each begins with its sentence or its id."""
     entries: list[JsonObject] = []
     block: JsonObject = {}
     for key, value in [*prompting.verdict_lines(rows, keys=_KEYS, label="label"), ("sentence", "")]:

@@ -1,5 +1,5 @@
-"""Informational criteria, which run on every case and never decide: calls, tokens and seconds a
-turn."""
+"""Informational criteria: calls, tokens and seconds per turn. They run on every case and decide
+only if the policy makes them gating."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from evalgate.model.deviations import Deviations
 # --- calls ---
 
 
-def grade_tool_calls(evidence: TrialView, deviations: Deviations) -> Grade:
-    """The calls of all agents, mean over turns. A turn without recorded steps is unknown (in ADK
-    0)."""
+def grade_tool_calls(view: TrialView, deviations: Deviations) -> Grade:
+    """The tool calls of all agents, mean over turns. A turn without recorded steps is unknown (in
+    ADK 0)."""
     counts = (
         None if turn.events is None and deviations.steps_unrecorded else float(len(turn.tool_calls))
-        for turn in evidence.actual
+        for turn in view.actual
     )
     return turns.inform(counts, absence_text="no steps were recorded")
 
 
-def grade_model_calls(evidence: TrialView, deviations: Deviations) -> Grade:
-    """The events that came from a model, mean over turns.
+def grade_model_calls(view: TrialView, deviations: Deviations) -> Grade:
+    """The events of models, mean over turns.
 
-    An event shows this by its usage or its model version. A turn without such an event is unknown:
-    the framework may not report either. In ADK it counts 0, if events were recorded at all."""
+    An event is of a model if it has usage or a model version. A turn without such an event is
+    unknown, because the framework may report neither. In ADK it counts 0, if events were
+    recorded."""
     counts: list[float | None] = []
-    for turn in evidence.actual:
+    for turn in view.actual:
         events = turn.events if turn.itemized else None
         count = sum(
             event.usage is not None or event.model_version is not None for event in events or ()
@@ -44,7 +45,7 @@ def grade_model_calls(evidence: TrialView, deviations: Deviations) -> Grade:
 # --- tokens ---
 
 _Tokens: TypeAlias = Mapping[str, int]
-"""Tokens of one turn by kind, in ADK's words; kinds that no model call reported are left out."""
+"""Tokens of one turn by kind, with ADK's names. Kinds that no model call reported are left out."""
 
 
 _KINDS: Final[tuple[str, ...]] = (
@@ -59,22 +60,25 @@ _KINDS: Final[tuple[str, ...]] = (
 )
 
 
-def grade_tokens(evidence: TrialView, deviations: Deviations) -> Grade:
-    """Input and output tokens a turn, mean over the turns that reported any usage.
+def grade_tokens(view: TrialView, deviations: Deviations) -> Grade:
+    """Input and output tokens per turn, mean over the turns that reported usage.
 
-    Within those a kind that is not reported counts 0: models leave out what they did not spend. A
-    turn without any usage is unknown and left out; in ADK it counts 0. Source: google-adk
+    In those turns a kind that is not reported counts 0, because models omit kinds without tokens. A
+    turn without usage is unknown and left out; in ADK it counts 0. Source: google-adk
     _efficiency_evaluators."""
-    spent = [_spent(turn) for turn in evidence.actual]
+    turn_tokens = [_spent(turn) for turn in view.actual]
     totals = tuple(
-        float(usage["total_tokens"]) if "total_tokens" in usage else None for usage in spent
+        float(tokens["total_tokens"]) if "total_tokens" in tokens else None
+        for tokens in turn_tokens
     )
-    counted = [usage for usage in spent if usage] if deviations.usage_unreported else spent
-    reported: set[str] = set().union(*counted)
+    usages = (
+        [tokens for tokens in turn_tokens if tokens] if deviations.usage_unreported else turn_tokens
+    )
+    reported_kinds: set[str] = set().union(*usages)
     breakdown = {
-        kind: turns.mean([usage.get(kind, 0) for usage in counted])
+        kind: turns.mean([tokens.get(kind, 0) for tokens in usages])
         for kind in _KINDS
-        if kind in reported
+        if kind in reported_kinds
     }
     total = breakdown.get("total_tokens")
     if total is None:
@@ -87,20 +91,20 @@ def grade_tokens(evidence: TrialView, deviations: Deviations) -> Grade:
 
 
 def _spent(turn: Invocation) -> _Tokens:
-    reported = [event.usage for event in turn.events or () if event.usage is not None]
-    if not reported:
+    usages = [event.usage for event in turn.events or () if event.usage is not None]
+    if not usages:
         return {}
-    prompt = _total([usage.prompt_tokens for usage in reported])
-    tool_use = _total([usage.tool_use_prompt_tokens for usage in reported])
-    candidates = _total([usage.candidates_tokens for usage in reported])
-    reasoning = _total([usage.thoughts_tokens for usage in reported])
+    prompt = _total([usage.prompt_tokens for usage in usages])
+    tool_use = _total([usage.tool_use_prompt_tokens for usage in usages])
+    candidates = _total([usage.candidates_tokens for usage in usages])
+    reasoning = _total([usage.thoughts_tokens for usage in usages])
     input_tokens = _total([prompt, tool_use])
     output_tokens = _total([candidates, reasoning])
     counts = (
         _total([input_tokens, output_tokens]),
         input_tokens,
         prompt,
-        _total([usage.cached_tokens for usage in reported]),
+        _total([usage.cached_tokens for usage in usages]),
         tool_use,
         output_tokens,
         candidates,
@@ -117,22 +121,22 @@ def _total(counts: Sequence[int | None]) -> int | None:
 # --- seconds ---
 
 RESOLUTION_S = 0.1
-"""Two processes of one agent, side by side on one machine, differ by some hundredths of a second a
-turn all along."""
+"""Two processes of one agent on one machine always differ by some hundredths of a second per
+turn."""
 
 _PHASES = ("total_seconds", "model_seconds", "tool_seconds", "framework_seconds")
 
 
-def grade_seconds(evidence: TrialView, deviations: Deviations) -> Grade:  # noqa: ARG001 - the shape of a rule
-    """Wall seconds per turn, mean over the turns that were timed, to the millisecond.
+def grade_seconds(view: TrialView, deviations: Deviations) -> Grade:  # noqa: ARG001 - the shape of a rule
+    """Seconds of wall time per turn, mean over the turns that were timed, to the millisecond.
 
-    The breakdown splits them into model, tools and the rest (the framework), each over the turns
-    that know it. Source: google-adk _efficiency_evaluators."""
-    spent = [_seconds(turn) for turn in evidence.actual]
-    totals = tuple(timing.get("total_seconds") for timing in spent)
+    The breakdown divides them into model, tools and the remaining time (the framework), each over
+    the turns that report it. Source: google-adk _efficiency_evaluators."""
+    turn_seconds = [_seconds(turn) for turn in view.actual]
+    totals = tuple(timing.get("total_seconds") for timing in turn_seconds)
     breakdown = {}
     for phase in _PHASES:
-        durations = [timing[phase] for timing in spent if phase in timing]
+        durations = [timing[phase] for timing in turn_seconds if phase in timing]
         if durations:
             breakdown[phase] = round(sum(durations) / len(durations), 3)
     if not breakdown:
@@ -152,7 +156,7 @@ def _seconds(turn: Invocation) -> Mapping[str, float]:
     if timings.tool_s is not None:
         phases["tool_seconds"] = timings.tool_s
     if timings.model_s is not None and timings.tool_s is not None:
-        # the clocks stop at slightly different moments: the rest may come out a hair below zero
+        # the clocks stop at slightly different moments: the remainder may be slightly below zero
         phases["framework_seconds"] = round(
             max(timings.total_s - timings.model_s - timings.tool_s, 0.0), 3
         )

@@ -1,4 +1,4 @@
-"""What the criteria that ask a judge share: their options, their questions, and how votes become a
+"""The common parts of criteria that ask a judge: options, questions, and the way from votes to a
 grade."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from evalgate.values import frozen_dataclass
 
 
 class JudgeModelOptions(Wire):
-    """ADK's JudgeModelOptions. `parallelism_limit` is accepted and not needed: the rate limiter
+    """ADK's JudgeModelOptions. `parallelism_limit` is accepted and has no effect: the rate limiter
     sets the pace."""
 
     judge_model: str = ADK_MODEL
@@ -59,8 +59,8 @@ class JudgeModelOptions(Wire):
 
 
 class JudgedOptions(Wire):
-    """The object form of a judged criterion without its threshold. `exhaustive` is ours: no early
-    stop."""
+    """The object form of a judged criterion without its threshold. `exhaustive` (evalgate's own):
+    ask all samples, without an early stop."""
 
     judge_model_options: JudgeModelOptions = JudgeModelOptions()
     exhaustive: bool = False
@@ -73,23 +73,23 @@ class AnswerOptions(JudgedOptions):
 
 
 class RubricOptions(JudgedOptions):
-    """Options of a criterion that judges by rubrics; `include_intermediate_responses_in_final` is
-    ADK's for all."""
+    """Options of a criterion that judges by rubrics. `include_intermediate_responses_in_final` is
+    an option of all ADK's judged criteria."""
 
     rubrics: list[RubricWire] = Field(default_factory=list)
     include_intermediate_responses_in_final: bool = False
 
 
 class Source(enum.StrEnum):
-    """Who judges."""
+    """The judge of a criterion."""
 
     VERTEX = "vertex"  # Google Cloud's evaluation service, as in ADK
-    LLM = "llm"  # the judge model, with a prompt of ours
+    LLM = "llm"  # the judge model, with evalgate's prompt
 
 
 class VertexOptions(JudgedOptions):
-    """The object form without its threshold. `judge` is ours; the judge's own options count with
-    `llm` alone."""
+    """The object form without its threshold. `judge` is evalgate's own; the judge's options have an
+    effect only with `llm`."""
 
     judge: Source = Source.VERTEX
     include_intermediate_responses_in_final: bool = False
@@ -98,12 +98,13 @@ class VertexOptions(JudgedOptions):
 REFUSED = frozenset(
     {JudgeFailureKind.UNAUTHORIZED, JudgeFailureKind.FORBIDDEN, JudgeFailureKind.NOT_CONFIGURED}
 )
-"""Kinds of failure that only other credentials cure."""
+"""Kinds of failure that only other credentials fix."""
 
 
 @frozen_dataclass
 class Inquiry:
-    """Who asks, whom, with which options, and about which run of the case."""
+    """The context of a question: the criterion, the panel, the options, and the repeat of the
+    case."""
 
     criterion: str
     panel: JudgePanel
@@ -112,16 +113,16 @@ class Inquiry:
     repeat: int | str = 0
 
     def votes(self, sampled_requests: Mapping[int, SampledRequest]) -> dict[int, VoteResult]:
-        """What the panel says of each of the ballots, which are asked at once."""
+        """The panel's results on the sampled requests, which are asked together."""
         return dict(
             zip(sampled_requests, self.panel.vote_all(list(sampled_requests.values())), strict=True)
         )
 
 
-def unready_reason(evidence: TrialView) -> NotEvaluated | None:
-    """Why a trial cannot be judged turn by turn without a reference; None if it can."""
-    expected = evidence.expected
-    actual = evidence.actual
+def unready_reason(view: TrialView) -> NotEvaluated | None:
+    """Why a trial cannot be judged turn by turn; None if it can."""
+    expected = view.expected
+    actual = view.actual
     if expected is not None and len(expected) != len(actual):
         message = (
             f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
@@ -140,16 +141,14 @@ def with_judge(
     *,
     unready: Callable[[TrialView], NotEvaluated | None] = unready_reason,
 ) -> Criterion:
-    """The criterion that grades trials that are ready for it by `rule(evidence, ask=...)`; if the
-    user skips judges, one that reports so."""
+    """The criterion that grades by `rule(view, ask=...)` the trials for which `unready` returns
+    None. If the user skips judges, every grade is NotEvaluated(SKIPPED)."""
     if services.judge is None:
         return lambda _: NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")
     ask = Inquiry(
         criterion=use.name, panel=services.judge, options=options, deviations=services.deviations
     )
-    return lambda evidence: (
-        unready(evidence) or rule(evidence, ask=replace(ask, repeat=evidence.repeat))
-    )
+    return lambda view: unready(view) or rule(view, ask=replace(ask, repeat=view.repeat))
 
 
 def sampled(
@@ -160,8 +159,8 @@ def sampled(
     names: Mapping[str, str] | None = None,
     num_samples: int | None = None,
 ) -> SampledRequest:
-    """The question as a ballot on one label, or on the items of `names`, which maps them to what
-    the prompt calls them; items that a reply passes over are asked for once more."""
+    """A sampled request for the question: on one label, or on the items in `names`, which maps them
+    to their names in the prompt. Items that a reply omits are asked again."""
     judge = ask.options.judge_model_options
     system, config = prompting.with_instruction(question.system, judge.judge_model_config or {})
     request = JudgeRequest(
@@ -193,7 +192,7 @@ def finding_of(
     subject: str = "",
     turn: int | None,
 ) -> Finding:
-    """What was decided on an item, why, and what each sample said."""
+    """The verdict on an item, its reason, and the opinion of each sample."""
     verdict = result.items[item]
     return Finding(
         text=(verdict.vote.rationale if verdict.vote else "") or verdict.message,
@@ -207,7 +206,7 @@ def finding_of(
 
 
 def opinion_of(sample: Sample, item: str) -> Opinion:
-    """What one sample said of an item."""
+    """The opinion of one sample on an item."""
     if sample.failure is not None:
         return Opinion(sample=sample.index, text=sample.failure.message)
     vote = sample.votes.get(item)
@@ -231,12 +230,14 @@ def judged_turn(
     subject: str = "",
     score: float | None = None,
 ) -> JudgedTurn:
-    """The result for a turn of a vote on one label; `score`: the value of a yes or a no, if not 1.0
-    and 0.0."""
+    """The result for a turn from a vote on one label. `score`: the score of the turn, if it is not
+    1.0 for yes and 0.0 for no."""
     verdict = result.items[""]
-    value = None if verdict.passed is None else float(verdict.passed) if score is None else score
+    turn_score = (
+        None if verdict.passed is None else float(verdict.passed) if score is None else score
+    )
     return JudgedTurn(
-        scores=() if value is None else (value,),
+        scores=() if turn_score is None else (turn_score,),
         findings=(finding_of(result, sampled_request, turn=turn, subject=subject),),
         lack=lack_of(verdict, result.samples),
     )
@@ -265,19 +266,22 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
 def _again(
     _: JudgeReply, items: tuple[str, ...], *, question: Question, names: Mapping[str, str]
 ) -> str:
-    lacking = [names.get(item, item) for item in items]
+    missing_names = [names.get(item, item) for item in items]
     all_names = list(names.values()) or [""]
     return prompting.remind(
-        question.prompt, missing_names=lacking, all_names=all_names, briefly=bool(question.code)
+        question.prompt,
+        missing_names=missing_names,
+        all_names=all_names,
+        briefly=bool(question.code),
     )
 
 
 @frozen_dataclass
 class JudgedTurn:
-    """What came of one turn: the scores of what was judged in it, or why one of them is unknown.
+    """The result for one turn: its scores, or why one of them is unknown.
 
-    Neither scores nor a lack: there was nothing to judge, and the turn is left out of the mean.
-    `dropped`: why a part of it has no score beside those that count, as in ADK."""
+    Without scores and lack, there was nothing to judge, and the turn is left out of the mean.
+    `dropped`: why a part of it has no score although others count, as in ADK."""
 
     scores: tuple[Fraction | float, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -291,22 +295,22 @@ class JudgedTurn:
 
 
 def conclude(
-    judged: Sequence[JudgedTurn],
+    judged_turns: Sequence[JudgedTurn],
     *,
     nothing: NotEvaluated,
     deviations: Deviations = OURS,
     mean: Callable[[Sequence[Any]], float] = turns.mean,
 ) -> Grade:
-    """The mean over everything that was judged; unknown as soon as one turn is. `nothing`: why, if
+    """The mean over all judged scores; unknown if any turn is unknown. `nothing`: the grade if
     nothing was judged.
 
-    In ADK turns without a verdict drop out of the mean; it is unknown only if all do."""
-    values = tuple(turn.value for turn in judged)
-    findings = tuple(finding for turn in judged for finding in turn.findings)
-    scores = [score for turn in judged if turn.lack is None for score in turn.scores]
-    for number, turn in enumerate(judged, start=1):
+    In ADK turns without a verdict are left out of the mean, which is unknown only if all are."""
+    values = tuple(turn.value for turn in judged_turns)
+    findings = tuple(finding for turn in judged_turns for finding in turn.findings)
+    scores = [score for turn in judged_turns if turn.lack is None for score in turn.scores]
+    for number, turn in enumerate(judged_turns, start=1):
         if turn.lack is not None and (deviations.turn_unjudged or not scores):
-            prefix = f"turn {number}: " if len(judged) > 1 else ""
+            prefix = f"turn {number}: " if len(judged_turns) > 1 else ""
             return NotEvaluated(
                 reason=turn.lack.reason,
                 message=prefix + turn.lack.message,
@@ -315,19 +319,20 @@ def conclude(
             )
     if not scores:
         return replace(nothing, turns=values, findings=findings)
-    return Score(value=mean(scores), turns=values, findings=findings, lacking=_lacking(judged))
+    return Score(
+        value=mean(scores), turns=values, findings=findings, lacking=_lacking(judged_turns)
+    )
 
 
-def _lacking(by_turn: Sequence[JudgedTurn]) -> str:
-    """Why the first item that the score leaves out was not judged; "" if all items were."""
-    for number, turn in enumerate(by_turn, start=1):
+def _lacking(judged_turns: Sequence[JudgedTurn]) -> str:
+    """Why the first item without a verdict was not judged; "" if all items were."""
+    for number, turn in enumerate(judged_turns, start=1):
         lack = turn.lack or turn.dropped
         if lack is not None:
-            return f"turn {number}: {lack.message}" if len(by_turn) > 1 else lack.message
+            return f"turn {number}: {lack.message}" if len(judged_turns) > 1 else lack.message
     return ""
 
 
 def at_the_end(grade: Grade, *, turns_before: int) -> Grade:
-    """The grade of a whole conversation: the last turn has its one value, earlier turns have no
-    value."""
+    """The grade of a whole conversation: the last turn has its value, earlier turns have none."""
     return replace(grade, turns=(*(None,) * turns_before, *(grade.turns or (None,))))

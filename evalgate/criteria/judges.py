@@ -1,7 +1,7 @@
-"""The judge that a criterion asks once evalgate.yml is applied, and the judge of a calibration.
+"""The judge of a criterion after evalgate.yml is applied, and the judge of a calibration.
 
-It is written into the criterion, and so into the address of a grade: another judge never inherits a
-grade."""
+The judge is written into the criterion, and so into the address of a grade: another judge never
+reuses a grade."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from evalgate.values import Environ
 def settle(
     use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, recorded: str = ""
 ) -> CriterionUse:
-    """The use with the judge that will be asked; a criterion that asks none stays as it is.
+    """The use with the judge that will be asked; a criterion without a judge is unchanged.
 
-    The gate's word for this criterion counts before its word for all, then the criteria file's,
-    then ADK's default; the configs of all are merged by key. `recorded`: the digest of the replies
-    that are replayed."""
+    In order of priority: the gate's options for this criterion, its options for all criteria, the
+    criteria file, ADK's defaults. Model configs are merged by key. `recorded`: the digest of the
+    replayed replies."""
     if not issubclass(spec.options, JudgedOptions):
         return use
     options = spec.options.model_validate(dict(use.options))
-    written = options.judge_model_options
-    model = written.judge_model
-    num_samples = written.num_samples
+    written_options = options.judge_model_options
+    model = written_options.judge_model
+    num_samples = written_options.num_samples
     exhaustive = options.exhaustive
-    config = dict(written.judge_model_config or {})
+    config = dict(written_options.judge_model_config or {})
     for rule in (defaults, defaults.criteria.get(use.name, JudgeOptionsRule())):
         model = model if rule.model is None else rule.model
         num_samples = num_samples if rule.num_samples is None else rule.num_samples
@@ -54,7 +54,7 @@ def settle(
         "num_samples": num_samples,
         **({"judge_model_config": config} if config else {}),
     }
-    # which is always Google's own
+    # the service is always Google's own
     by_service = isinstance(options, VertexOptions) and options.judge is not Source.LLM
     return replace(
         use,
@@ -64,10 +64,10 @@ def settle(
 
 
 def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeIdentity | None:
-    """The judge of a settled criterion; None if no judge model says yes or no, so that people
-    cannot either. `prompt_version`: of the question that it was asked; None: today's.
+    """The judge of a settled criterion; None if no judge model gives yes-or-no verdicts, so humans
+    cannot either. `prompt_version`: the version of the question; None: the current version.
 
-    Raises pydantic.ValidationError on options that cannot be read."""
+    Raises pydantic.ValidationError for invalid options."""
     spec = criteria.pick(use.name)
     if (
         spec is None
@@ -89,19 +89,19 @@ def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeId
 
 
 def defaults_of(settings: Settings) -> JudgeRule:
-    """The judge defaults of evalgate.yml, with absolute paths; replayed if there are recordings."""
+    """The judge defaults of evalgate.yml, with absolute paths; the client is `replay` if there are
+    recordings."""
     rule = settings.gate_file.judge
     paths = {"replay": rule.replay, "record": rule.record}
-    absolute = {name: str(settings.root / path) for name, path in paths.items() if path}
+    absolute_paths = {name: str(settings.root / path) for name, path in paths.items() if path}
     return rule.model_copy(
-        update={"client": rule.client or ("replay" if rule.replay else ""), **absolute}
+        update={"client": rule.client or ("replay" if rule.replay else ""), **absolute_paths}
     )
 
 
 def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, ...]:
-    """The suites with the judge that each criterion will ask written into its options, and with who
-    answers as a simulated user. A criterion whose options cannot be read stays as it was
-    written."""
+    """The suites with the judge of each criterion in its options, and with the endpoint of the
+    simulated user. Criteria with invalid options are unchanged."""
     recorded = replay.digest(defaults.replay)
     endpoint = _endpoint(defaults, recorded)
     return tuple(
@@ -115,14 +115,13 @@ def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, 
 
 
 def _endpoint(defaults: JudgeRule, recorded: str) -> str:
-    """Who answers instead of a model's usual provider: another address, another client, recorded
-    replies."""
+    """The address, client or recorded replies that replace a model's usual provider."""
     return " ".join(filter(None, (defaults.base_url, defaults.client, recorded)))
 
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
-    """What judges of settled suites could not be asked: as the judge itself says, a problem for
-    each place that names criteria; those of one place together."""
+    """The judges of settled suites that cannot be asked. One problem for each place that names
+    criteria, with the judge client's reason; criteria of one place share it."""
     judge_uses = [
         (suite, use, model)
         for suite in suites
@@ -151,7 +150,7 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
 
 
 def limiters_of(settings: Settings) -> RateLimiters:
-    """The limiters of a run, one a provider, for its agents and its judges."""
+    """The rate limiters of a run, one per provider, for its agents and its judges."""
     return rate_limit.limiters_for(defaults_of(settings), Clock())
 
 
@@ -166,9 +165,9 @@ def open_panel(
     limiters: RateLimiters | None = None,
     moment: datetime | None = None,
 ) -> Iterator[VotingPanel | None]:
-    """Open the panel of a run; None if no model is asked to judge or to play a user. `moment`:
-    replies may be as much older than this as trials may be (`reuse_days`); None: they have no
-    age."""
+    """Open the judge panel of a run; None if no model is asked to judge or to play a user.
+    `moment`: the start of the run; replies older than `reuse_days` before it are not reused. None:
+    replies of any age are."""
     models = models_of(settings, suites)
     if not models:
         yield None
@@ -190,14 +189,16 @@ def open_panel(
 
 
 def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
-    """Every model that a run of settled suites asks, to judge or to play a user."""
-    listed = tuple(suites)
-    return (*(() if settings.skip_judged else judge_models(listed)), *user.simulator_models(listed))
+    """All models that a run of settled suites asks, to judge or to play a user."""
+    suite_list = tuple(suites)
+    return (
+        *(() if settings.skip_judged else judge_models(suite_list)),
+        *user.simulator_models(suite_list),
+    )
 
 
 def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> frozenset[str]:
-    """The variables with the keys of every model that a run of settled suites asks, to judge or to
-    play a user."""
+    """The environment variables with the keys of all models that a run of settled suites asks."""
     models = models_of(settings, suites)
     if not models:
         return frozenset()
@@ -207,7 +208,7 @@ def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> 
 
 
 def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
-    """Every model that the settled criteria of the suites ask, once."""
+    """All models that the settled criteria of the suites ask, without repetition."""
     models = [
         model for suite in suites for use in suite.criteria if (model := _model(use)) is not None
     ]

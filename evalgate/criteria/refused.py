@@ -1,4 +1,4 @@
-"""refused: the turns in which a model refused to answer."""
+"""refused: the share of turns in which a model refused to answer."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from evalgate.model import Finding, Grade, NotEvaluated, Reason, Score, TrialVie
 from evalgate.worker.stops import REFUSALS
 
 
-def grade(evidence: TrialView) -> Grade:
+def grade(view: TrialView) -> Grade:
     """The share of turns whose answer is the error code of a refusal (SAFETY, RECITATION, ...).
 
-    A turn without recorded steps and without an answer is unknown: then there is no score."""
-    stops = [turn.stop for turn in evidence.actual]
+    If any turn has neither recorded steps nor an answer, there is no score."""
+    stops = [turn.stop for turn in view.actual]
     values = [float(stop is not None and stop.error_code in REFUSALS) for stop in stops]
-    unknown = [turn.events is None and turn.final_response is None for turn in evidence.actual]
-    if not values or any(unknown):
+    unknown_turns = [turn.events is None and turn.final_response is None for turn in view.actual]
+    if not values or any(unknown_turns):
         message = (
             "a turn has neither an answer nor recorded steps" if values else "there is no turn"
         )
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
     findings = tuple(
-        Finding(text=stop.error, turn=number, label="refused" if value else "no answer")
-        for number, (stop, value) in enumerate(zip(stops, values, strict=True), 1)
+        Finding(text=stop.error, turn=number, label="refused" if is_refused else "no answer")
+        for number, (stop, is_refused) in enumerate(zip(stops, values, strict=True), 1)
         if stop is not None
     )
     return Score(value=turns.mean(values), turns=tuple(values), findings=findings)

@@ -1,4 +1,4 @@
-"""response_match_score: how many words the answer shares with the expected one (ROUGE-1 F)."""
+"""response_match_score: word overlap of the answer with the expected answer (ROUGE-1 F)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from evalgate.model import (
     turns,
 )
 
-# Scripts whose every character is a word of its own, and scripts written without spaces whose marks
-# belong to the character before them: the blocks that ADK lists, no more.
+# Scripts in which every character is a word, and scripts written without spaces, whose marks belong
+# to the character before them: exactly the blocks that ADK lists.
 _ONE_BY_ONE = ((0x4E00, 0x9FFF), (0x3040, 0x309F), (0x30A0, 0x30FF), (0xAC00, 0xD7AF))
 _CLUSTERED = ((0x0E00, 0x0E7F), (0x0E80, 0x0EFF), (0x1780, 0x17FF), (0x1000, 0x109F))
 
@@ -40,9 +40,9 @@ def split(text: str) -> list[str]:
     """The unigrams of `text`, in order.
 
     NFKC and lower case; Chinese, Japanese and Korean by character, Thai, Lao, Khmer and Burmese by
-    cluster, all else by word. ASCII words longer than three letters are stemmed (Porter, NLTK's
-    variant), others kept whole. Source: google-adk 2.13, final_response_match_v1; rouge-score
-    0.1.2, tokenize."""
+    cluster, everything else by word. ASCII words longer than three letters are stemmed (Porter,
+    NLTK's variant). Source: google-adk 2.13, final_response_match_v1; rouge-score 0.1.2,
+    tokenize."""
     if text.isascii():
         words: list[str] = tokenize.tokenize(text, _STEMMER)
         return words
@@ -51,13 +51,13 @@ def split(text: str) -> list[str]:
 
 
 def count(text: str) -> int:
-    """How many unigrams `text` has. No stem is empty, so that none need be found."""
+    """The number of unigrams of `text`. No stem is empty, so stemming is not needed."""
     return len(tokenize.tokenize(text, None)) if text.isascii() else len(split(text))
 
 
 class _Spacing(dict[int, str]):
-    """A translation table that learns each character on its first use: itself, spaced apart, or a
-    space."""
+    """A translation table that adds each character on its first use: the character, with spaces
+    around it if needed, or a space."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -80,17 +80,16 @@ def _stem(word: str) -> str:
 
 
 _STEMMER = SimpleNamespace(stem=_stem)
-"""What rouge_score.tokenize takes for a stemmer; it asks for words longer than three letters
-only."""
+"""The stemmer for rouge_score.tokenize, which passes only words longer than three letters."""
 
 
 @functools.cache
 def _stemmer() -> Callable[[str], str]:
-    """NLTK's Porter stemmer, loaded without running the package modules above it.
+    """NLTK's Porter stemmer, loaded without its package modules.
 
     `import nltk` runs 400 modules and, if they are installed, numpy, scipy and scikit-learn: 0.4 s
     and 40 MiB or much more, for one class that needs three of them. So the two packages are in
-    `sys.modules` unexecuted while the stemmer loads, and no half-loaded module is left behind."""
+    `sys.modules` unexecuted while the stemmer loads, and are removed afterwards."""
     with _loading:
         loaded_modules = set(sys.modules)
         for name in _PACKAGES:
@@ -104,8 +103,8 @@ def _stemmer() -> Callable[[str], str]:
                 importlib.import_module("nltk.stem.porter").PorterStemmer().stem
             )
         finally:
-            # list() is one step for other threads, which import at the same time; a comprehension
-            # is not
+            # other threads import at the same time: list() copies in one step, a comprehension does
+            # not
             for name in [
                 name
                 for name in list(sys.modules)
@@ -116,16 +115,17 @@ def _stemmer() -> Callable[[str], str]:
 
 
 def build(_options: NoOptions, _use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion: by the exact arithmetic, or ADK's."""
+    """The criterion: with exact arithmetic, or with ADK's."""
     return grade if services.deviations.exact_overlap else grade_as_adk
 
 
-def grade(evidence: TrialView) -> Grade:
-    """The mean of the turns' F scores, computed exactly and rounded once; thoughts are no answer.
+def grade(view: TrialView) -> Grade:
+    """The mean of the turns' F scores, computed exactly and rounded once. Thoughts are not part of
+    the answer.
 
-    A turn whose reference has no words asserts nothing that could be counted: it has no score and
-    is left out of the mean. An answer without words scores 0.0."""
-    pairs = turns.pair(evidence)
+    A turn whose reference has no words has no score and is left out of the mean. An answer without
+    words scores 0.0."""
+    pairs = turns.pair(view)
     if isinstance(pairs, NotEvaluated):
         return pairs
     scores = [f_score(turns.answer(actual), turns.answer(expected)) for actual, expected in pairs]
@@ -142,10 +142,10 @@ def grade(evidence: TrialView) -> Grade:
     return Score(value=turns.mean(known_scores), turns=values, findings=findings)
 
 
-def grade_as_adk(evidence: TrialView) -> Grade:
-    """ADK's rule: thoughts count as answer, a missing reference scores 0.0, floats are added as
-    they come."""
-    pairs = turns.pair(evidence)
+def grade_as_adk(view: TrialView) -> Grade:
+    """ADK's rule: thoughts are part of the answer, a missing reference scores 0.0, and floats are
+    added in order."""
+    pairs = turns.pair(view)
     if isinstance(pairs, NotEvaluated):
         return pairs
     values = tuple(
@@ -158,15 +158,15 @@ def grade_as_adk(evidence: TrialView) -> Grade:
 
 
 def f_score(answer: str, reference: str) -> Fraction | None:
-    """ROUGE-1 F: twice the shared words over all words of both (Lin 2004). None if the reference
-    has no words."""
+    """ROUGE-1 F: twice the shared words divided by all words of both (Lin 2004). None if the
+    reference has no words."""
     shared, answer_count, reference_count = _counts(answer, reference)
     return Fraction(2 * shared, answer_count + reference_count) if reference_count else None
 
 
 def f_score_as_adk(answer: str, reference: str) -> float:
-    """The same in floats, from precision and recall, as rouge-score 0.1.2 computes it; 0.0 if both
-    are 0."""
+    """The same score in floats, from precision and recall, as rouge-score 0.1.2 computes it; 0.0 if
+    both are 0."""
     shared, answer_count, reference_count = _counts(answer, reference)
     precision = shared / max(answer_count, 1)
     recall = shared / max(reference_count, 1)
@@ -174,8 +174,9 @@ def f_score_as_adk(answer: str, reference: str) -> float:
 
 
 def _counts(answer: str, reference: str) -> tuple[int, int, int]:
-    """How many words are shared (each as often as on the side that has fewer), said, and wanted."""
-    if answer == reference:  # the usual case, if nothing is wrong
+    """The number of shared words (each counted as often as in the text that has it less often), of
+    the answer's words, and of the reference's words."""
+    if answer == reference:  # the usual case
         words = count(reference)
         return words, words, words
     answer_words = Counter(split(answer))

@@ -1,5 +1,5 @@
-"""Criteria that judge by rubrics: which properties the final answers, the use of tools, or the
-conversation have."""
+"""Criteria that judge by rubrics: properties of the final answers, of the tool use, or of the
+conversation."""
 
 from __future__ import annotations
 
@@ -46,21 +46,24 @@ def build(
 
 
 def grade(
-    evidence: TrialView,
+    view: TrialView,
     *,
     subject: Subject,
     criterion_rubrics: Sequence[Rubric],
     intermediate: bool,
     ask: Inquiry,
 ) -> Grade:
-    """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown if no
-    steps were recorded, except in ADK."""
-    blind = next(
-        (number for number, turn in enumerate(evidence.actual, start=1) if turn.events is None),
-        None,
+    """The share of yes verdicts over all turns and rubrics. Tool use is unknown if no steps were
+    recorded, except in ADK."""
+    unrecorded_turn = next(
+        (number for number, turn in enumerate(view.actual, start=1) if turn.events is None), None
     )
-    if subject is Subject.TOOL_USE and blind is not None and ask.deviations.steps_unrecorded:
-        message = f"no steps were recorded in turn {blind}, so its tool use is unknown"
+    if (
+        subject is Subject.TOOL_USE
+        and unrecorded_turn is not None
+        and ask.deviations.steps_unrecorded
+    ):
+        message = f"no steps were recorded in turn {unrecorded_turn}, so its tool use is unknown"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
 
     def render(invocation: Invocation, turn_rubrics: Sequence[Rubric]) -> Question:
@@ -71,29 +74,29 @@ def grade(
         )
 
     return rubrics.grade_turns(
-        evidence, criterion_rubrics, rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask
+        view, criterion_rubrics, rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask
     )
 
 
 def grade_conversation(
-    evidence: TrialView, *, criterion_rubrics: Sequence[Rubric], ask: Inquiry
+    view: TrialView, *, criterion_rubrics: Sequence[Rubric], ask: Inquiry
 ) -> Grade:
-    """The share of rubrics, those of every turn (in ADK of the last one), that the conversation
-    meets; asked once, at its end."""
+    """The share of rubrics that the conversation meets, asked once at its end. The rubrics are
+    those of every turn (in ADK of the last turn)."""
     rubric_type = RUBRIC_TYPES[Subject.CONVERSATION]
     try:
         if ask.deviations.own_rubrics:
             conversation_rubrics = rubrics.rubrics_of_conversation(
-                rubric_type, criterion_rubrics, evidence
+                rubric_type, criterion_rubrics, view
             )
         else:
             conversation_rubrics = rubrics.rubrics_of_turn_as_adk(
-                rubric_type, criterion_rubrics, evidence, len(evidence.actual) - 1
+                rubric_type, criterion_rubrics, view, len(view.actual) - 1
             )
-    except RubricsDiffer as clash:
-        return rubrics.rubrics_differ(clash)
+    except RubricsDiffer as error:
+        return rubrics.rubrics_differ(error)
     return rubrics.grade_conversation(
-        evidence.actual, conversation_rubrics, rubric_type=rubric_type, ask=ask
+        view.actual, conversation_rubrics, rubric_type=rubric_type, ask=ask
     )
 
 

@@ -1,7 +1,7 @@
-"""Rubrics: those that a turn is judged by, the question on them, and the grade of the verdicts.
+"""Rubrics: the rubrics of a turn, the question about them, and the grade from the verdicts.
 
-In questions they are named P1, P2 ... in the order given: an id that a user wrote may be any text.
-If a name is the id of another rubric, all have other names."""
+Questions name rubrics P1, P2, ... in order, because the id of a rubric may be any text. If such a
+name is the id of another rubric, all rubrics have other names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KEYS = frozenset({*_NAMES, *_TEXTS, *_REASONS, "verdict"})
 
 
 class Subject(enum.Enum):
-    """What the properties are about."""
+    """The subject of the properties."""
 
     FINAL_RESPONSE = "final response"
     TOOL_USE = "tool use"
@@ -100,10 +100,10 @@ _TASKS: Final[Mapping[Subject, str]] = {
 
 
 def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rubric]) -> Question:
-    """The question on one turn, or on a conversation."""
+    """The question about one turn, or about a conversation."""
     prefix = _prefix(rubrics)
     names = names_of(rubrics)
-    listed = [
+    properties = [
         {
             "name": name,
             "id": rubric.rubric_id,
@@ -115,7 +115,7 @@ def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rub
     return prompting.build_question(
         rules=f"{_MISSIONS[subject]}\n\n{_COMMON.format(prefix=prefix)}",
         reply=_reply_form(subject, prefix),
-        pieces=(*pieces, Piece(name="properties", text=prompting.as_json(listed))),
+        pieces=(*pieces, Piece(name="properties", text=prompting.as_json(properties))),
         task=_TASKS[subject],
         version=VERSION,
         schema=prompting.verdicts_schema(
@@ -130,7 +130,8 @@ def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rub
 
 
 def names_of(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
-    """P1, P2 ..., or PP1, PP2 ... and so on: none of them is the id of another rubric."""
+    """The names P1, P2, ...; or PP1, PP2, ... and so on, so that no name is the id of another
+    rubric."""
     prefix = _prefix(rubrics)
     return tuple(f"{prefix}{number}" for number in range(1, len(rubrics) + 1))
 
@@ -148,12 +149,13 @@ def _prefix(rubrics: Sequence[Rubric]) -> str:
 
 
 def _bare(name: str) -> str:
-    """As a judge may have written it: quoted, emphasized, in brackets, at the end of a sentence."""
+    """The name without quotes, emphasis, brackets or final period that a judge may have added, in
+    lower case."""
     return name.strip(" *_`\"'[].:").casefold()
 
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
-    """The votes of a reply by rubric id; a rubric that is passed over has none."""
+    """The votes of a reply by rubric id. A rubric that the reply omits has no vote."""
     statement = prompting.state(text, frozenset({"verdict"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
         statement,
@@ -177,16 +179,17 @@ def _reply_form(subject: Subject, prefix: str) -> str:
 
 
 def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | None:
-    """By name, by id, by text, in this order; None: it speaks of nothing that was asked."""
+    """The rubric of an entry, by name, id or text, in this order; None if the entry is about no
+    rubric that was asked."""
     names = [entry[key] for key in _NAMES if key in entry]
-    for value in names:
-        word = _bare(str(value))
+    for written_name in names:
+        word = _bare(str(written_name))
         by_name = {
             name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)
         }
         by_id = _by_id(rubrics)
-        rubric = by_name.get(word) or by_id.get(str(value).strip()) or by_id.get(word)
-        rubric = rubric or by_id.get(str(value).strip().casefold())
+        rubric = by_name.get(word) or by_id.get(str(written_name).strip()) or by_id.get(word)
+        rubric = rubric or by_id.get(str(written_name).strip().casefold())
         if rubric is not None:
             return rubric
     text = prompting.plain_text(prompting.prose_of(entry, *_TEXTS))
@@ -196,14 +199,16 @@ def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | 
 
 
 def _by_id(rubrics: Sequence[Rubric]) -> Mapping[str, Rubric]:
-    """The rubrics by id, and by lowercase id if no other one has the same."""
-    small = Counter(rubric.rubric_id.casefold() for rubric in rubrics)
-    loose = {name: rubric for rubric in rubrics if small[name := rubric.rubric_id.casefold()] == 1}
-    return loose | {rubric.rubric_id: rubric for rubric in rubrics}
+    """The rubrics by id, and by lowercase id if no other rubric has the same one."""
+    counts = Counter(rubric.rubric_id.casefold() for rubric in rubrics)
+    by_name = {
+        name: rubric for rubric in rubrics if counts[name := rubric.rubric_id.casefold()] == 1
+    }
+    return by_name | {rubric.rubric_id: rubric for rubric in rubrics}
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:
-    """Blocks of `key: value` lines, each closed by its verdict."""
+    """Blocks of `key: value` lines; each ends with its verdict."""
     entries: list[JsonObject] = []
     block: JsonObject = {}
     for key, value in prompting.verdict_lines(rows, keys=_KEYS, label="verdict"):
@@ -217,7 +222,7 @@ def _entries_of_lines(rows: Rows) -> list[JsonObject]:
 
 
 def answer_pieces(invocation: Invocation, *, intermediate: bool) -> tuple[Piece, ...]:
-    """The answer, and everything that is evidence for it."""
+    """The answer, and all evidence for it."""
     agent = agent_of(invocation)
     return (
         Piece(name="developer_instructions", text=agent.instructions if agent else ""),
@@ -228,7 +233,7 @@ def answer_pieces(invocation: Invocation, *, intermediate: bool) -> tuple[Piece,
 
 
 def tool_use_pieces(invocation: Invocation) -> tuple[Piece, ...]:
-    """The tools that there were, and how they were used."""
+    """The available tools, and how they were used."""
     return (
         Piece(name="available_tools", text=prompting.tools_of([invocation])),
         Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
@@ -246,8 +251,8 @@ def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
 
 
 def agent_of(invocation: Invocation) -> AgentDetails | None:
-    """The agent that took the first step of the turn, else the first one that is known; None if
-    unknown."""
+    """The agent that made the first step of the turn, else the first known agent; None if no agent
+    is known."""
     author = next((event.author for event in invocation.events or ()), "")
     acting_agent = next((agent for agent in invocation.agents if agent.name == author), None)
     return acting_agent or next(iter(invocation.agents), None)
@@ -257,68 +262,69 @@ NO_RUBRICS = "no rubric for this turn: it is excluded from the mean"
 
 
 class RubricsDiffer(Exception):  # noqa: N818 - it says what is wrong
-    """Two rubrics that differ have the same id."""
+    """Two different rubrics have the same id."""
 
 
 # --- which rubrics --------------------------------------------------------------------------------
 
 
 def rubrics_of_turn(
-    rubric_type: str, criterion_rubrics: Sequence[Rubric], evidence: TrialView, index: int
+    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView, index: int
 ) -> tuple[Rubric, ...]:
-    """The criterion's rubrics, then those of the case and of the turn that are of the type, or of
-    none.
+    """The rubrics of the criterion, then those of the case and of the turn that have this type or
+    no type.
 
-    The same rubric given twice counts once. Raises RubricsDiffer.
-    """
-    return _together(criterion_rubrics, _fitting(rubric_type, _written(evidence, index)))
+    A repeated rubric counts once. Raises RubricsDiffer."""
+    return _together(criterion_rubrics, _of_type(rubric_type, _turn_rubrics(view, index)))
 
 
 def rubrics_of_conversation(
-    rubric_type: str, criterion_rubrics: Sequence[Rubric], evidence: TrialView
+    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView
 ) -> tuple[Rubric, ...]:
-    """The criterion's rubrics, and those of the case and of every turn, as above. Raises
+    """The rubrics of the criterion, of the case and of every turn, as in `rubrics_of_turn`. Raises
     RubricsDiffer."""
-    written = [
-        rubric for index in range(len(evidence.actual)) for rubric in _written(evidence, index)
+    written_rubrics = [
+        rubric for index in range(len(view.actual)) for rubric in _turn_rubrics(view, index)
     ]
-    return _together(criterion_rubrics, _fitting(rubric_type, written))
+    return _together(criterion_rubrics, _of_type(rubric_type, written_rubrics))
 
 
 def rubrics_of_turn_as_adk(
-    rubric_type: str, criterion_rubrics: Sequence[Rubric], evidence: TrialView, index: int
+    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView, index: int
 ) -> tuple[Rubric, ...]:
-    """As google-adk: rubrics without a type are dropped, and an id given twice is a clash. Raises
+    """As in google-adk: rubrics without a type are dropped, and a repeated id is an error. Raises
     RubricsDiffer."""
-    copied = _of_case(evidence.case, evidence, index)
-    written = [
-        *(rubric for rubric in evidence.actual[index].rubrics if rubric not in copied),
-        *copied,
+    case_rubrics = _of_case(view.case, view, index)
+    all_rubrics = [
+        *(rubric for rubric in view.actual[index].rubrics if rubric not in case_rubrics),
+        *case_rubrics,
     ]
-    typed = [rubric for rubric in written if rubric.type == rubric_type]
-    for group in (written, [*criterion_rubrics, *typed]):
+    typed_rubrics = [rubric for rubric in all_rubrics if rubric.type == rubric_type]
+    for group in (all_rubrics, [*criterion_rubrics, *typed_rubrics]):
         ids = [rubric.rubric_id for rubric in group]
-        twice = next((rubric_id for rubric_id in ids if ids.count(rubric_id) > 1), None)
-        if twice is not None:
-            raise RubricsDiffer(f"the rubric id `{twice}` is given twice")
-    return (*criterion_rubrics, *typed)
+        repeated_id = next((rubric_id for rubric_id in ids if ids.count(rubric_id) > 1), None)
+        if repeated_id is not None:
+            raise RubricsDiffer(f"the rubric id `{repeated_id}` is given twice")
+    return (*criterion_rubrics, *typed_rubrics)
 
 
-def _of_case(case: Case, evidence: TrialView, index: int) -> tuple[Rubric, ...]:
-    expected = evidence.expected[index].rubrics if evidence.expected else ()
-    return (*case.rubrics, *expected)
+def _of_case(case: Case, view: TrialView, index: int) -> tuple[Rubric, ...]:
+    turn_rubrics = view.expected[index].rubrics if view.expected else ()
+    return (*case.rubrics, *turn_rubrics)
 
 
-def _written(evidence: TrialView, index: int) -> tuple[Rubric, ...]:
-    return (*_of_case(evidence.case, evidence, index), *evidence.actual[index].rubrics)
+def _turn_rubrics(view: TrialView, index: int) -> tuple[Rubric, ...]:
+    return (*_of_case(view.case, view, index), *view.actual[index].rubrics)
 
 
-def _fitting(rubric_type: str, rubrics: Iterable[Rubric]) -> list[Rubric]:
-    return [rubric for rubric in rubrics if not rubric.type or _word(rubric.type) == rubric_type]
+def _of_type(rubric_type: str, rubrics: Iterable[Rubric]) -> list[Rubric]:
+    return [
+        rubric for rubric in rubrics if not rubric.type or _plain_type(rubric.type) == rubric_type
+    ]
 
 
-def _word(written: str) -> str:
-    return written.strip().upper().replace("-", "_").replace(" ", "_")
+def _plain_type(rubric_type: str) -> str:
+    return rubric_type.strip().upper().replace("-", "_").replace(" ", "_")
 
 
 def _together(
@@ -332,73 +338,72 @@ def _together(
     return tuple(rubrics_by_id.values())
 
 
-def rubrics_differ(clash: RubricsDiffer) -> NotEvaluated:
-    """The grade where rubrics clash."""
-    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(clash))
+def rubrics_differ(error: RubricsDiffer) -> NotEvaluated:
+    """The grade if two rubrics have the same id."""
+    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(error))
 
 
 # --- grades ---------------------------------------------------------------------------------------
 
 
 def grade_turns(
-    evidence: TrialView,
+    view: TrialView,
     criterion_rubrics: Sequence[Rubric],
     *,
     rubric_type: str,
     render: Callable[[Invocation, Sequence[Rubric]], Question],
     ask: Inquiry,
 ) -> Grade:
-    """Grade each turn by `criterion_rubrics` and its own of the type, which `render` asks about;
-    the mean over every verdict of every turn, unknown as soon as one of them is.
+    """Grade each turn by `criterion_rubrics` and its own rubrics of the type; `render` makes the
+    question. The mean over all verdicts of all turns; unknown if any verdict is unknown.
 
-    ADK evaluates nothing if one turn has no rubric, and counts only the verdicts on the last turn's
+    ADK evaluates nothing if a turn has no rubric, and counts only the verdicts on the last turn's
     rubrics."""
     choose = rubrics_of_turn if ask.deviations.loose_rubrics else rubrics_of_turn_as_adk
     try:
         rubrics = [
-            choose(rubric_type, criterion_rubrics, evidence, index)
-            for index in range(len(evidence.actual))
+            choose(rubric_type, criterion_rubrics, view, index) for index in range(len(view.actual))
         ]
-    except RubricsDiffer as clash:
-        return rubrics_differ(clash)
-    nothing = no_rubrics(rubric_type)
+    except RubricsDiffer as error:
+        return rubrics_differ(error)
+    no_rubric_grade = no_rubrics(rubric_type)
     if not (ask.deviations.turn_without_rubrics or all(rubrics)):
-        return nothing
+        return no_rubric_grade
     sampled_requests = {
         number: _sampled(ask, render(invocation, turn_rubrics), turn_rubrics)
         for number, (invocation, turn_rubrics) in enumerate(
-            zip(evidence.actual, rubrics, strict=True), start=1
+            zip(view.actual, rubrics, strict=True), start=1
         )
         if turn_rubrics
     }
     results = ask.votes(sampled_requests)
-    counted = None if ask.deviations.own_rubrics else {rubric.rubric_id for rubric in rubrics[-1]}
-    by_turn = [
+    ids = None if ask.deviations.own_rubrics else {rubric.rubric_id for rubric in rubrics[-1]}
+    judged_turns = [
         judge_rubrics(
             results[number],
             sampled_requests[number],
-            [rubric for rubric in turn_rubrics if counted is None or rubric.rubric_id in counted],
+            [rubric for rubric in turn_rubrics if ids is None or rubric.rubric_id in ids],
             turn=number,
         )
         if number in results
         else JudgedTurn(findings=(Finding(text=NO_RUBRICS, turn=number),))
         for number, turn_rubrics in enumerate(rubrics, start=1)
     ]
-    return judged.conclude(by_turn, nothing=nothing, deviations=ask.deviations)
+    return judged.conclude(judged_turns, nothing=no_rubric_grade, deviations=ask.deviations)
 
 
 def grade_conversation(
     actual: Sequence[Invocation], rubrics: Sequence[Rubric], *, rubric_type: str, ask: Inquiry
 ) -> Grade:
-    """One question on a whole conversation; the last turn has its value."""
-    nothing = no_rubrics(rubric_type)
+    """One question about a whole conversation. The last turn has the value."""
+    no_rubric_grade = no_rubrics(rubric_type)
     if not rubrics:
-        return nothing
+        return no_rubric_grade
     sampled_request = _sampled(
         ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics
     )
-    only = judge_rubrics(ask.panel.vote(sampled_request), sampled_request, rubrics, turn=None)
-    grade = judged.conclude([only], nothing=nothing, deviations=ask.deviations)
+    turn = judge_rubrics(ask.panel.vote(sampled_request), sampled_request, rubrics, turn=None)
+    grade = judged.conclude([turn], nothing=no_rubric_grade, deviations=ask.deviations)
     return judged.at_the_end(grade, turns_before=len(actual) - 1)
 
 
@@ -415,8 +420,8 @@ def judge_rubrics(
     *,
     turn: int | None,
 ) -> JudgedTurn:
-    """The verdicts of a ballot, one finding a rubric; lacking as soon as one rubric has none (in
-    ADK: all)."""
+    """The verdicts of a sampled request, one finding per rubric. The turn has a lack if any rubric
+    has no verdict (in ADK: if all have none)."""
     verdicts = [result.items[rubric.rubric_id] for rubric in rubrics]
     lacks = [judged.lack_of(verdict, result.samples) for verdict in verdicts]
     scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)

@@ -35,20 +35,20 @@ class MatchType(enum.StrEnum):
     """ADK's three ways to compare the calls of a turn."""
 
     EXACT = "EXACT"  # the same calls in the same order, no others
-    IN_ORDER = "IN_ORDER"  # the expected calls in their order, others may stand between
-    ANY_ORDER = "ANY_ORDER"  # the expected calls in any order, others may stand between
+    IN_ORDER = "IN_ORDER"  # the expected calls in their order, with other calls between them
+    ANY_ORDER = "ANY_ORDER"  # the expected calls in any order, with other calls between them
 
 
 class ArgsMatch(enum.StrEnum):
     """How the arguments of a call are compared."""
 
     EXACT = "exact"
-    SUBSET = "subset"  # arguments that the expected call does not name are free, at every depth
+    SUBSET = "subset"  # arguments that the expected call omits may have any value, at every depth
 
 
 class Options(Wire):
-    """The object form without its threshold. From `args_match` on the options are ours: ADK ignores
-    them."""
+    """The object form without its threshold. The options from `args_match` on are evalgate's own:
+    ADK ignores them."""
 
     match_type: MatchType = MatchType.EXACT
     ignore_args: bool = False
@@ -60,7 +60,7 @@ class Options(Wire):
     @field_validator("match_type", mode="before")
     @classmethod
     def _adk_spellings(cls, value: Any) -> Any:
-        """As ADK takes them: any case, `-` or a space for `_`, and the numbers 0, 1, 2."""
+        """ADK's spellings: any case, `-` or a space for `_`, and the numbers 0, 1, 2."""
         if isinstance(value, str):
             return value.strip().upper().replace("-", "_").replace(" ", "_")
         if isinstance(value, int | float) and value in (0, 1, 2):
@@ -69,35 +69,38 @@ class Options(Wire):
 
     @field_validator("args_match", "matchers")
     @classmethod
-    def _args_are_compared(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_args(cls, value: Any, info: ValidationInfo) -> Any:
         if value and value is not ArgsMatch.EXACT and info.data.get("ignore_args"):
             raise ValueError("no effect while ignore_args is true")
         return value
 
     @field_validator("allow_extra_tools")
     @classmethod
-    def _extras_need_leave(cls, value: list[str], info: ValidationInfo) -> list[str]:
+    def _check_extras(cls, value: list[str], info: ValidationInfo) -> list[str]:
         match_type = info.data.get("match_type", MatchType.EXACT)
         if value and match_type is not MatchType.EXACT:
             raise ValueError(f"no effect with match_type {match_type}, which allows any extra call")
         return value
 
 
-Same: TypeAlias = Callable[[ToolCall, ToolCall], bool]
+SameCall: TypeAlias = Callable[[ToolCall, ToolCall], bool]
 
 
 def build(options: Options, _use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion with its options."""
-    same = _same_call(options, services.deviations)
-    return partial(grade, options=options, same=same, deviations=services.deviations)
+    same_call = _same_call(options, services.deviations)
+    return partial(grade, options=options, same_call=same_call, deviations=services.deviations)
 
 
-def grade(evidence: TrialView, *, options: Options, same: Same, deviations: Deviations) -> Grade:
-    """1.0 for each turn whose calls match, else 0.0; the score is their mean. Source: google-adk
+def grade(
+    view: TrialView, *, options: Options, same_call: SameCall, deviations: Deviations
+) -> Grade:
+    """The mean over turns: 1.0 for each turn whose calls match, else 0.0. Source: google-adk
     trajectory_evaluator.
 
-    A turn without recorded steps is unknown, and so is the score then; in ADK it has no calls."""
-    pairs = turns.pair(evidence)
+    If a turn has no recorded steps, the turn and the score are unknown; in ADK the turn has no
+    calls."""
+    pairs = turns.pair(view)
     if isinstance(pairs, NotEvaluated):
         return pairs
     values: list[float | None] = []
@@ -107,7 +110,7 @@ def grade(evidence: TrialView, *, options: Options, same: Same, deviations: Devi
             values.append(None)
             continue
         questions = QUESTIONS if deviations.framework_calls else frozenset()
-        problem = _difference(actual, expected, options, same, ignored=questions)
+        problem = _difference(actual, expected, options, same_call, ignored=questions)
         values.append(0.0 if problem else 1.0)
         if problem:
             findings.append(Finding(text=problem, turn=number))
@@ -118,20 +121,20 @@ def grade(evidence: TrialView, *, options: Options, same: Same, deviations: Devi
     return Score(value=turns.mean(known_scores), turns=tuple(values), findings=tuple(findings))
 
 
-def _same_call(options: Options, deviations: Deviations) -> Same:
+def _same_call(options: Options, deviations: Deviations) -> SameCall:
     if options.ignore_args:
         return lambda actual, expected: actual.name == expected.name
     if options.matchers or options.args_match is ArgsMatch.SUBSET:
-        subset = options.args_match is ArgsMatch.SUBSET
-        everywhere = options.matchers.get("*", {})
-        by_tool = {tool: everywhere | matchers for tool, matchers in options.matchers.items()}
+        is_subset = options.args_match is ArgsMatch.SUBSET
+        shared_matchers = options.matchers.get("*", {})
+        by_tool = {tool: shared_matchers | matchers for tool, matchers in options.matchers.items()}
         return lambda actual, expected: (
             actual.name == expected.name
             and not json_match.entries_differing(
                 actual.args or {},
                 expected.args or {},
-                matchers=by_tool.get(actual.name, everywhere),
-                subset=subset,
+                matchers=by_tool.get(actual.name, shared_matchers),
+                subset=is_subset,
             )
         )
     if deviations.null_args:
@@ -145,12 +148,12 @@ def _difference(
     actual: Invocation,
     expected: Invocation,
     options: Options,
-    same: Same,
+    same_call: SameCall,
     *,
     ignored: frozenset[str],
 ) -> str:
-    """The first thing that is not as expected, in words; empty if the calls match. `ignored`: names
-    of calls that count on neither side."""
+    """The first difference from the expected calls, in words; "" if the calls match. `ignored`:
+    names of calls that are not compared."""
     actual_calls, expected_calls = (
         tuple(call for call in turn.tool_calls if call.name not in ignored)
         for turn in (actual, expected)
@@ -161,18 +164,18 @@ def _difference(
     match options.match_type:
         case MatchType.EXACT:
             counted_calls = (
-                _without_extras(actual_calls, expected_calls, options, same)
+                _without_extras(actual_calls, expected_calls, options, same_call)
                 if options.allow_extra_tools
                 else actual_calls
             )
-            return _exact(counted_calls, expected_calls, same)
+            return _exact(counted_calls, expected_calls, same_call)
         case MatchType.IN_ORDER:
-            return _in_order(actual_calls, expected_calls, same)
+            return _in_order(actual_calls, expected_calls, same_call)
         case MatchType.ANY_ORDER:
-            return _any_order(actual_calls, expected_calls, same)
+            return _any_order(actual_calls, expected_calls, same_call)
 
 
-def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
+def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall) -> str:
     for number, (actual_call, expected_call) in enumerate(
         itertools.zip_longest(actual, expected), start=1
     ):
@@ -180,49 +183,53 @@ def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same)
             return f"call {number}: expected {_call_text(expected_call)}, got no call"
         if expected_call is None:
             return f"call {number}: {_call_text(actual_call)} was not expected"
-        if not same(actual_call, expected_call):
+        if not same_call(actual_call, expected_call):
             return f"call {number}: expected {_call_text(expected_call)}, got {_call_text(actual_call)}"
     return ""
 
 
-def _in_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
+def _in_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall) -> str:
     remaining_calls = iter(actual)
     for number, expected_call in enumerate(expected, start=1):
-        if not any(same(actual_call, expected_call) for actual_call in remaining_calls):
+        if not any(same_call(actual_call, expected_call) for actual_call in remaining_calls):
             place = f" after expected call {number - 1}" if number > 1 else ""
             return f"expected call {number} was not made{place}: {_call_text(expected_call)}"
     return ""
 
 
-def _any_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
+def _any_order(
+    actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall
+) -> str:
     choices = [
-        [place for place, actual_call in enumerate(actual) if same(actual_call, expected_call)]
+        [place for place, actual_call in enumerate(actual) if same_call(actual_call, expected_call)]
         for expected_call in expected
     ]
-    lonely = json_match.first_without_partner(choices)
+    missing_place = json_match.first_without_partner(choices)
     return (
         ""
-        if lonely is None
-        else f"expected call {lonely + 1} was not made: {_call_text(expected[lonely])}"
+        if missing_place is None
+        else f"expected call {missing_place + 1} was not made: {_call_text(expected[missing_place])}"
     )
 
 
 def _without_extras(
-    actual: Sequence[ToolCall], expected: Sequence[ToolCall], options: Options, same: Same
+    actual: Sequence[ToolCall], expected: Sequence[ToolCall], options: Options, same_call: SameCall
 ) -> Sequence[ToolCall]:
-    """The actual calls without the extra ones that are allowed: `expected` itself if that explains
-    all.
+    """The actual calls without the extra calls that are allowed; `expected` itself if that explains
+    all calls.
 
-    `reach` holds how many expected calls can be behind us; a call that may be extra is also tried
-    as an expected one."""
-    reach = {0}
+    `positions` holds the possible numbers of expected calls so far. A call that may be extra is
+    also tried as an expected call."""
+    positions = {0}
     for actual_call in actual:
-        extra = json_match.matches_any(actual_call.name, options.allow_extra_tools)
-        stepped = {
-            done + 1 for done in reach if done < len(expected) and same(actual_call, expected[done])
+        is_extra = json_match.matches_any(actual_call.name, options.allow_extra_tools)
+        next_positions = {
+            position + 1
+            for position in positions
+            if position < len(expected) and same_call(actual_call, expected[position])
         }
-        reach = stepped | reach if extra else stepped
-    if len(expected) in reach:
+        positions = next_positions | positions if is_extra else next_positions
+    if len(expected) in positions:
         return expected
     return [
         call for call in actual if not json_match.matches_any(call.name, options.allow_extra_tools)

@@ -1,5 +1,5 @@
-"""Criteria of simulated users: whether the conversation came to its end, and whether the user kept
-to its scenario."""
+"""Criteria of simulated users: did the conversation come to its end, and did the user follow its
+scenario?"""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ NO_SCENARIO = NotEvaluated(
 
 
 class SimulatorQualityOptions(JudgedOptions):
-    """ADK's LlmBackedUserSimulatorCriterion. Without a `stop_signal` it is the simulated user's
-    own."""
+    """ADK's LlmBackedUserSimulatorCriterion. The default `stop_signal` is that of the simulated
+    user."""
 
     stop_signal: str = "</finished>"
 
@@ -47,32 +47,30 @@ class SimulatorQualityOptions(JudgedOptions):
 def build(
     options: SimulatorQualityOptions, use: CriterionUse, services: CriterionServices
 ) -> Criterion:
-    """The criterion with its options; in ADK's arithmetic the threshold counts for each turn,
-    too."""
+    """The criterion with its options. In ADK's arithmetic the threshold also applies to each
+    turn."""
     threshold = 1.0 if use.threshold is None else use.threshold
     return judged.with_judge(
         options,
         use,
         services,
         partial(grade, options=options, threshold=threshold),
-        unready=lambda evidence: (
-            judged.unready_reason(evidence) if evidence.case.scenario else NO_SCENARIO
-        ),
+        unready=lambda view: judged.unready_reason(view) if view.case.scenario else NO_SCENARIO,
     )
 
 
 def grade(
-    evidence: TrialView, *, options: SimulatorQualityOptions, ask: Inquiry, threshold: float
+    view: TrialView, *, options: SimulatorQualityOptions, ask: Inquiry, threshold: float
 ) -> Grade:
-    """The share of valid messages: the first by comparison, the others by votes; an end that was
-    wrong takes the last one down. Unknown as soon as one verdict is. A conversation that was cut
-    has no end to judge, save in ADK."""
-    scenario = evidence.case.scenario
+    """The share of valid messages: the first by comparison, the others by votes. A wrong end makes
+    the last message invalid. Unknown if any verdict is unknown. The end of a conversation that a
+    limit cut is not judged, except in ADK."""
+    scenario = view.case.scenario
     if scenario is None:
         return NO_SCENARIO
-    sampled_requests = _sampled(evidence, scenario, options, ask)
+    sampled_requests = _sampled(view, scenario, options, ask)
     results = ask.panel.vote_all(sampled_requests)
-    count = len(evidence.actual)
+    count = len(view.actual)
     votes = [
         judged.judged_turn(
             result,
@@ -84,57 +82,61 @@ def grade(
             zip(sampled_requests, results, strict=True), start=2
         )
     ]
-    by_turn = [_first(evidence.actual[0], scenario), *votes]
+    judged_turns = [_first(view.actual[0], scenario), *votes]
     if not ask.deviations.simulator_turn_unjudged:
-        return _conclude_as_adk(by_turn, threshold=threshold)
-    if len(by_turn) > count:
-        *by_turn, last, end = by_turn  # valid if both are
-        scores = (min(*last.scores, *end.scores),) if last.scores and end.scores else ()
-        findings = (*last.findings, *end.findings)
-        by_turn.append(JudgedTurn(scores=scores, findings=findings, lack=last.lack or end.lack))
-    nothing = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
-    return judged.conclude(by_turn, nothing=nothing)
+        return _conclude_as_adk(judged_turns, threshold=threshold)
+    if len(judged_turns) > count:
+        # the last message is valid if it and the end are
+        *judged_turns, last_turn, end_turn = judged_turns
+        scores = (
+            (min(*last_turn.scores, *end_turn.scores),)
+            if last_turn.scores and end_turn.scores
+            else ()
+        )
+        findings = (*last_turn.findings, *end_turn.findings)
+        judged_turns.append(
+            JudgedTurn(scores=scores, findings=findings, lack=last_turn.lack or end_turn.lack)
+        )
+    no_turn = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
+    return judged.conclude(judged_turns, nothing=no_turn)
 
 
-def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grade:
-    """ADK's rule: a turn counts if its score reaches the threshold, and as 0 without a verdict; one
-    sample that raises voids everything; the verdict on the end replaces the last turn's if it is
-    below."""
-    voided = next(
+def _conclude_as_adk(judged_turns: Sequence[JudgedTurn], *, threshold: float) -> Grade:
+    """ADK's rule: a turn counts if its score reaches the threshold, and as 0 without a verdict. A
+    sample that raises makes the score unknown. The verdict on the end replaces that of the last
+    turn, if it is below the threshold."""
+    failed_call = next(
         (
             turn.lack
-            for turn in by_turn
+            for turn in judged_turns
             if turn.lack and turn.lack.reason is not Reason.JUDGE_UNREADABLE
         ),
         None,
     )
-    if voided is not None:
-        return voided
-    *values, end = (turn.value for turn in by_turn)
-    if end is not None and end < threshold:
-        values[-1] = end
+    if failed_call is not None:
+        return failed_call
+    *values, end_score = (turn.value for turn in judged_turns)
+    if end_score is not None and end_score < threshold:
+        values[-1] = end_score
     total = sum(value for value in values if value is not None and value >= threshold)
-    findings = tuple(finding for turn in by_turn for finding in turn.findings)
-    lacking = next((turn.lack.message for turn in by_turn if turn.lack), "")
+    findings = tuple(finding for turn in judged_turns for finding in turn.findings)
+    lacking = next((turn.lack.message for turn in judged_turns if turn.lack), "")
     return Score(value=total / len(values), turns=tuple(values), findings=findings, lacking=lacking)
 
 
 def _sampled(
-    evidence: TrialView,
-    scenario: ConversationScenario,
-    options: SimulatorQualityOptions,
-    ask: Inquiry,
+    view: TrialView, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Inquiry
 ) -> list[SampledRequest]:
-    """One for each message from the second on, then one for the end of the conversation."""
-    messages = [prompting.text_of(turn.user_content) for turn in evidence.actual[1:]]
-    if not ask.deviations.simulator_cut or evidence.ended_by is not Ending.TURN_LIMIT:
+    """One request for each message from the second on, then one for the end of the conversation."""
+    messages = [prompting.text_of(turn.user_content) for turn in view.actual[1:]]
+    if not ask.deviations.simulator_cut or view.ended_by is not Ending.TURN_LIMIT:
         messages.append(options.stop_signal)
     return [
         judged.sampled(
             ask,
             ask_quality(
                 plan=scenario.conversation_plan,
-                conversation=history(evidence.actual[:number]),
+                conversation=history(view.actual[:number]),
                 message=message,
                 stop_signal=options.stop_signal,
                 persona=scenario.persona,
@@ -146,25 +148,26 @@ def _sampled(
 
 
 def _first(turn: Invocation, scenario: ConversationScenario) -> JudgedTurn:
-    is_right = prompting.text_of(turn.user_content).strip() == scenario.starting_prompt.strip()
-    text = "it is the starting prompt" if is_right else "it is not the starting prompt"
-    label = "valid" if is_right else "invalid"
-    finding = Finding(text=text, turn=1, label=label, score=float(is_right))
-    return JudgedTurn(scores=(float(is_right),), findings=(finding,))
+    is_expected = prompting.text_of(turn.user_content).strip() == scenario.starting_prompt.strip()
+    text = "it is the starting prompt" if is_expected else "it is not the starting prompt"
+    label = "valid" if is_expected else "invalid"
+    finding = Finding(text=text, turn=1, label=label, score=float(is_expected))
+    return JudgedTurn(scores=(float(is_expected),), findings=(finding,))
 
 
 # --- conversation_ended ---------------------------------------------------------------------------
 
 
-def grade_ended(evidence: TrialView) -> Grade:
-    """1.0 if the user ended the conversation, or its turns were written down; 0.0 if it was cut."""
-    if evidence.case.scenario is None:
+def grade_ended(view: TrialView) -> Grade:
+    """1.0 if the user ended the conversation, or its turns were fixed in the case; 0.0 if the turn
+    limit ended it."""
+    if view.case.scenario is None:
         return Score(value=1.0)
-    match evidence.ended_by:
+    match view.ended_by:
         case Ending.STOP_SIGNAL:
             return Score(value=1.0)
         case Ending.TURN_LIMIT:
-            turns = words.counted(len(evidence.actual), "turn")
+            turns = words.counted(len(view.actual), "turn")
             text = f"the conversation reached the limit of {turns} before the user ended it"
             return Score(
                 value=0.0, findings=(Finding(text=text, label=Ending.TURN_LIMIT.value, score=0.0),)
@@ -215,15 +218,10 @@ The verdict is one of these words: valid, invalid."""
 
 
 def ask_quality(
-    *,
-    plan: str,
-    conversation: str,
-    message: str,
-    stop_signal: str,
-    persona: Persona | None,
+    *, plan: str, conversation: str, message: str, stop_signal: str, persona: Persona | None
 ) -> Question:
-    """The question on one message. `conversation`: the conversation until then, as `history` tells
-    it."""
+    """The question about one message. `conversation`: the earlier turns, as JSON lines from
+    `history`."""
     pieces = [Piece(name="conversation_plan", text=plan)]
     faults = _FAULTS.format(stop_signal=stop_signal)
     if persona is not None:
@@ -245,8 +243,7 @@ def ask_quality(
 
 
 def history(turns: Sequence[Invocation]) -> str:
-    """What was said in `turns`: the user's words and the agent's answers, one JSON object a
-    line."""
+    """The user's messages and the agent's answers in `turns`, one JSON object per line."""
     lines = []
     for turn in turns:
         lines.append({"user": prompting.text_of(turn.user_content)})

@@ -1,7 +1,7 @@
 """Google Cloud's evaluation service: requests and replies.
 
-The service is one more judge: its questions are bodies of `:evaluateInstances`, so that they are
-cached, paced and paid for like any other."""
+The service is one more judge. Its questions are bodies of `:evaluateInstances`, and are cached,
+paced and paid for like those of other judges."""
 
 from __future__ import annotations
 
@@ -14,14 +14,7 @@ from evalgate.criteria.judged import Inquiry, JudgedTurn
 from evalgate.formats import adk_shapes
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
-from evalgate.model import (
-    Finding,
-    Grade,
-    Invocation,
-    NotEvaluated,
-    Reason,
-    turns,
-)
+from evalgate.model import Finding, Grade, Invocation, NotEvaluated, Reason, turns
 from evalgate.model.trial import MOST
 from evalgate.values import Json
 
@@ -33,7 +26,7 @@ VERSION: Final = "1"
 
 
 def ask_metric(metric: str, instance: Json) -> Json:
-    """The body that asks for a predefined metric."""
+    """The request body for a predefined metric."""
     return {
         "instance": dict(instance),
         "metrics": [{"predefinedMetricSpec": {"metricSpecName": metric}}],
@@ -41,7 +34,7 @@ def ask_metric(metric: str, instance: Json) -> Json:
 
 
 def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
-    """One turn as the service takes it, thoughts among the texts as in ADK."""
+    """One turn in the service's format; as in ADK, with thoughts among the texts."""
     texts = {
         "prompt": prompting.text_of(invocation.user_content, with_thoughts=True),
         "response": prompting.answer_of(invocation, with_thoughts=True),
@@ -52,8 +45,8 @@ def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
 
 
 def conversation(invocations: Sequence[Invocation]) -> Json:
-    """A whole conversation as the service takes it: agents, and events by turn. It takes only
-    object tools."""
+    """A whole conversation in the service's format: agents, and events by turn. Only tools that are
+    objects are included."""
     agents: dict[str, Any] = {}
     for agent in (agent for invocation in invocations for agent in invocation.agents):
         tools = [tool for tool in prompting.tools_of_agent(agent) if isinstance(tool, dict)]
@@ -84,7 +77,7 @@ def _turn(index: int, invocation: Invocation) -> Json:
 
 
 def ask_service(ask: Inquiry, body: Json, metric: str) -> SampledRequest:
-    """The body as a question to the service; one sample, since it samples by itself."""
+    """The body as a request to the service. One sample, because the service samples by itself."""
     text = json.dumps(body, ensure_ascii=False, sort_keys=True, default=str)
     request = JudgeRequest(
         model=MODEL + metric,
@@ -101,22 +94,24 @@ def _vote(text: str) -> Mapping[str, Vote]:
 
 
 def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Finding, ...]]:
-    """Score, and explanation and rubric verdicts, of a reply. Not a number, and no number, are no
-    score: None."""
+    """The score of a reply, with its explanation and rubric verdicts as findings. The score is None
+    if it is missing or not a finite number."""
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError):
         return None, ()
     results = _object(raw).get("metricResults")
-    result = _object(
+    metric_result = _object(
         results[0] if isinstance(results, list) and results else _object(raw).get("coherenceResult")
     )
-    score = _number(result.get("score"))
-    explanation = result.get("explanation") or _object(result.get("error")).get("message") or ""
-    overall = (Finding(text=str(explanation), turn=turn, score=score),) if explanation else ()
-    verdicts = result.get("rubricVerdicts")
-    listed = verdicts if isinstance(verdicts, list) else []
-    return score, (*(_rubric(_object(verdict), turn) for verdict in listed), *overall)
+    score = _number(metric_result.get("score"))
+    explanation = (
+        metric_result.get("explanation") or _object(metric_result.get("error")).get("message") or ""
+    )
+    notes = (Finding(text=str(explanation), turn=turn, score=score),) if explanation else ()
+    verdicts = metric_result.get("rubricVerdicts")
+    verdict_list = verdicts if isinstance(verdicts, list) else []
+    return score, (*(_rubric(_object(verdict), turn) for verdict in verdict_list), *notes)
 
 
 def _object(value: Any) -> Json:
@@ -132,13 +127,13 @@ def _number(value: Any) -> float | None:
 def _rubric(verdict: Json, turn: int | None) -> Finding:
     content = _object(_object(verdict.get("evaluatedRubric")).get("content"))
     subject = _object(content.get("property")).get("description") or ""
-    holds = bool(verdict.get("verdict"))  # the service omits the field if it is false
+    is_met = bool(verdict.get("verdict"))  # the service omits the field if it is false
     text = str(verdict.get("reasoning") or "")
     return Finding(
         text=text,
         turn=turn,
-        label="yes" if holds else "no",
-        score=float(holds),
+        label="yes" if is_met else "no",
+        score=float(is_met),
         subject=str(subject),
     )
 
@@ -147,23 +142,23 @@ def _rubric(verdict: Json, turn: int | None) -> Finding:
 
 
 def grade_turns(ask: Inquiry, bodies: Sequence[Json], metric: str) -> Grade:
-    """The mean over turns; unknown as soon as one turn is. ADK skips turns without a score, and
+    """The mean over turns; unknown if any turn is unknown. ADK skips turns without a score, and
     stops if a call raises."""
     sampled_requests = [ask_service(ask, body, metric) for body in bodies]
     results = ask.panel.vote_all(sampled_requests)
-    by_turn = [turn_of(result, number) for number, result in enumerate(results, start=1)]
-    failed = any(sample.failure for result in results for sample in result.samples)
-    if failed:
-        return judged.conclude(by_turn, nothing=NOTHING)
+    judged_turns = [turn_of(result, number) for number, result in enumerate(results, start=1)]
+    has_failed = any(sample.failure for result in results for sample in result.samples)
+    if has_failed:
+        return judged.conclude(judged_turns, nothing=NOTHING)
     mean = turns.mean if ask.deviations.float_dust_judged else turns.running_mean
-    return judged.conclude(by_turn, nothing=NOTHING, deviations=ask.deviations, mean=mean)
+    return judged.conclude(judged_turns, nothing=NOTHING, deviations=ask.deviations, mean=mean)
 
 
 NOTHING: Final = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")
 
 
 def turn_of(result: VoteResult, turn: int | None) -> JudgedTurn:
-    """A reply of the service as the judgment of a turn; None: of the conversation."""
+    """A reply of the service as the judgment of a turn; `turn` None: of the conversation."""
     if any(sample.failure for sample in result.samples) or not result.samples:
         return JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
     score, findings = parse(result.samples[0].text, turn=turn)

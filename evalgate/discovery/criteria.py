@@ -44,10 +44,7 @@ LARGEST_CONFIG = 1024 * 1024
 
 
 def check(
-    uses: Iterable[CriterionUse],
-    *,
-    specs: Mapping[str, CriterionSpec],
-    is_compared: bool = False,
+    uses: Iterable[CriterionUse], *, specs: Mapping[str, CriterionSpec], is_compared: bool = False
 ) -> tuple[tuple[CriterionUse, ...], tuple[Problem, ...]]:
     """Check each criterion's name, threshold and options; return the criteria in order, and the
     problems.

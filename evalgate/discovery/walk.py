@@ -167,7 +167,8 @@ class Tree:
     `excluded` by the globs; `ignored` by git, also `ignored_configs` in folders that are not.
     `other_json`, `other_yaml`, `other_python`: the first of other names that git keeps.
     `near_names`: files that it keeps, of names that are nearly those of evaluation files or
-    criteria."""
+    criteria. `origins`: the folders that were walked, and the rules in them: as long as none of
+    these changes, no file comes or goes."""
 
     def __init__(
         self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()
@@ -184,6 +185,7 @@ class Tree:
         self.other_yaml: list[str] = []
         self.other_python: list[str] = []
         self.near_names: list[str] = []
+        self.origins: list[str] = [".git/info/exclude"]
         self.problems: list[Problem] = []
         self._contents: dict[str, bytes] = {}
         self._ignored_folders: list[str] = []
@@ -231,6 +233,7 @@ class Tree:
         and ignored."""
         pending = [(start, above)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
+            self.origins += (prefix, f"{prefix}.gitignore")[: 1 + (".gitignore" in entries)]
             if markers := AGENT_NAMES.intersection(entries):
                 self.agent_files[prefix.rstrip("/") or "."] = markers
             for name, entry in entries.items():

@@ -12,18 +12,12 @@ from evalgate.formats.eval_set import parse_eval_set
 from evalgate.formats.kind import CriteriaReading, Dialect, EvalSetReading, FileKind, kind_of
 
 CASE_FILES: Mapping[FileKind, Callable[..., EvalSetReading]] = MappingProxyType(
-    {
-        FileKind.EVAL_SET: parse_eval_set,
-        FileKind.DATASET: parse_eval_set,
-    }
+    {FileKind.EVAL_SET: parse_eval_set, FileKind.DATASET: parse_eval_set}
 )
 """Kinds that hold cases; each is read with `(text, file=...)`."""
 
 CRITERIA_FILES: Mapping[FileKind, Callable[..., CriteriaReading]] = MappingProxyType(
-    {
-        FileKind.CRITERIA: parse_criteria,
-        FileKind.DATASET_CONFIG: parse_dataset_config,
-    }
+    {FileKind.CRITERIA: parse_criteria, FileKind.DATASET_CONFIG: parse_dataset_config}
 )
 """Kinds that hold criteria; each is read with `(text, file=...)`."""
 

@@ -395,7 +395,7 @@ class _Measuring:
         if unpriced and self._session.settings.budget.usd is not None:
             message = phrase("price_unknown", unpriced)
             yield errors.warning("price-unknown", message, hint=phrase("price_unknown_hint"))
-        event_tokens, answer_tokens = self._session.budget.untold
+        event_tokens, answer_tokens = self._session.budget.missed_tokens
         if answer_tokens:
             message = phrase("tokens_understated", event_tokens, answer_tokens)
             hint = phrase("tokens_understated_hint")

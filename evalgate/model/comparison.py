@@ -10,18 +10,9 @@ from dataclasses import field, replace
 from evalgate.errors import Place
 from evalgate.model.case import CriterionUse
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.model.run import Run
-from evalgate.model.trial import CaseKey, Reason
+from evalgate.model.run import CaseVerdict, Run, VerdictKind
+from evalgate.model.trial import CaseKey
 from evalgate.values import frozen_dataclass
-
-
-class VerdictKind(enum.StrEnum):
-    """The four verdicts; they stay apart in every report."""
-
-    PASS = "pass"  # noqa: S105 - a verdict, no password
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"  # the data cannot tell
-    NOT_MEASURED = "not_measured"  # something was broken
 
 
 class FailOn(enum.StrEnum):
@@ -120,73 +111,6 @@ class GateVerdict:
     def blocks(self) -> bool:
         """True if the policy fails the job for it."""
         return self.blocked_by is not None
-
-
-@frozen_dataclass
-class CriterionVerdict:
-    """One criterion of one case over its repeats.
-
-    `value`: the mean over the repeats that have a score, or None. `values`: one entry per repeat.
-    `kind`: None for informational criteria, which never decide."""
-
-    name: str
-    kind: VerdictKind | None
-    value: float | None
-    threshold: float | None
-    values: tuple[float | None, ...] = ()
-    reason: Reason | None = None
-    message: str = ""
-
-
-class NonBlocking(enum.StrEnum):
-    """Why a case decides nothing."""
-
-    ALLOWED = "allowed"  # it fails, and so does the base (`threshold: new`)
-    FLAKY = "flaky"  # it failed, or the agent crashed, and fresh runs do not confirm that
-
-
-@frozen_dataclass
-class Quarantine:
-    """Why a case does not block for a while: who sees to it, and the last day (`2026-02-01`,
-    UTC)."""
-
-    owner: str
-    expires: str
-    reason: str = ""
-
-
-@frozen_dataclass
-class CaseVerdict:
-    """One case: fail if any criterion fails, else not measured if any could not be, else pass."""
-
-    suite: str
-    case_id: str
-    kind: VerdictKind
-    criteria: tuple[CriterionVerdict, ...]
-    reason: str = ""
-    beside: VerdictKind | None = None  # what is there as well, behind `kind`
-    nonblocking: NonBlocking | None = None
-    quarantine: Quarantine | None = None  # it is shown and never blocks
-
-    @property
-    def doubtful(self) -> bool:
-        """True if it was partly measured, and some of that is below a threshold."""
-        return self.beside is VerdictKind.FAIL
-
-    @property
-    def partial(self) -> bool:
-        """True if it fails, and part of it could not be measured."""
-        return self.beside is VerdictKind.NOT_MEASURED
-
-    @property
-    def key(self) -> CaseKey:
-        """Its suite and its name."""
-        return self.suite, self.case_id
-
-    @property
-    def quarantined(self) -> bool:
-        """True if it is shown and never blocks."""
-        return self.quarantine is not None
 
 
 @frozen_dataclass
@@ -608,7 +532,7 @@ class RuleBook:
             replace(suite, criteria=self.criteria.get(suite.key, suite.criteria))
             for suite in run.suites
         )
-        return replace(run, suites=tuple(suites))
+        return replace(run, suites=tuple(suites), earlier_verdicts={})
 
 
 @frozen_dataclass

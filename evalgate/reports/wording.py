@@ -88,13 +88,14 @@ def kind_mark(kind: VerdictKind | None) -> str:
 
 
 def case_word(case: CaseView) -> str:
-    """`pass`, `fail`, `flaky`, `quarantined`, `inconclusive`, `not measured`: how a case ended."""
-    return phrase("label_word" if case.group in LABELS else "kind_word", case.group)
+    """`pass`, `fail`, `flaky`, `quarantined`, `inconclusive`, `not measured`: its word in every
+    report."""
+    return stored_word(case.kind, case.label)
 
 
 def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
     """`case_word` of a case of a stored run."""
-    is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED) and kind is not VerdictKind.PASS
+    is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
     return phrase("label_word", label) if is_aside else kind_word(kind)
 
 

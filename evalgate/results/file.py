@@ -281,6 +281,7 @@ ResultsFile: Any = entry(
         "fingerprints",
         "inputs",
         "homes",
+        "earlier_verdicts",
     },
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),

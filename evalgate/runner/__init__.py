@@ -1,1 +1,1 @@
-"""Running trials and scoring them."""
+"""Run trials and score them."""

@@ -1,4 +1,5 @@
-"""What running agents may cost: counted as trials end, asked before each begins."""
+"""The budget of a run: it counts costs as trials end, and decides whether another trial may
+begin."""
 
 from __future__ import annotations
 
@@ -12,26 +13,26 @@ from evalgate.text.phrases import phrase
 
 
 def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
-    """The part of one machine, which may be 0; the parts add up to the whole."""
+    """The budget of one shard, which may be 0. The shares add up to the whole."""
 
-    def part(total: int | None) -> int | None:
+    def part(limit: int | None) -> int | None:
         return (
             None
-            if total is None
-            else total * shard.index // shard.of - total * (shard.index - 1) // shard.of
+            if limit is None
+            else limit * shard.index // shard.of - limit * (shard.index - 1) // shard.of
         )
 
     usd = None if limits.usd is None else limits.usd / shard.of
-    parts = {"agent_calls": part(limits.agent_calls), "tokens": part(limits.tokens), "usd": usd}
-    return limits.model_copy(update=parts)
+    shares = {"agent_calls": part(limits.agent_calls), "tokens": part(limits.tokens), "usd": usd}
+    return limits.model_copy(update=shares)
 
 
 class Budget:
-    """Safe for many threads. Trials under way when a bound is met are let end: they are paid for
-    already.
+    """Thread-safe. Trials that are running when a limit is reached may finish, because they are
+    already paid for.
 
-    `ended`: why no further trial may begin; `truncated`: why the last one that could not begin did
-    not; else ""."""
+    `ended`: why no further trial may begin; `truncated`: why the last trial that was refused did
+    not begin; "" if none was."""
 
     def __init__(self, limits: AgentBudget) -> None:
         self._limits = limits
@@ -41,13 +42,14 @@ class Budget:
         self._tokens = 0
         self._usd = 0.0
         self.unpriced: set[str] = set()
-        self.untold = (0, 0)
-        """Tokens reported by events and by models, of trials in which the events report fewer."""
+        self.missed_tokens = (0, 0)
+        """Tokens reported by events and by models, over the trials in which the events report
+        fewer."""
         self.ended = ""
         self.truncated = ""
 
     def begin(self) -> bool:
-        """Count a trial as begun if one more may begin; True if so."""
+        """Count a trial as begun and return True, if another may begin."""
         with self._lock:
             self.ended = self.ended or self._end_reason()
             self.truncated = self.ended or self.truncated
@@ -55,12 +57,13 @@ class Budget:
             return not self.ended
 
     def keep_back(self, trials: int) -> None:
-        """Let the first runs end while there is room for so many, or for half of all. Confirming a
-        failure is worth more than the last of the first runs, which `release` ends."""
+        """Reserve the cost of so many trials, at most half of the budget. The first runs end when
+        only the reserve is left, because confirming a failure is worth more than the last first
+        runs. `release` ends the reservation."""
         self._kept_back = trials
 
     def release(self) -> None:
-        """Let the reserve be spent."""
+        """Allow the reserve to be spent."""
         with self._lock:
             self._kept_back = 0
             self.ended = ""
@@ -86,18 +89,21 @@ class Budget:
         limits = self._limits
         with self._lock:
             is_over = limits.agent_calls is not None and self._calls + trials > limits.agent_calls
-            # what they will take is not known
+            # the tokens and dollars of future trials are unknown
             return not (
                 self.ended or is_over or limits.tokens is not None or limits.usd is not None
             )
 
     def spend(self, outcome: Outcome) -> None:
-        """Count what the model calls of a trial took."""
+        """Add the tokens and dollars of a trial's model calls."""
         call_tokens = tokens_of(calls_of(outcome)) or 0
         event_tokens = tokens_of(call for turn in _turns(outcome) for call in turn.event_calls) or 0
         if event_tokens < call_tokens:
             with self._lock:
-                self.untold = (self.untold[0] + event_tokens, self.untold[1] + call_tokens)
+                self.missed_tokens = (
+                    self.missed_tokens[0] + event_tokens,
+                    self.missed_tokens[1] + call_tokens,
+                )
         if self._limits == AgentBudget():
             return
         for usage, model, cost in costs_of(outcome):
@@ -109,22 +115,22 @@ class Budget:
 
 
 def tokens_of(calls: Iterable[tuple[Usage, str]]) -> int | None:
-    """All tokens of model calls: for each the larger of its total and the sum of its parts; None if
-    no call reported any."""
+    """All tokens of model calls: for each call the larger of its total and the sum of its parts.
+    None if no call reported tokens."""
     totals = [
         max(
             count
-            for count in (usage.total_tokens, sum(part_counts) if part_counts else None)
+            for count in (usage.total_tokens, sum(token_counts) if token_counts else None)
             if count is not None
         )
         for usage, _ in calls
-        if (part_counts := [count for count in _parts(usage) if count is not None])
+        if (token_counts := [count for count in _token_counts(usage) if count is not None])
         or usage.total_tokens is not None
     ]
     return sum(totals) if totals else None
 
 
-def _parts(usage: Usage) -> tuple[int | None, ...]:
+def _token_counts(usage: Usage) -> tuple[int | None, ...]:
     return (
         usage.prompt_tokens,
         usage.tool_use_prompt_tokens,
@@ -134,8 +140,8 @@ def _parts(usage: Usage) -> tuple[int | None, ...]:
 
 
 def calls_of(outcome: Outcome) -> list[tuple[Usage, str]]:
-    """The usage of each model call of a trial, and the model: as a turn's events report it or, if
-    that is more, as the models' answers did before the agent made events of them."""
+    """Usage and model name of each model call of a trial. For each turn, the source with more
+    tokens: the turn's events or the models' own responses."""
     return [
         call
         for turn in _turns(outcome)
@@ -148,7 +154,7 @@ def _turns(outcome: Outcome) -> Sequence[Invocation]:
 
 
 def costs_of(outcome: Outcome) -> Iterator[tuple[Usage, str, float | None]]:
-    """The model calls of a trial, and the cost of each: None if no price is known."""
+    """The model calls of a trial with their cost in dollars; None if no price is known."""
     for usage, model in calls_of(outcome):
         name = models.parse_name(model)
         yield usage, model, models.cost_usd(model=name.name, provider=name.priced_as, usage=usage)

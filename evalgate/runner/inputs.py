@@ -1,4 +1,5 @@
-"""What the agents of one side read of its checkout, and what they ran in."""
+"""The files that the agents of one side read from its checkout, and the environment that they ran
+in."""
 
 from __future__ import annotations
 
@@ -19,46 +20,49 @@ BYTECODE = (".pyc", "__pycache__")
 
 @frozen_dataclass
 class SideInputs:
-    """The inputs of a side's agents, as far as they have run; safe to use from many threads.
+    """The inputs of a side's agents so far. Thread-safe.
 
-    Everything that an agent's process read since it began counts for each of its trials: workers
-    keep prompts in memory. If reads were not observed, all files count."""
+    All reads of an agent's process count for each of its trials, because workers keep prompts in
+    memory. If reads were not observed, all files count."""
 
     tree: Snapshot
     uses: Mapping[str, AgentUse]  # by `agent_key`
     agents: Mapping[str, Agent]  # by `agent_key`
     environment_of: Callable[[Agent], str]
     watches: Callable[[], Sequence[Watch]] = tuple
-    depends_on: Sequence[str] = ()  # globs: what counts where everything would
-    # whether a worker's word is enough: many programs read a person's own checkout
+    depends_on: Sequence[str] = ()  # globs: replace "all files" where reads are unknown
+    # True: use the worker's own report, because other programs read a person's checkout too
     trusts_workers: bool = False
     inputs_by_agent: dict[str, Inputs] = field(default_factory=dict)
 
     def of(self, agent: str) -> Inputs:
-        """Of one agent, by its key; `environment` is "" before it has started."""
+        """The inputs of one agent, by its key. `environment` is "" before the agent has started."""
         use = self.uses[agent]
-        if use.is_absent or not agents_module.is_asked(use) or self._is_elsewhere(agent):
+        if use.is_absent or not agents_module.is_asked(use) or self._is_unknown_service(agent):
             return Inputs()
         environment = self._environment(agent)
         if not environment:
             return Inputs()
         answers = self.inputs_by_agent.get(agent, Inputs()).answers
-        more = {query: self.tree.answer(query) for query in self._questions(agent) - answers.keys()}
-        if more or agent not in self.inputs_by_agent:
+        new_answers = {
+            query: self.tree.answer(query) for query in self._questions(agent) - answers.keys()
+        }
+        if new_answers or agent not in self.inputs_by_agent:
             self.inputs_by_agent[agent] = Inputs(
-                environment=environment, answers={**answers, **more}
+                environment=environment, answers={**answers, **new_answers}
             )
         return self.inputs_by_agent[agent]
 
-    def _is_elsewhere(self, agent: str) -> bool:
-        """True if the agent is unknown: a service changes without any file, unless a person names
-        the files."""
+    def _is_unknown_service(self, agent: str) -> bool:
+        """True if the agent's inputs cannot be known: a remote service changes without any file,
+        unless the user names files that it depends on."""
         return agents_module.is_remote(self.uses[agent]) and not self.depends_on
 
     def stands(self, agent: str, inputs: Inputs, *, is_continued: bool = False) -> bool:
-        """True if an agent that once had these inputs has the same here and today; starts it, to
-        learn its environment. `is_continued`: in the run that this one continues."""
-        if is_continued and agent in self.agents and self._is_elsewhere(agent):
+        """True if an agent with these inputs has the same inputs here and today. Starts the agent
+        to learn its environment. `is_continued`: the inputs are of the run that this run
+        continues."""
+        if is_continued and agent in self.agents and self._is_unknown_service(agent):
             return True
         if (
             not inputs.is_known
@@ -69,7 +73,7 @@ class SideInputs:
         try:
             self.agents[agent].start()
         except AgentFailed:
-            return False  # its trials say so
+            return False  # its trials report the failure
         return self._environment(agent) == inputs.environment
 
     def _environment(self, agent: str) -> str:
@@ -77,61 +81,73 @@ class SideInputs:
         return inputs.environment if inputs is not None else self.environment_of(self.agents[agent])
 
     def _questions(self, agent: str) -> frozenset[str]:
-        by_hand = question(GLOB, "\n".join(self.depends_on))
+        configured_question = question(GLOB, "\n".join(self.depends_on))
         if agents_module.is_remote(self.uses[agent]):
-            return frozenset({by_hand})
-        claim = self.agents[agent].inputs()
-        if claim is not None and not claim.is_opaque and self.trusts_workers:
-            return claim.questions
+            return frozenset({configured_question})
+        agent_inputs = self.agents[agent].inputs()
+        if agent_inputs is not None and not agent_inputs.is_opaque and self.trusts_workers:
+            return agent_inputs.questions
         watches = self.watches()
-        is_seen = bool(watches) and not any(watch.why_lost for watch in watches)
-        if not is_seen:
-            return frozenset({by_hand if self.depends_on else EVERYTHING})
-        questions = frozenset[str]() if claim is None else claim.questions
-        if claim is None or claim.is_opaque:
+        is_observed = bool(watches) and not any(watch.why_lost for watch in watches)
+        if not is_observed:
+            return frozenset({configured_question if self.depends_on else EVERYTHING})
+        questions = frozenset[str]() if agent_inputs is None else agent_inputs.questions
+        if agent_inputs is None or agent_inputs.is_opaque:
             questions |= {NAMES}
         return questions | self._agent_questions(
             agent, frozenset().union(*(watch.accessed_paths() for watch in watches))
         )
 
     def _agent_questions(self, agent: str, paths: frozenset[str]) -> frozenset[str]:
-        """What was opened, as far as it may be of this agent, as questions."""
-        inputs = {key: other.inputs() for key, other in self.agents.items()}
-        claims = {
-            key: _paths(claim.questions) if claim else frozenset[str]()
-            for key, claim in inputs.items()
+        """Opened files and folders that may belong to this agent, as questions."""
+        inputs = {key: worker.inputs() for key, worker in self.agents.items()}
+        explained_paths = {
+            key: _paths(agent_inputs.questions) if agent_inputs else frozenset[str]()
+            for key, agent_inputs in inputs.items()
         }
-        opaque = [key for key, claim in inputs.items() if claim is None or claim.is_opaque]
-        attributed = watching.attribute_opens(paths, claims, opaque)[agent]
-        # bytecode is its worker's to tell apart; an import lists folders to find a module, which a
-        # worker asks for
-        unexplained = (
+        opaque_agents = [
+            key
+            for key, agent_inputs in inputs.items()
+            if agent_inputs is None or agent_inputs.is_opaque
+        ]
+        agent_paths = watching.attribute_opens(paths, explained_paths, opaque_agents)[agent]
+        # the worker reports its own bytecode; an import lists folders to find a module, and the
+        # worker reports the module
+        unexplained_paths = (
             path
-            for path in attributed - claims[agent]
-            if not path.endswith(BYTECODE) or not claims[agent]
+            for path in agent_paths - explained_paths[agent]
+            if not path.endswith(BYTECODE) or not explained_paths[agent]
         )
         is_folder = {
-            path: self.tree.answer(question("name", path)) == "folder" for path in unexplained
+            path: self.tree.answer(question("name", path)) == "folder" for path in unexplained_paths
         }
-        # all names count already for an opaque agent
+        # for an opaque agent all names count already
         folders = (
             ()
-            if agent in opaque
-            else (question("folder", path) for path, folder in is_folder.items() if folder)
+            if agent in opaque_agents
+            else (
+                question("folder", path)
+                for path, is_path_folder in is_folder.items()
+                if is_path_folder
+            )
         )
         return frozenset(
             (
                 *folders,
-                *(question("file", path) for path, folder in is_folder.items() if not folder),
+                *(
+                    question("file", path)
+                    for path, is_path_folder in is_folder.items()
+                    if not is_path_folder
+                ),
             )
         )
 
 
 def _paths(questions: Iterable[str]) -> frozenset[str]:
-    """The files and folders that a worker looked at when it asked these."""
+    """The files and folders that a worker read to ask these questions."""
     paths = set[str]()
     for text in questions:
-        with suppress(ValueError):  # a worker may say anything
+        with suppress(ValueError):  # a worker may send any text
             kind, path = parse(text)
             paths.add(path if kind != "module" else path.rpartition("/")[0] or ".")
     return frozenset(paths)

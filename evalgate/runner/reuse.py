@@ -1,6 +1,6 @@
-"""Reuse of an earlier run: its transcripts if the agent was asked the same, its grades if the
-criterion is the same too. Reused results are as good as measured; the rest is measured or graded
-anew."""
+"""Reuse an earlier run: its transcripts if the agent received the same input, its grades if the
+criterion is the same too. Reused results count like new ones; everything else is run or graded
+again."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from evalgate.runner.trials import Task
 
 @dataclass(slots=True, kw_only=True)
 class Takeover:
-    """The trials that were taken over, each with when its run began (ISO 8601), and the cases that
-    a stored run cannot be compared in."""
+    """Reused trials, each with the start of its run (ISO 8601), and cases that a stored run cannot
+    be compared in."""
 
     keys: dict[TrialKey, str] = field(default_factory=dict)
     unpaired: dict[tuple[str, str], CaseStatus] = field(default_factory=dict)
 
     @property
     def since(self) -> str:
-        """When the oldest of them was run."""
+        """The start of the oldest run (ISO 8601); "" if nothing was reused."""
         return min(self.keys.values(), default="")
 
     def join(self, other: Takeover) -> None:
-        """Those of another as well."""
+        """Add the trials and cases of another takeover."""
         self.keys |= other.keys
         self.unpaired |= other.unpaired
 
@@ -50,28 +50,28 @@ class Takeover:
 def take_results(
     stored: Stored, tasks: Iterable[Task], side: Side, *, renamed: Mapping[str, str] | None = None
 ) -> Takeover:
-    """Put the trials of results.json for these tasks into the side's journal, under the addresses
-    that it looks up.
+    """Put the trials of results.json for these tasks into the side's journal, at the addresses that
+    the side looks up.
 
-    A trial in which the agent failed is not reused: it may work now. `renamed`: the stored run's
-    name of an evaluation file by ours, if they differ."""
+    Trials in which the agent failed are not reused, because the agent may work now. `renamed`: for
+    each evaluation file with another name in the stored run, its name there."""
     cases = {
         (suite.key, case.case_id): case
         for suite in stored.run.suites
         for case in suite.eval_set.cases
     }
-    graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
+    stored_trials = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
     takeover = Takeover()
     for task in tasks:
         key = task.key
         stored_key = key.renamed(renamed or {})
-        standing = _standing(
+        status = _case_status(
             cases.get((stored_key.suite, stored_key.case_id)), task, stored_key, stored, side
         )
-        if standing is not CaseStatus.PAIRED:
-            takeover.unpaired[task.key.case] = standing
+        if status is not CaseStatus.PAIRED:
+            takeover.unpaired[task.key.case] = status
             continue
-        stored_trial = graded.get(stored_key)
+        stored_trial = stored_trials.get(stored_key)
         if (
             stored_trial is not None
             and stored_trial.failure is None
@@ -82,17 +82,17 @@ def take_results(
 
 
 def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> Takeover:
-    """Put earlier trials of the suite's agent, if it has the same inputs, into the side's journal:
-    the first runs of every case, and its reruns up to the first missing one. Another question or
-    seed has another address. A trial in which the agent failed is run again."""
+    """Put earlier trials of the suite's agent into the side's journal, if its inputs are the same:
+    the first runs of every case, and its reruns up to the first missing one. Other cases or seeds
+    have other addresses. Trials in which the agent failed run again."""
     takeover = Takeover()
     agent = fingerprints.agent_key(suite.agent)
-    nothing = Inputs()
+    no_inputs = Inputs()
     entries = [
         entry
         for entry in entries
         if side.inputs.stands(
-            agent, entry.journal.inputs.get(agent, nothing), is_continued=entry.is_continued
+            agent, entry.journal.inputs.get(agent, no_inputs), is_continued=entry.is_continued
         )
     ]
     for case in suite.eval_set.cases if entries else ():
@@ -101,8 +101,8 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
                 key = TrialKey(
                     suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
                 )
-                is_taken = _take(entries, Task(key=key, suite=suite, case=case), side, takeover)
-                if not (is_taken or key.is_first):
+                is_reused = _take(entries, Task(key=key, suite=suite, case=case), side, takeover)
+                if not (is_reused or key.is_first):
                     break
     return takeover
 
@@ -132,34 +132,36 @@ def _take(entries: Sequence[EarlierSide], task: Task, side: Side, takeover: Take
 
 
 def marked(run: Run, takeover: Takeover) -> Run:
-    """The run, with its reused trials marked: they cost it nothing."""
+    """The run, with its reused trials marked: this run did not pay for them."""
     if not takeover.keys:
         return run
     trials, confirmations = (
         tuple(
-            replace(trial, reused=True) if trial.key in takeover.keys else trial for trial in every
+            replace(trial, reused=True) if trial.key in takeover.keys else trial
+            for trial in run_trials
         )
-        for every in (run.trials, run.confirmations)
+        for run_trials in (run.trials, run.confirmations)
     )
     return replace(run, trials=trials, confirmations=confirmations)
 
 
-def _standing(
+def _case_status(
     stored_case: Case | None, task: Task, stored_key: TrialKey, stored: Stored, side: Side
 ) -> CaseStatus:
     if stored_case is None:
         return CaseStatus.NEW
     if _same_case(stored_key, task, stored, side):
         return CaseStatus.PAIRED
-    # the simulated user is part of the question, and only the fingerprint shows it
+    # the simulated user is part of the input, and only the fingerprint includes it
     if task.case.scenario is not None:
         return CaseStatus.CHANGED
-    same = fingerprints.of_task(stored_case) == fingerprints.of_task(task.case)
-    return CaseStatus.PAIRED if same else CaseStatus.CHANGED
+    is_same = fingerprints.of_task(stored_case) == fingerprints.of_task(task.case)
+    return CaseStatus.PAIRED if is_same else CaseStatus.CHANGED
 
 
 def _keep(stored_trial: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:
-    """`stored_trial`: under the stored run's own key."""
+    """Put a stored trial and its grades into the journal; True if it is usable. `stored_trial`:
+    under the stored run's own key."""
     outcome = stored.outcomes.find(stored_trial.key)
     if outcome is None or outcome.redacted:
         return False
@@ -173,8 +175,8 @@ def _keep(stored_trial: GradedTrial, task: Task, stored: Stored, side: Side) -> 
     if _same_case(stored_trial.key, task, stored, side):
         for use in task.suite.criteria:
             grade = stored_trial.grades.get(use.name)
-            # one that only computes, or a custom metric whose own code may have changed, is cheap
-            # to run again
+            # rerun criteria that only compute, and custom metrics whose code may have changed: they
+            # are cheap
             if use.name not in addresses.grades or use.code is not None:
                 continue
             setting = stored.criteria.get((stored_trial.key.suite, use.name))

@@ -1,5 +1,5 @@
-"""Measure one side, or both side by side: trials and grades, from the journals if they are known,
-into Runs."""
+"""Measure one side, or both sides together: run trials and grade them, or take both from the
+journals, and make Runs of them."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
 Find: TypeAlias = Callable[[str], Grade | None]
-"""Looks up the grade of a criterion that is known already."""
+"""Looks up a criterion's stored grade; None if there is none."""
 Keep: TypeAlias = Callable[[str, Score], None]
-"""Remembers the score of a criterion."""
+"""Stores a criterion's score."""
 
 
 def grade(
@@ -74,8 +74,8 @@ def grade(
     keep: Keep = lambda _name, _score: None,
     show: Callable[[Grade], Grade] = lambda grade: grade,
 ) -> GradedTrial:
-    """The grades of a trial, as `show` gives them to readers. An agent that failed leaves every
-    criterion not evaluated."""
+    """The grades of a trial, passed through `show` for readers. If the agent failed, every
+    criterion is not evaluated."""
     outcome = trial.outcome
     grades = dict[str, Grade]()
     match outcome:
@@ -84,12 +84,12 @@ def grade(
                 criteria, NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=message)
             )
         case AgentFailure(message=message):
-            unknown = NotEvaluated(
+            agent_failed = NotEvaluated(
                 reason=Reason.AGENT_FAILED, message=f"the agent failed: {message}"
             )
-            grades = dict.fromkeys(criteria, unknown)
+            grades = dict.fromkeys(criteria, agent_failed)
         case Transcript():
-            evidence = TrialView(
+            view = TrialView(
                 case=task.case,
                 actual=outcome.invocations,
                 expected=task.case.conversation,
@@ -102,16 +102,16 @@ def grade(
                 for name in criteria
                 if (criterion_grade := find(name)) is not None
             }
-            judged = {use.name for use in task.suite.criteria if use.is_judged}
+            judged_names = {use.name for use in task.suite.criteria if use.is_judged}
             remaining_criteria = {
                 name: criterion for name, criterion in criteria.items() if name not in stored_grades
             }
-            new_grades = _grade_all(remaining_criteria, evidence, judged=judged)
+            new_grades = _grade_all(remaining_criteria, view, judged_criteria=judged_names)
             for name in criteria:
                 criterion_grade = stored_grades.get(name) or new_grades[name]
                 if name in remaining_criteria and isinstance(
                     criterion_grade, Score
-                ):  # a resumed run may cure a missing score
+                ):  # missing scores are not stored: a resumed run may succeed
                     keep(name, criterion_grade)
                 grades[name] = (
                     criterion_grade if name in stored_grades else _intern(criterion_grade)
@@ -127,28 +127,28 @@ def grade(
 
 
 def _grade_all(
-    criteria: Mapping[str, Criterion], evidence: TrialView, *, judged: Container[str]
+    criteria: Mapping[str, Criterion], view: TrialView, *, judged_criteria: Container[str]
 ) -> Mapping[str, Grade]:
-    """The grades by name. Criteria that ask a judge run in parallel, so that they take as long as
-    the slowest."""
-    judged_names = [name for name in criteria if name in judged]
+    """The grades by criterion name. Criteria that ask a judge run in parallel, so they take only as
+    long as the slowest."""
+    judged_names = [name for name in criteria if name in judged_criteria]
     if len(judged_names) < 2:
-        return {name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items()}
+        return {name: _grade_one(name, criterion, view) for name, criterion in criteria.items()}
     with ThreadPoolExecutor(max_workers=len(judged_names), thread_name_prefix="grade") as pool:
-        under_way = {
-            name: pool.submit(_grade_one, name, criteria[name], evidence) for name in judged_names
+        futures = {
+            name: pool.submit(_grade_one, name, criteria[name], view) for name in judged_names
         }
         other_grades = {
-            name: _grade_one(name, criterion, evidence)
+            name: _grade_one(name, criterion, view)
             for name, criterion in criteria.items()
-            if name not in under_way
+            if name not in futures
         }
-        return other_grades | {name: future.result() for name, future in under_way.items()}
+        return other_grades | {name: future.result() for name, future in futures.items()}
 
 
-def _grade_one(name: str, criterion: Criterion, evidence: TrialView) -> Grade:
+def _grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
     try:
-        grade = criterion(evidence)
+        grade = criterion(view)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
         grade = NotEvaluated(
             reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}"
@@ -161,7 +161,7 @@ def _grade_one(name: str, criterion: Criterion, evidence: TrialView) -> Grade:
 
 
 def _intern(grade: Grade) -> Grade:
-    """The grade, shared with all equal ones: most have nothing except a number."""
+    """The grade; equal grades that hold only a number or a reason share one object."""
     if grade.findings or (
         isinstance(grade, Score) and (grade.breakdown or grade.lacking or grade.passed is not None)
     ):
@@ -173,30 +173,30 @@ def _intern(grade: Grade) -> Grade:
 
 @lru_cache(maxsize=4096, typed=True)
 def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
-    """One value for equal plain grades: most of 10,000 cases have the same few."""
+    """One shared object for equal plain grades: most of 10,000 cases have the same few."""
     return make(**fields)
 
 
 @frozen_dataclass
 class Addresses:
-    """The journal's addresses of a trial, and by criterion name of its grades that are kept."""
+    """The journal addresses of a trial and, by criterion name, of its stored grades."""
 
     trial: str
     grades: Mapping[str, str]
 
 
 MOST_FILES = 500
-"""The most files of an agent that results list."""
+"""The most files of an agent that results.json lists."""
 
 
 class Side:
-    """One side of a run: serves one trial after another, on any thread, and keeps the results.
+    """One side of a run: serves trials one by one, on any thread, and stores the results.
 
-    `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order; grades
-    that are only computed are computed again rather than kept in `journal`, which holds all that is
-    known of this side. `inputs`: what its agents read and run in. `skipped`: cases (suite key, case
-    id) that this side does not run. `shared`: suites that it does not run, since it has the same
-    agent as the side before it and uses its results."""
+    `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order. Grades
+    that need no model are computed again and not stored in `journal`, which holds all other results
+    of this side. `inputs`: the files and environments of its agents. `skipped`: cases (suite key,
+    case id) that this side does not run. `shared`: suites that it does not run, because it has the
+    same agent as the side before it and uses that side's results."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class Side:
         self.skipped = frozenset(skipped)
         self.shared = frozenset(shared)
         self.graded: dict[TrialKey, GradedTrial] = {}
-        self.again: frozenset[TrialKey] = frozenset()  # run once more, whatever the journal holds
+        self.again: frozenset[TrialKey] = frozenset()  # run again, even if the journal has them
         self.fresh: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
@@ -231,34 +231,31 @@ class Side:
             for suite in suites
             for use in suite.criteria
         }
-        # the others ask no model and run only our code: they give the same at any time, and cost
-        # nothing
+        # other criteria ask no model and run only evalgate's code: they give the same grade at any
+        # time, for free
         self._kept = {
             suite.key: [use.name for use in suite.criteria if use.code is not None or use.is_judged]
             for suite in suites
         }
 
     def addresses(self, task: Task) -> Addresses:
-        """The journal's addresses for a task's results."""
-        task_print, case = self.prints.find(task.suite, task.case)
-        self.fingerprints[task.key.case] = case
+        """The journal addresses of a task's results."""
+        task_print, case_print = self.prints.find(task.suite, task.case)
+        self.fingerprints[task.key.case] = case_print
         trial = fingerprints.of_trial(
-            task.key,
-            task=task_print,
-            agent=task.suite.agent,
-            seed=self._session.settings.seed,
+            task.key, task=task_print, agent=task.suite.agent, seed=self._session.settings.seed
         )
         prints = self.criterion_prints
         grades = {
             name: fingerprints.of_grade(
-                trial=trial, case=case, criterion=prints[task.suite.key, name]
+                trial=trial, case=case_print, criterion=prints[task.suite.key, name]
             )
             for name in self._kept[task.suite.key]
         }
         return Addresses(trial=trial, grades=grades)
 
     def descriptions(self) -> dict[str, AgentDescription]:
-        """What the agents are made of, as far as that is known, by `agent_key`."""
+        """The parts of the agents, as far as they are known, by `agent_key`."""
         descriptions = {
             key: agent.description() or AgentDescription() for key, agent in self.agents.items()
         }
@@ -273,10 +270,12 @@ class Side:
         }
 
     def _files_of(self, agent: str) -> Mapping[str, str]:
-        """The files that an agent read on any side, as they are on this one; the whole checkout if
-        reads were not observed; empty if there are too many to list."""
-        inputs = [side.journal.inputs.get(agent, Inputs()) for side in self._session.sides]
-        questions = {question for side in inputs for question in side.answers}
+        """The files that an agent read on any side, with their contents on this side. The whole
+        checkout if reads were not observed; empty if there are too many to list."""
+        inputs = [
+            side_inputs.journal.inputs.get(agent, Inputs()) for side_inputs in self._session.sides
+        ]
+        questions = {question for side_inputs in inputs for question in side_inputs.answers}
         if not (self.shared or self.journal.inputs.get(agent, Inputs()).is_known):
             return {}
         if system_inputs.EVERYTHING in questions:
@@ -289,8 +288,8 @@ class Side:
         )
 
     def serve(self, task: Task) -> None:
-        """Run a task, or look it up in the journal, and keep its graded trial. Nothing is kept if
-        the end of the run or of the budget cut it off."""
+        """Run a task, or look it up in the journal, and store its graded trial. Nothing is stored
+        if the end of the run or of the budget interrupted it."""
         session = self._session
         journal = self.journal
         addresses = self.addresses(task)
@@ -307,11 +306,11 @@ class Side:
                 return
             self.keep(addresses.trial, trial, fingerprints.agent_key(task.suite.agent))
             if isinstance(trial.outcome, AgentFailure):
-                trial = journal.trial(addresses.trial, task.key) or trial  # as it may be shown
+                trial = journal.trial(addresses.trial, task.key) or trial  # without secrets
         outcome = trial.outcome
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-        # what does not apply to the case is not paid for; what costs nothing is computed, and shown
-        # in results.json
+        # judged criteria that do not apply to the case are skipped; free criteria are computed, and
+        # results.json shows them
         idle_criteria = {
             use.name
             for use in task.suite.criteria
@@ -334,7 +333,7 @@ class Side:
             find=lambda name: (
                 journal.grade(grade_addresses[name]) if name in grade_addresses else None
             ),
-            # a judge that was cut off may have left a part of a score
+            # an interrupted judge may have left a partial score
             keep=lambda name, score: (
                 journal.add_grade(grade_addresses[name], score)
                 if name in grade_addresses and not session.stop.is_set()
@@ -352,20 +351,22 @@ class Side:
             session.share(task, trial, graded_trial)
         else:
             self.fresh[task.key.case].append(graded_trial)
-        self._tell(task, trial, graded_trial, is_known=is_known)
+        self._report_progress(task, trial, graded_trial, is_known=is_known)
 
     def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
-        """Put a trial of an agent into the journal, behind what the agent read. Raises
+        """Put a trial of an agent into the journal, after the agent's inputs. Raises
         UnavailableError."""
         self.journal.add_inputs(agent, self.inputs.of(agent))
         self.journal.add_trial(address, trial, agent=agent, measured_at=measured_at)
 
-    def _tell(self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool) -> None:
+    def _report_progress(
+        self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool
+    ) -> None:
         session = self._session
         uses = [use for use in task.suite.criteria if use.name in graded.grades]
         kind = threshold.kind_of(graded, uses, session.settings.deviations)
         if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
-            session.tell_failure()
+            session.note_failure()
         session.watcher.trial_done(
             task.key,
             trial.outcome,
@@ -377,7 +378,7 @@ class Side:
         )
 
     def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Keep another side's trial as this side's own. `task`: the task of this side."""
+        """Store another side's trial as a trial of this side. `task`: the task of this side."""
         address = self.addresses(task).trial
         if not self.journal.knows(address) or self.journal.trial(address, task.key) is None:
             self.journal.add_trial(address, trial)
@@ -389,17 +390,16 @@ def _is_outage(trial: GradedTrial) -> bool:
 
 
 FEW = 0.25
-"""If at most this share of the runs failed because of a provider, they run once more."""
+"""If at most this share of the runs failed because of a provider, they run again."""
 
 
 class Session:
-    """`sides` that are measured together: the same cases, the same criteria, trials of all sides
+    """Measures `sides` together: the same cases and criteria, with the trials of all sides
     interleaved.
 
-    All are there before the first run. Trials that a side's journal holds are not run again, grades
-    that it holds are not asked for again. When `stop` is set (Ctrl-C), what is running ends and the
-    Runs are marked incomplete; when the budget is spent, no trial is begun any more and the Runs
-    are marked truncated."""
+    Add all sides before the first run. Trials and grades in a side's journal are not run or asked
+    again. When `stop` is set (Ctrl-C), running trials end and the Runs are incomplete. When the
+    budget is spent, no further trial begins and the Runs are truncated."""
 
     def __init__(
         self,
@@ -438,31 +438,31 @@ class Session:
         self._cut_off = False
 
     def first(self, repeats: int, *, confirming: int = 0) -> None:
-        """Run every case `repeats` times. `confirming`: how many runs the budget reserves after a
-        failure. Raises UnavailableError if a journal cannot be written: a result that cannot be
-        kept must not be paid for."""
+        """Run every case `repeats` times. `confirming`: the number of runs that the budget reserves
+        after a failure. Raises UnavailableError if a journal cannot be written, because results
+        that cannot be stored must not be paid for."""
         self._repeats = repeats
         self._confirming = confirming
         self._carry_out(trials.first_rounds(repeats), only=None)
-        self._once_more()
+        self._retry_lost()
         self._confirming = 0
         self.budget.release()
 
-    def tell_failure(self) -> None:
+    def note_failure(self) -> None:
         """Note that a run of either side failed and may need reruns."""
         self.budget.keep_back(self._confirming)
 
-    def _once_more(self) -> None:
+    def _retry_lost(self) -> None:
         """Rerun, once, the few trials that failed because of a provider. They run at the end, when
         the provider may have recovered: in a large run some trials nearly always fail, and one
         missing trial leaves its case not measured. Nothing reruns if most trials failed, which is
         an outage, or if the budget has no runs left."""
-        lost = [
+        lost_keys = [
             {key for key, trial in side.graded.items() if _is_outage(trial)} for side in self.sides
         ]
-        count = sum(map(len, lost))
-        every = sum(len(side.graded) for side in self.sides)
-        is_few = 0 < count <= max(1, every * FEW)
+        count = sum(map(len, lost_keys))
+        trial_count = sum(len(side.graded) for side in self.sides)
+        is_few = 0 < count <= max(1, trial_count * FEW)
         if (
             not (is_few and self.settings.retries and self.budget.has_room(count))
             or self.stop.is_set()
@@ -471,17 +471,17 @@ class Session:
         self.watcher.say(
             f"{words.counted(count, 'run')} lost to rate limits or lost connections: trying once more"
         )
-        for side, keys in zip(self.sides, lost, strict=True):
+        for side, keys in zip(self.sides, lost_keys, strict=True):
             side.again = frozenset(keys)
         self._carry_out(
             trials.first_rounds(self._repeats),
-            only=frozenset(key.case for keys in lost for key in keys),
-            wants=lambda task: task.key in lost[task.side],
-            reason="of what a provider failed",
+            only=frozenset(key.case for keys in lost_keys for key in keys),
+            wants=lambda task: task.key in lost_keys[task.side],
+            reason="that a provider failed",
         )
 
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Give the first side's trial to the sides that share it."""
+        """Give a side's trial to the sides that share it."""
         for number, side in enumerate(self.sides):
             if number != task.side and task.suite.key in side.shared:
                 suite = next(
@@ -490,7 +490,8 @@ class Session:
                 side.take(replace(task, suite=suite, side=number), trial, graded)
 
     def share_suite(self, suite: str) -> None:
-        """Let the second side use the first side's results for a suite, instead of its own runs."""
+        """Use the first side's results for a suite on the second side, instead of the second side's
+        own runs."""
         first, second = self.sides
         second.shared |= {suite}
         for key, graded in first.graded.items():
@@ -498,17 +499,17 @@ class Session:
                 second.graded[key] = replace(graded, reused=True)
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
-        """Run cases again, each as a pair or on head alone; these runs are in no mean. Return True
+        """Run cases again, each as a pair or on head alone. These runs are in no mean. Returns True
         if any ended. Raises as `first`.
 
-        The reruns of a case are numbered one by one, pairs apart from others, so that a repeated
-        run finds them again."""
+        The reruns of a case are numbered, pairs separately from single runs, so that a repeated run
+        finds them again."""
         served_count = self._served()
         missing_keys: set[tuple[int, TrialKey]] = set()
         for rerun, count in Counter(reruns).items():
             purpose = Purpose.PAIR if rerun.is_pair else Purpose.SINGLE
             sides = self.sides[: 2 if rerun.is_pair else 1]
-            done = [
+            done_keys = [
                 {
                     trial.key
                     for trial in side.fresh.get(rerun.key, ())
@@ -516,9 +517,9 @@ class Session:
                 }
                 for side in sides
             ]
-            # what one side lacks of a pair is run first
-            first = len(set.intersection(*done))
-            for side, known_keys in enumerate(done):
+            # complete pairs in which one side is missing first
+            first = len(set.intersection(*done_keys))
+            for side, known_keys in enumerate(done_keys):
                 suite, case_id = rerun.key
                 numbers = range(first, first + count)
                 keys = {
@@ -583,31 +584,31 @@ class Session:
         reason: str = "",
     ) -> None:
         """Run the trials of these rounds on all sides, in a fair order, except those that a side
-        does not run. `reason`: their purpose, if they are not the first."""
-        every: list[Task] = []
+        does not run. `reason`: shown to the user, for rounds after the first ones."""
+        tasks: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], rounds, only=only):
             side = self.sides[task.side]
-            is_left = (
+            is_skipped = (
                 task.suite.key in side.shared or (task.suite.key, task.case.case_id) in side.skipped
             )
-            if wants(task) and not is_left:
-                every.append(task)
+            if wants(task) and not is_skipped:
+                tasks.append(task)
         served_count = self._served()
         if self.stop.is_set():
-            self._cut_off = self._cut_off or bool(every)
+            self._cut_off = self._cut_off or bool(tasks)
             return
-        # if all is recorded, threads would only take turns at one interpreter, which costs half as
-        # much again
+        # if all trials are recorded, threads would only compete for one interpreter and take half
+        # as long again
         self._asks = self._asks or any(
             agents.is_asked(suite.agent) for side in self.sides for suite in side.suites
         )
         at_once = self.settings.concurrency if self._asks else 1
-        self.watcher.begin(trials=len(every), done=0, reason=reason)
+        self.watcher.begin(trials=len(tasks), done=0, reason=reason)
         try:
-            order = self._order(every, at_once=at_once) if len(self.sides) > 1 else None
+            order = self._order(tasks, at_once=at_once) if len(self.sides) > 1 else None
             results = trials.map_bounded(
                 lambda task: self._serve(task, order),
-                order or every,
+                order or tasks,
                 threads=at_once,
                 stop=self.stop,
                 abort=self._close,
@@ -621,25 +622,25 @@ class Session:
         finally:
             self.watcher.end()
             self._cut_off = self._cut_off or (
-                self.stop.is_set() and self._served() - served_count < len(every)
+                self.stop.is_set() and self._served() - served_count < len(tasks)
             )
 
-    def _order(self, every: Sequence[Task], *, at_once: int) -> Abreast:
-        # no agent is asked: the trial is known, or the agent is absent
+    def _order(self, tasks: Sequence[Task], *, at_once: int) -> Abreast:
+        # these tasks run no agent: the trial is stored, or the agent is absent
         known_keys: set[tuple[int, TrialKey]] = set()
         suites = [suite for side in self.sides for suite in side.suites]
         if any(side.journal.trials for side in self.sides) or any(
             suite.agent.is_absent for suite in suites
         ):
-            for task in every:
+            for task in tasks:
                 side = self.sides[task.side]
                 if task.suite.agent.is_absent or side.journal.knows(side.addresses(task).trial):
                     known_keys.add((task.side, task.key))
         trial_counts = Counter(
-            task.side for task in every if (task.side, task.key) not in known_keys
+            task.side for task in tasks if (task.side, task.key) not in known_keys
         )
         return Abreast(
-            every,
+            tasks,
             trial_counts=[trial_counts[number] for number in range(len(self.sides))],
             is_known=lambda task: (task.side, task.key) in known_keys,
             at_once=at_once,

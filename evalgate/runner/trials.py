@@ -1,5 +1,5 @@
-"""One trial, from its first turn to its outcome, and which is next where sides are measured
-together."""
+"""Run one trial, from its first turn to its outcome; and choose the next trial if sides are
+measured together."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ from evalgate.values import Json, frozen_dataclass
 
 
 def talk(
-    conversation: Conversation, user: UserSimulator, done: list[Invocation], watch: Stopwatch
+    conversation: Conversation, user: UserSimulator, turns: list[Invocation], watch: Stopwatch
 ) -> Transcript:
-    """Let them talk until the user stops. Every turn is put into `done` as it ends, so that a
-    failure loses none.
+    """Run the conversation until the user stops. Each turn is added to `turns` as it ends, so that
+    a failure loses none.
 
     `watch` times the agent's part: not the wait for a free worker or for a provider, not the start
-    of a worker, not a simulated user's thinking. Raises AgentFailed; if the user has no message,
-    with the kind SIMULATOR, which is never the agent's."""
+    of a worker, and not a simulated user's thinking. Raises AgentFailed; its kind is SIMULATOR,
+    which never blames the agent, if the user has no message."""
     while True:
-        user_message = user.next_message(done)
+        user_message = user.next_message(turns)
         match user_message:
             case Message():
                 with watch:
-                    done.append(conversation.send(user_message.content))
+                    turns.append(conversation.send(user_message.content))
             case Stop():
                 with watch:
                     state = conversation.finish()
                 return Transcript(
-                    invocations=tuple(done), final_state=state, ended_by=user_message.ended_by
+                    invocations=tuple(turns), final_state=state, ended_by=user_message.ended_by
                 )
             case SimulatorFailure():
                 failure = AgentFailure(
-                    kind=FailureKind.SIMULATOR, message=user_message.message, turn=len(done) + 1
+                    kind=FailureKind.SIMULATOR, message=user_message.message, turn=len(turns) + 1
                 )
                 raise AgentFailed(failure)
             case _:
@@ -80,7 +80,8 @@ WAIT_S = 0.5
 
 @frozen_dataclass
 class Task:
-    """One trial to run; `side`: the position of its side among those that are measured together."""
+    """One trial to run. `side`: the position of its side among the sides that are measured
+    together."""
 
     key: TrialKey
     suite: Suite
@@ -90,11 +91,11 @@ class Task:
 
 HEADS = 0.5
 Round: TypeAlias = tuple[Purpose, int]
-"""One run of each case: what for, and its number."""
+"""One run of each case: its purpose and its number."""
 
 
 def first_rounds(repeats: int) -> list[Round]:
-    """The runs that every case has."""
+    """The first rounds of every case."""
     return [(Purpose.FIRST, number) for number in range(repeats)]
 
 
@@ -105,12 +106,12 @@ def tasks(
     only: Container[tuple[str, str]] | None = None,
     coin: Callable[[], float] = random.random,
 ) -> Iterator[Task]:
-    """The trials of these rounds of every case, or of those in `only` (suite key, case id).
+    """The trials of these rounds: of every case, or of the cases in `only` (suite key, case id).
 
     The order is fair: all cases once, then all a second time, and each case on one side right after
-    the other, so that a drifting provider or a budget that runs out hits all cases and both sides
-    alike. The `coin` says which side of a pair comes first: that alone makes the bets of the purse
-    fair. Sides have the same suites, in the same order, with the same cases."""
+    the other. So a drifting provider or a budget that runs out affects all cases and both sides
+    equally. The `coin` decides which side of a pair comes first; only this makes the bets of the
+    purse fair. Sides have the same suites, in the same order, with the same cases."""
     for purpose, number in rounds:
         for suites in zip(*sides, strict=True):
             for cases in zip(*(suite.eval_set.cases for suite in suites), strict=True):
@@ -135,12 +136,13 @@ def map_bounded(
     stop: threading.Event,
     abort: Callable[[], None],
 ) -> Generator[Result, None, None]:
-    """Apply `function` to `items` on `threads` threads; yield results as they come, except None.
+    """Apply `function` to `items` on `threads` threads. Yields results, except None, as they
+    arrive.
 
-    A thread takes its next item when it is done with the last, so at most `threads` are under way.
-    When `stop` is set no further item is begun. When anything is raised here (by `function`, by
-    Ctrl-C, by closing this generator), `stop` is set and `abort` is called, which ends running
-    items soon; all threads have ended when the exception leaves."""
+    Each thread takes its next item when it has finished its last, so at most `threads` are running.
+    When `stop` is set, no further item begins. If an exception is raised here (by `function`, by
+    Ctrl-C, by closing this generator), `stop` is set and `abort` is called, which soon ends running
+    items. All threads have ended when the exception leaves."""
     source = iter(items)
     lock = threading.Lock()
     results: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -153,17 +155,17 @@ def map_bounded(
                 if item is _NO_MORE:
                     break
                 result = function(cast("Item", item))
-                if result is not None:  # every one of them wakes the thread that asked
+                if result is not None:  # each result wakes the calling thread
                     results.put(result)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
-            # here, so that no other thread begins what is lost, however late that one hears of it
+            # set it here, so that no other thread begins an item that would be lost
             stop.set()
             results.put(error)
         finally:
             results.put(_LEFT)
 
     workers: list[threading.Thread] = []
-    try:  # from here on: Ctrl-C may come while threads are still being started
+    try:  # Ctrl-C may come while threads are still being started
         for number in range(threads):
             worker = threading.Thread(target=work, name=f"trial-{number}")
             workers.append(worker)
@@ -179,13 +181,13 @@ def map_bounded(
         raise
     finally:
         for worker in workers:
-            with suppress(RuntimeError):  # one that was not started yet
+            with suppress(RuntimeError):  # a thread that was not started
                 worker.join()
 
 
 def _next(results: queue.SimpleQueue[Any]) -> Any:
-    """The next of `results`. Another thread may take the signal of a Ctrl-C; Python acts on it in
-    this one, once its wait ends, so no wait is long."""
+    """The next result. Another thread may receive the signal of a Ctrl-C, and Python handles it in
+    this thread only after its wait ends, so waits are short."""
     while True:
         with suppress(queue.Empty):
             return results.get(timeout=WAIT_S)
@@ -195,9 +197,9 @@ def _next(results: queue.SimpleQueue[Any]) -> Any:
 class TrialRunner:
     """Runs one trial at a time with the agent that its suite names.
 
-    `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`:
-    set when the run is to end, which also cuts pauses short. `simulate` makes the user of a trial.
-    `pace` decides when a try starts. `messages`: logged messages."""
+    `retries`: further attempts after an infrastructure failure, with growing, jittered pauses.
+    `stop`: set when the run is to end; it also ends pauses. `simulate` makes the user of a trial.
+    `pace` decides when an attempt starts. `messages`: messages that were logged once."""
 
     retries: int
     stop: threading.Event
@@ -208,8 +210,8 @@ class TrialRunner:
     messages: set[str] = field(default_factory=set)
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
-        """The trial, however it ended, with the agent's own time; never raises for what an agent
-        does. `agents`: by `agent_key`."""
+        """The trial, however it ended, with the agent's own time in seconds. Never raises for an
+        agent's behavior. `agents`: by `agent_key`."""
         watch = Stopwatch()
         attempts = 0
         key = fingerprints.agent_key(task.suite.agent)
@@ -222,7 +224,7 @@ class TrialRunner:
                 or attempts > self.retries
             ):
                 break
-            # no shorter than the provider asks for, within the ceiling
+            # at least as long as the provider asks, up to the ceiling
             backoff_s = min(self.pause_s * 2 ** (attempts - 1), BACKOFF_CEILING_S)
             retry_after_s = min(outcome.retry_after_s or 0.0, BACKOFF_CEILING_S)
             pause_s = max(retry_after_s, backoff_s * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
@@ -250,7 +252,7 @@ class TrialRunner:
             )
 
 
-NAIVELY: Final = "This agent cannot receive earlier turns (docs/agent-protocol.md): goldens run in one session (NAIVE)"
+NAIVE_MESSAGE: Final = "This agent cannot receive earlier turns (docs/agent-protocol.md): goldens run in one session (NAIVE)"
 
 
 def converse(
@@ -261,44 +263,44 @@ def converse(
     *,
     say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises
-    AgentFailed.
+    """Run the conversation of the case's user with a fresh session of the agent; `watch` times it.
+    Raises AgentFailed.
 
-    An `isolated` case has a session for each turn, if the agent can receive earlier turns; else
-    one."""
-    done: list[Invocation] = []
+    An `isolated` case has a session for each turn if the agent can receive earlier turns; else it
+    has one session."""
+    turns: list[Invocation] = []
     try:
         if task.case.isolated:
-            if (transcript := _turn_by_turn(agent, task, done, watch)) is not None:
+            if (transcript := _turn_by_turn(agent, task, turns, watch)) is not None:
                 return transcript
-            say(NAIVELY)
+            say(NAIVE_MESSAGE)
         with agent.converse(task.case, task.key) as conversation:
-            return talk(conversation, user, done, watch)
+            return talk(conversation, user, turns, watch)
     except AgentFailed as failed:
         failure = failed.failure
         turn = failure.turn
-        # a driver that tells what was answered and names no turn: all were, and ending the session
-        # went wrong
+        # if a driver reports answers and no turn, all turns were answered, and ending the session
+        # failed
         if (
             turn is None
             and failure.kind not in {FailureKind.INSTALL, FailureKind.START}
             and not failure.partial
         ):
-            turn = len(done) + 1
-        raise AgentFailed(replace(failure, turn=turn, partial=tuple(done))) from failed
+            turn = len(turns) + 1
+        raise AgentFailed(replace(failure, turn=turn, partial=tuple(turns))) from failed
 
 
 def _turn_by_turn(
-    agent: Agent, task: Task, done: list[Invocation], watch: Stopwatch
+    agent: Agent, task: Task, turns: list[Invocation], watch: Stopwatch
 ) -> Transcript | None:
-    """The conversation with each turn in its own session, after the expected turns before it; None
-    if the agent takes no earlier turns. Raises AgentFailed."""
+    """Run each turn in its own session, after the expected turns before it. None if the agent
+    accepts no earlier turns. Raises AgentFailed."""
     state: Json | None = None
-    turns = task.case.conversation or ()
-    for number, turn in enumerate(turns):
+    expected_turns = task.case.conversation or ()
+    for number, turn in enumerate(expected_turns):
         history = tuple(
             _answered(earlier_turn, number=place)
-            for place, earlier_turn in enumerate(turns[:number])
+            for place, earlier_turn in enumerate(expected_turns[:number])
         )
         case = replace(task.case, setups=(task.case.setup_of(number),), history=history)
         try:
@@ -310,21 +312,21 @@ def _turn_by_turn(
                     state = conversation.finish()
         except AgentFailed as failed:
             raise AgentFailed(replace(failed.failure, turn=number + 1, partial=())) from failed
-        done.append(
+        turns.append(
             replace(invocation, state=state if invocation.state is None else invocation.state)
         )
-    return Transcript(invocations=tuple(done), final_state=state, isolated=True)
+    return Transcript(invocations=tuple(turns), final_state=state, isolated=True)
 
 
 def _answered(turn: Invocation, *, number: int) -> Invocation:
-    """An expected turn with an answer to each call, and an id for both: models refuse a call that
-    nothing answers."""
+    """An expected turn with a response to each call, and an id for both: models reject a call
+    without a response."""
     remaining_responses = list(turn.tool_responses)
     events = []
     for place, event in enumerate(turn.events or ()):
         parts = event.content.parts if event.content else ()
         if any(isinstance(part, ToolResponse) for part in parts):
-            continue  # it stands behind its call
+            continue  # added after its call instead
         events.append(event)
         for index, call in enumerate(parts):
             if not isinstance(call, ToolCall):
@@ -356,14 +358,14 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
 
 
 LEAD = 2
-"""How many times the trials at once a side may be ahead of another: a side that is slower is not to
-be starved, and a drifting provider, or a budget that runs out, is to hit both alike."""
+"""How many times `at_once` trials a side may be ahead of another. A slower side must not starve,
+and a drifting provider or a spent budget must affect both sides equally."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """A side. `remaining`: trials of it that are still to be run, known ones not counted; `begun`:
-    those that were begun."""
+    """The queue of one side. `remaining`: its trials that are still to be run, without stored ones.
+    `begun`: its trials that began."""
 
     remaining: int
     waiting: deque[tuple[int, Task]] = field(default_factory=deque)
@@ -372,17 +374,17 @@ class _Lane:
 
 
 class Abreast(Iterator[Task]):
-    """Hands out the tasks of sides that are measured together, to many threads; each is given back
-    by `done`.
+    """Gives the tasks of sides that are measured together to many threads. A thread returns each
+    task with `done`.
 
-    An agent with eight conversations answers each later than one with two, if both are bound by
-    their processor. So no side has more than its share of `at_once` under way while another runs or
-    is about to, nor while it catches up with a finished one; in one queue for all, the slower side
-    would gather ever more. Trials that are known (`is_known`) are handed out as they come and count
-    as nothing. A thread waits while all shares are taken; `stop` ends that once a task is given
-    back.
+    An agent with eight conversations answers each more slowly than one with two, if both are
+    limited by their processor. So no side runs more than its share of `at_once` while another side
+    runs, is about to run, or is behind; with one queue for all, the slower side would collect ever
+    more running trials. Stored trials (`is_known`) are given out at once and do not count. A thread
+    waits while all shares are taken; `stop` ends the wait once a task is returned.
 
-    `tasks`: of all sides, in a fair order. `trial_counts`: how many each side has to run."""
+    `tasks`: of all sides, in a fair order. `trial_counts`: the number of trials that each side has
+    to run."""
 
     def __init__(
         self,
@@ -403,19 +405,19 @@ class Abreast(Iterator[Task]):
         self._running: set[int] = set()
 
     def __next__(self) -> Task:
-        """The next task; waits for one that may begin. Raises StopIteration when no task is left,
-        or at `stop`."""
+        """The next task; waits until one may begin. Raises StopIteration when no task is left, or
+        at `stop`."""
         with self._changed:
             while not self._stop.is_set():
                 waiting = [lane for lane in self._lanes if self._fill(lane)]
                 if not waiting:
                     break
                 waiting.sort(key=lambda lane: lane.waiting[0][0])
-                foremost = waiting[0].waiting[0][0]
+                first_position = waiting[0].waiting[0][0]
                 for lane in waiting:
-                    order, task = lane.waiting[0]
-                    if order - foremost <= self._lead and self._begin(
-                        lane, task, foremost=foremost
+                    position, task = lane.waiting[0]
+                    if position - first_position <= self._lead and self._begin(
+                        lane, task, first_position=first_position
                     ):
                         lane.waiting.popleft()
                         return task
@@ -423,7 +425,7 @@ class Abreast(Iterator[Task]):
         raise StopIteration
 
     def done(self, task: Task) -> None:
-        """Give back a task that was handed out."""
+        """Return a task that a thread has finished."""
         with self._changed:
             if id(task) in self._running:
                 self._running.remove(id(task))
@@ -431,21 +433,21 @@ class Abreast(Iterator[Task]):
             self._changed.notify_all()
 
     def _fill(self, lane: _Lane) -> bool:
-        """True if the side has a next task; looks for it in the tasks of all sides."""
+        """True if the side has a next task; takes tasks of all sides until it finds one."""
         while not lane.waiting:
-            order, task = next(self._source, (-1, None))
+            position, task = next(self._source, (-1, None))
             if task is None:
                 return False
-            self._lanes[task.side].waiting.append((order, task))
+            self._lanes[task.side].waiting.append((position, task))
         return True
 
-    def _begin(self, lane: _Lane, task: Task, *, foremost: int) -> bool:
-        """True if the task may begin now; it is counted then."""
+    def _begin(self, lane: _Lane, task: Task, *, first_position: int) -> bool:
+        """True if the task may begin now; counts it as begun."""
         if self._known(task):
             return True
         other_lanes = [other for other in self._lanes if other is not lane]
         if lane.under_way >= self._share and any(
-            self._abreast(lane, other, foremost) for other in other_lanes
+            self._abreast(lane, other, first_position) for other in other_lanes
         ):
             return False
         lane.remaining -= 1
@@ -454,12 +456,11 @@ class Abreast(Iterator[Task]):
         self._running.add(id(task))
         return True
 
-    def _abreast(self, lane: _Lane, other_lane: _Lane, foremost: int) -> bool:
-        """True if the other side runs, is about to, was faster and waits, or is finished before
-        this one."""
-        if other_lane.under_way or lane.begun < other_lane.begun:
+    def _abreast(self, lane: _Lane, other: _Lane, first_position: int) -> bool:
+        """True if the other side runs, is about to run, or is ahead of this one or finished."""
+        if other.under_way or lane.begun < other.begun:
             return True
-        if not other_lane.waiting:
+        if not other.waiting:
             return False
-        position, task = other_lane.waiting[0]
-        return position - foremost <= self._lead and not self._known(task)
+        position, task = other.waiting[0]
+        return position - first_position <= self._lead and not self._known(task)

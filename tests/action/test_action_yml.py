@@ -221,6 +221,13 @@ def test_the_lock_of_the_image_holds_hashes_and_no_addresses() -> None:
             assert "--hash=sha256:" in entry, entry
 
 
+def test_every_stage_names_its_base_by_digest() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    bases = set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE))
+    assert len(bases) == 1
+    assert re.fullmatch(r"python:3\.13-slim@sha256:[0-9a-f]{64}", bases.pop())
+
+
 def test_the_lock_of_the_image_covers_every_dependency() -> None:
     declared = re.search(
         r"^dependencies = \[(.*?)^\]",

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import repositories
+from builders import repositories, shipped
 
 pytestmark = pytest.mark.action
 
@@ -29,13 +29,6 @@ ROOT = Path(__file__).resolve().parents[2]
 AGENT, ORDINARY = (
     (Path(__file__).parent / "attacks" / name).read_text(encoding="utf-8")
     for name in ("agent.py", "ordinary.py")
-)
-SHIPPED = (
-    "Dockerfile",
-    ".dockerignore",
-    "requirements.lock",
-    "requirements-build.lock",
-    "entrypoint.py",
 )
 IMAGE = "evalgate-attacked:latest"
 MARK = "m4rked"
@@ -255,11 +248,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
     if not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
         pytest.skip("needs a container host: run `make test-action`")
     folder = tmp_path_factory.mktemp("image")
-    for name in SHIPPED:
-        shutil.copy2(ROOT / name, folder / name)
-    shutil.copytree(
-        ROOT / "evalgate", folder / "evalgate", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shipped.copy(folder, "evalgate")
     _docker("build", "--quiet", "--network", "host", "--tag", IMAGE, str(folder))
     return IMAGE
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from builders import shipped
 
 from tests.action.test_attacks import image as image  # noqa: PLC0414 - a fixture: built once for a module
 
 pytestmark = pytest.mark.action
 
-BASE = "python:3.13-slim"
+BASE = shipped.base()
 MOST_BYTES = 200_000_000
 """Of our layers, as a machine that has the base downloads them."""
 PLACE = "/opt/evalgate/lib/python3.13/site-packages"

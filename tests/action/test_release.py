@@ -34,7 +34,7 @@ from typing import Any
 
 import pins
 import pytest
-from builders import repositories
+from builders import repositories, shipped
 from builders.github_double import Double, Handler
 
 from tests.action.docker_with_buildx import Registry
@@ -244,6 +244,7 @@ class Machine:
             shutil.copy2(ROOT / name, main / name, follow_symlinks=False)
         if dockerfile:
             (main / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+        shipped.take_local_base(main / "Dockerfile")
         begin = main / "evalgate/__init__.py"
         text = re.sub(
             r'^__version__ = ".*"$',

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pins
 import pytest
-from builders import repositories
+from builders import repositories, shipped
 from builders.github_double import Double, served
 
 from tests.action.test_workflow import (
@@ -30,7 +30,6 @@ from tests.action.test_workflow import (
     NUMBER,
     REPOSITORY,
     ROOT,
-    SHIPPED,
     SURROUNDINGS,
     TOKEN,
     Change,
@@ -126,14 +125,7 @@ class Machine:
 
     @classmethod
     def made(cls, temp: Path, double: Double, *, docker: str) -> Machine:
-        action = temp / "action"
-        action.mkdir()
-        for name in SHIPPED:
-            shutil.copy2(ROOT / name, action / name)
-        for name in ("evalgate", "gate"):
-            shutil.copytree(
-                ROOT / name, action / name, ignore=shutil.ignore_patterns("__pycache__")
-            )
+        shipped.copy(temp / "action", "evalgate", "gate")
         (temp / "cache").mkdir()
         (temp / "cache/cache.sh").write_text(CACHE_SCRIPT, encoding="utf-8")
         for part in ("restore", "save"):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from builders import repositories
+from builders import repositories, shipped
 from builders.github_double import Double, served
 
 pytestmark = pytest.mark.action
@@ -22,14 +22,6 @@ pytestmark = pytest.mark.action
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "examples" / "demo"
 ACT = Path(sys.executable).with_name("act")
-SHIPPED = (
-    "action.yml",
-    "Dockerfile",
-    ".dockerignore",
-    "requirements.lock",
-    "requirements-build.lock",
-    "entrypoint.py",
-)
 SURROUNDINGS = (
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -294,13 +286,7 @@ def actor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Actor]:
         pytest.skip("needs act and a container host: run `make test-action`")
     temp = tmp_path_factory.mktemp("act")
     (temp / "cache").mkdir()
-    action = temp / "action"
-    action.mkdir()
-    for name in SHIPPED:
-        shutil.copy2(ROOT / name, action / name)
-    shutil.copytree(
-        ROOT / "evalgate", action / "evalgate", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shipped.copy(temp / "action", "evalgate")
     double = Double()
     double.state.add_pull(NUMBER)
     with served(double) as running:

@@ -2,7 +2,9 @@
 remembers.
 
 Bodies are read by google-cloud-ces, strictly; enums are written as numbers for clients that ask for
-it. It is stricter than Google documents in one place: an update without a mask is refused."""
+it. It is stricter than Google documents: an update without a mask, or with one of output-only
+fields, is refused, and so is what refers to resources that are not there. Pages have 3 resources,
+one request in 10 is turned away with 429, and now and then three in a row with 503."""
 
 from __future__ import annotations
 
@@ -21,11 +23,27 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from google.cloud import ces_v1beta as ces
 from google.protobuf import field_mask_pb2, json_format
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 APP = "projects/p/locations/us/apps/desk"
-STATUSES = {3: 400, 5: 404, 6: 409, 9: 400, 10: 409, 12: 501, 16: 401}
-NAMES = {3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 6: "ALREADY_EXISTS", 9: "FAILED_PRECONDITION", 10: "ABORTED",
-         12: "UNIMPLEMENTED", 16: "UNAUTHENTICATED"}  # fmt: skip
+STATUSES = {3: 400, 5: 404, 6: 409, 8: 429, 9: 400, 10: 409, 12: 501, 13: 500, 14: 503, 16: 401}
+NAMES = {3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 6: "ALREADY_EXISTS", 8: "RESOURCE_EXHAUSTED",
+         9: "FAILED_PRECONDITION", 10: "ABORTED", 12: "UNIMPLEMENTED", 13: "INTERNAL", 14: "UNAVAILABLE",
+         16: "UNAUTHENTICATED"}  # fmt: skip
+PAGE = 3
+TURNED_AWAY = 10
+BURST = (37, 3)
+"""How often requests are turned away with 503, and how many in a row."""
+OUTPUT_ONLY = {
+    "createTime",
+    "updateTime",
+    "etag",
+    "name",
+    "evaluationRuns",
+    "aggregatedMetrics",
+    "invalid",
+}
+REFERENCES = {"tool", "toolset", "targetAgent", "evaluations", "evaluationExpectations"}
 KINDS: dict[str, Any] = {
     "apps": ces.App,
     "evaluations": ces.Evaluation,
@@ -43,9 +61,10 @@ TYPE = "type.googleapis.com/google.cloud.ces.v1beta."
 
 
 class Refusal(Exception):  # noqa: N818 - an answer
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, **headers: str) -> None:
         super().__init__(message)
         self.code = code
+        self.headers = headers
 
 
 @dataclass
@@ -64,7 +83,8 @@ class CesDouble:
     """`resources`: messages by name; `contents`: the files of imported apps. `answer`: what an app
     says to a session's inputs, as SessionOutputs. `outcomes`: of evaluations by display name, PASS
     where none is said. `polls`: how often an operation is not done yet. `before`: called with each
-    request before it is answered, and may refuse."""
+    request before it is answered, and may refuse. `turned_away`: requests that were, which `asked`
+    lacks; none where not `is_busy`, and never one of a session."""
 
     url: str = ""
     token: str = ""
@@ -72,6 +92,9 @@ class CesDouble:
     contents: dict[str, dict[str, bytes]] = field(default_factory=dict)
     operations: dict[str, list[Any]] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
+    turned_away: list[Asked] = field(default_factory=list)
+    is_busy: bool = True
+    requests: int = 0
     outcomes: dict[str, str] = field(default_factory=dict)
     polls: int = 1
     answer: Callable[[str, Asked], list[dict[str, Any]]] = lambda app, asked: [
@@ -94,6 +117,13 @@ class CesDouble:
         content = json_format.MessageToDict(self.resources[name])
         self.put(name, {**content, **values})
 
+    def put_referenced(self, *messages: Any) -> None:
+        """Store, empty, what the messages and the resources refer to and what is not there."""
+        for message in (*messages, *list(self.resources.values())):
+            for name in references(message):
+                if name not in self.resources:
+                    self.put(name, {"displayName": name.rpartition("/")[2]})
+
     def named(self, collection: str) -> list[str]:
         return [name for name in self.resources if name.split("/")[-2] == collection]
 
@@ -105,6 +135,8 @@ class CesDouble:
     def reply(self, asked: Asked) -> Any:
         if self.token and asked.headers.get("authorization") != f"Bearer {self.token}":
             raise Refusal(16, "Request had invalid authentication credentials.")
+        self._turn_away(asked)
+        self.asked.append(asked)
         self.before(asked)
         path = unquote(asked.path).removeprefix("/v1beta/")
         name, _, verb = path.partition(":")
@@ -128,6 +160,24 @@ class CesDouble:
                 return self._delete(found, asked)
             return found
 
+    def _turn_away(self, asked: Asked) -> None:
+        with self.lock:
+            if not self.is_busy or asked.path.endswith(":runSession"):
+                return
+            self.requests += 1
+            number = self.requests
+            if number > BURST[0] and number % BURST[0] < BURST[1]:
+                self.turned_away.append(asked)
+                raise Refusal(14, "The service is currently unavailable.")
+            if number % TURNED_AWAY == 0:
+                self.turned_away.append(asked)
+                raise Refusal(8, "Quota exceeded.", **{"retry-after": "0"})
+
+    def _insist_referred(self, message: Any) -> None:
+        missing = sorted(set(references(message)) - self.resources.keys())
+        if missing:
+            raise Refusal(3, f"{missing[0]} is not there")
+
     def _create(self, collection: str, asked: Asked) -> Any:
         parent, _, kind = collection.rpartition("/")
         message = parsed(KINDS[kind], asked.body)
@@ -142,6 +192,7 @@ class CesDouble:
             raise Refusal(6, f"{name} or its display name {message.display_name!r} already exists")
         if not message.display_name and kind != "versions":
             raise Refusal(3, "display_name is required")
+        self._insist_referred(message)
         message.name = name
         self._touch(message)
         self.resources[name] = message
@@ -153,7 +204,8 @@ class CesDouble:
             re.escape(collection).replace("/evaluations/\\-/", "/evaluations/[^/]+/") + "/[^/]+"
         )
         found = sorted(name for name in self.resources if re.fullmatch(pattern, name))
-        start, size = int(asked.query.get("pageToken") or 0), int(asked.query.get("pageSize") or 2)
+        start = int(asked.query.get("pageToken") or 0)
+        size = min(int(asked.query.get("pageSize") or PAGE), PAGE)
         key = {"versions": "appVersions", "results": "evaluationResults"}.get(kind, kind)
         page: dict[str, Any] = {key: [self.resources[name] for name in found[start : start + size]]}
         return {
@@ -168,13 +220,19 @@ class CesDouble:
         if given.etag and given.etag != stored.etag:
             raise Refusal(10, "the etag is stale")
         mask = field_mask_pb2.FieldMask()
-        mask.FromJsonString(asked.query["updateMask"])
+        try:
+            mask.FromJsonString(asked.query["updateMask"])
+        except ValueError as error:
+            raise Refusal(3, f"invalid update_mask: {error}") from error
+        if OUTPUT_ONLY & set(asked.query["updateMask"].split(",")):
+            raise Refusal(3, "update_mask names what is output only")
         made = type(stored)()
         made.CopyFrom(stored)
         for path in mask.paths:
             if not field_mask_pb2.FieldMask(paths=[path]).IsValidForDescriptor(made.DESCRIPTOR):
                 raise Refusal(3, f"invalid field path {path}")
             replace(made, given, path.split("."))
+        self._insist_referred(made)
         self._touch(made)
         self.resources[stored.name] = made
         return made
@@ -298,6 +356,20 @@ def parsed(kind: Any, content: Any) -> Any:
         raise Refusal(3, f"Invalid JSON payload: {error}") from error
 
 
+def references(content: Any, key: str = "") -> Iterator[str]:
+    """What an evaluation or a dataset names: tools, toolsets, agents, expectations, evaluations."""
+    if isinstance(content, Message):
+        content = json_format.MessageToDict(content)
+    if isinstance(content, dict):
+        for name, each in content.items():
+            yield from references(each, name)
+    elif isinstance(content, list):
+        for each in content:
+            yield from references(each, key)
+    elif isinstance(content, str) and key in REFERENCES:
+        yield content
+
+
 def replace(stored: Any, given: Any, path: list[str]) -> None:
     """What a mask's path names becomes what is given there, or nothing."""
     descriptor = stored.DESCRIPTOR.fields_by_name[path[0]]
@@ -342,31 +414,29 @@ class _Handler(BaseHTTPRequestHandler):
         is_token = parts.path == "/token"
         body = json.loads(content) if content and not is_token else {}
         asked = Asked(self.command, parts.path, query, headers, body)
+        more: dict[str, str] = {}
         try:
-            if is_token:
-                self._say(
-                    200,
-                    {"access_token": self.double.token, "expires_in": 3600, "token_type": "Bearer"},
+            answer: Any = {
+                "access_token": self.double.token,
+                "expires_in": 3600,
+                "token_type": "Bearer",
+            }
+            if not is_token:
+                answer = as_json(
+                    self.double.reply(asked), numbers="enum-encoding=int" in parts.query
                 )
-                return
-            self.double.asked.append(asked)
-            status, answer = (
-                200,
-                as_json(self.double.reply(asked), numbers="enum-encoding=int" in parts.query),
-            )
+            status = 200
         except Refusal as refusal:
-            status = STATUSES[refusal.code]
+            status, more = STATUSES[refusal.code], refusal.headers
             answer = {
                 "error": {"code": status, "status": NAMES[refusal.code], "message": str(refusal)}
             }
-        self._say(status, answer)
-
-    def _say(self, status: int, answer: Any) -> None:
         raw = json.dumps(answer).encode()
         with contextlib.suppress(OSError):  # whoever asked may have been killed
             self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(raw)))
+            lengths = {"content-type": "application/json", "content-length": str(len(raw))}
+            for name, value in {**more, **lengths}.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(raw)
 

@@ -278,8 +278,6 @@ def refuse(code: int, text: str = "no") -> Callable[[Asked], None]:
 
 
 def test_failures_have_their_kind_and_no_token(double: CesDouble, opened: Any) -> None:
-    ces_double.STATUSES[8], ces_double.NAMES[8] = 429, "RESOURCE_EXHAUSTED"
-    ces_double.STATUSES[14], ces_double.NAMES[14] = 503, "UNAVAILABLE"
     for code, kind in (
         (8, FailureKind.RATE_LIMITED),
         (14, FailureKind.UNREACHABLE),

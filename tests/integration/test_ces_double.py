@@ -29,6 +29,7 @@ RENEW = f"{APP}/evaluations/renew-loan"
 @pytest.fixture
 def double() -> Iterator[CesDouble]:
     with ces_double.running() as made:
+        made.is_busy = False  # these clients give up at once
         yield made
 
 
@@ -43,8 +44,10 @@ def client(double: CesDouble) -> ces.EvaluationServiceClient:
 
 def golden() -> Any:
     message = ces.Evaluation()
+    text = (DATA / "golden_library_renewal.json").read_text()
     json_format.Parse(
-        (DATA / "golden_library_renewal.json").read_text(), ces.Evaluation.pb(message)
+        text.replace("projects/local/locations/local/apps/library-desk", APP),
+        ces.Evaluation.pb(message),
     )
     message.name = ""
     return message
@@ -52,6 +55,9 @@ def golden() -> Any:
 
 def test_the_real_client(double: CesDouble, client: ces.EvaluationServiceClient) -> None:
     """Create, list, update with a mask and an etag, run, read the result, delete."""
+    with pytest.raises(exceptions.BadRequest, match=r"agents/loans is not there"):
+        client.create_evaluation(parent=APP, evaluation=golden(), evaluation_id="renew-loan")
+    double.put_referenced(ces.Evaluation.pb(golden()))
     made = client.create_evaluation(parent=APP, evaluation=golden(), evaluation_id="renew-loan")
     assert made.name == RENEW
     with pytest.raises(exceptions.Conflict, match="already exists"):
@@ -116,6 +122,7 @@ def test_masks(
 ) -> None:
     content = json_format.MessageToDict(ces.Evaluation.pb(golden()))
     double.put(RENEW, {**content, "description": "d", "tags": ["a"]})
+    double.put_referenced()
     found = client.update_evaluation(
         evaluation=ces.Evaluation(name=RENEW, **given), update_mask={"paths": [mask]}
     )

@@ -4,6 +4,7 @@ token exchange."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from builders.ces_double import APP, Asked, CesDouble, Refusal
 from click.testing import CliRunner, Result
 
 from evalgate.cli import cli
+from evalgate.wings.ces import live
 from evalgate.wings.ces.live import Live, LiveFailed
 
 pytestmark = pytest.mark.integration
@@ -50,6 +52,7 @@ def double() -> Iterator[CesDouble]:
             "personality": "curt",
         }
         turns = {"turnLevelMetricsThresholds": {LEVEL: 3}}
+        made.put_referenced()
         made.change(
             APP,
             evaluationMetricsThresholds={"goldenEvaluationMetricsThresholds": turns},
@@ -70,6 +73,7 @@ def called(
     )
     monkeypatch.setenv("CES_API_ENDPOINT", double.url)
     monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(live, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "repository").mkdir()
     monkeypatch.chdir(tmp_path / "repository")
@@ -102,7 +106,7 @@ def test_pull_writes_the_layout_of_an_export(
         0,
         "5 differences, 0 that may relax",
     )
-    files = sorted(str(path) for path in Path().rglob("*.json"))
+    files = sorted(str(path) for path in Path().rglob("*.json") if path.parts[0] != ".evalgate")
     assert files == [
         "app.json",
         "evaluationDatasets/nightly/nightly.json",
@@ -140,6 +144,125 @@ def test_drift_is_told_by_field_and_pull_changes_one_value(
         '"description"',
     ]
     assert called("drift").exit_code == 0
+
+
+# what changes in the file, and in the app; the exit code, what is said, what the file has then
+Change = Callable[[Any], None]
+DESCRIBED = "of the console"
+MERGED: list[tuple[Change, dict[str, Any], int, str, dict[str, Any]]] = [
+    # nobody changed anything
+    (lambda each: None, {}, 0, "0 differences", {"tags": ["P0", "loans"]}),
+    # the app alone
+    (lambda each: None, {"tags": ["P1"]}, 0, "2 differences", {"tags": ["P1"]}),
+    # the file alone
+    (lambda each: each.update(tags=["P2"]), {}, 0, "tags changed in evaluations/renew", {"tags": ["P2"]}),
+    # both, in different fields
+    (
+        lambda each: each.update(tags=["P2"]),
+        {"description": DESCRIBED},
+        0,
+        "1 difference",
+        {"tags": ["P2"], "description": DESCRIBED},
+    ),
+    # both the same
+    (lambda each: each.update(tags=["P1"]), {"tags": ["P1"]}, 0, "0 differences", {"tags": ["P1"]}),
+    # both, in one field: not even the other field is written
+    (
+        lambda each: each.update(tags=["P2"]),
+        {"tags": ["P1"], "description": DESCRIBED},
+        1,
+        "refused: evaluation renew_loan_happy_path: tags changed in the app and in evaluations/renew",
+        {"tags": ["P2"]},
+    ),
+    # cleared in the file, changed in the app
+    (lambda each: each.pop("description"), {"description": DESCRIBED}, 1, "description changed in", {}),
+    # the user's field in the file, the whole group in the app
+    (
+        lambda each: each["golden"]["turns"].pop(),
+        {"golden": None, "scenario": {"task": "t"}},
+        1,
+        "golden changed in the app and in",
+        {"scenario": None},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "status", "said", "after"), MERGED, ids=range(len(MERGED))
+)
+def test_pull_writes_over_no_edit(
+    double: CesDouble,
+    called: Callable[..., Result],
+    pulled: Path,
+    mine: Change,
+    theirs: dict[str, Any],
+    status: int,
+    said: str,
+    after: dict[str, Any],
+) -> None:
+    edited(pulled / GOLDEN, mine)
+    if theirs:
+        double.change(RENEW, **theirs)
+    before = Path(GOLDEN).read_bytes()
+    dry = called("pull", "--dry-run")
+    assert Path(GOLDEN).read_bytes() == before
+    done = called("pull")
+    assert (done.exit_code, done.output) == (status, dry.output)
+    assert said in done.output
+    content = json.loads(Path(GOLDEN).read_text())
+    assert {key: content.get(key) for key in after} == after
+    if status:
+        assert Path(GOLDEN).read_bytes() == before
+        assert called("pull", "--overwrite").exit_code == 0
+    else:  # what the file has more is no stale push
+        assert called("push").exit_code == 0
+    assert called("drift").exit_code == 0
+
+
+def test_an_edit_after_a_push_is_no_conflict(
+    double: CesDouble, called: Callable[..., Result], pulled: Path
+) -> None:
+    edited(pulled / GOLDEN, lambda each: each.update(tags=["P2"]))
+    assert called("push").exit_code == 0
+    double.change(RENEW, tags=["P3"])
+    assert called("pull").exit_code == 0
+    assert json.loads(Path(GOLDEN).read_text())["tags"] == ["P3"]
+
+
+def test_in_a_fresh_clone_the_etag_says_what_was_pulled(
+    double: CesDouble, called: Callable[..., Result], pulled: Path
+) -> None:
+    edited(pulled / GOLDEN, lambda each: each.update(tags=["P2"]))
+    shutil.rmtree(".evalgate")
+    assert called("pull").exit_code == 0  # the app has not changed since
+    assert json.loads(Path(GOLDEN).read_text())["tags"] == ["P2"]
+    shutil.rmtree(".evalgate")
+    double.change(RENEW, tags=["P1"])
+    done = called("pull")
+    assert done.exit_code == 1
+    assert "tags differ in evaluations/" in done.output
+    assert "what was pulled is not known here" in done.output
+
+
+def test_a_service_that_turns_many_requests_away(
+    double: CesDouble, called: Callable[..., Result], pulled: Path
+) -> None:
+    """Pages of three, 429 once in ten and bursts of 503: all arrives, and nothing twice."""
+    for number in range(20):
+        double.put(
+            f"{APP}/evaluations/one-{number}", {"displayName": f"one {number}", "scenario": {"task": "t"}}
+        )  # fmt: skip
+    assert called("pull").exit_code == 0
+    files = list(Path("evaluations").rglob("one_*.json"))
+    assert len(files) == 20
+    for file in files:
+        edited(file, lambda each: each.update(tags=["P1"]))
+    assert called("push").exit_code == 0
+    assert called("drift").exit_code == 0
+    assert sorted(each.body["name"] for each in double.asked_for("PATCH")) == sorted(
+        f"{APP}/evaluations/one-{number}" for number in range(20)
+    )
+    assert len(double.turned_away) > 6
 
 
 # what changes, the mask, what is sent

@@ -1,4 +1,4 @@
-"""A cassette: the tool calls of one case and what they came to, as a file that people review."""
+"""A cassette: the tool calls of one case and their results, as a file that people review."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ REDACTED = "***"
 
 
 def args_text(args: Json) -> str:
-    """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0
-    is 2)."""
+    """Arguments as one text, with sorted keys. Whole numbers are equal however they are written
+    (2.0 is 2)."""
     return json.dumps(
         mapped_json(args, _as_integer),
         sort_keys=True,
@@ -34,49 +34,53 @@ def args_text(args: Json) -> str:
 
 
 def ordered(value: Any) -> Any:
-    """The same JSON with the keys of every object in order."""
+    """The same JSON with sorted keys in every object."""
     return json.loads(json.dumps(value, sort_keys=True))
 
 
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
-    """The same JSON with every text, keys included, as `redact` writes it."""
+    """The same JSON with `redact` applied to every text and key."""
     return mapped_json(
-        value, lambda item: redact(item) if isinstance(item, str) else item, key=redact
+        value, lambda member: redact(member) if isinstance(member, str) else member, key=redact
     )
 
 
 def matches(recorded: Any, actual: Any) -> bool:
-    """True if two values are equal. `***` in a recorded text matches anything that was removed
-    there."""
+    """True if two values are equal. `***` in a recorded text matches any removed text."""
     if isinstance(recorded, str) and REDACTED in recorded:
         return isinstance(actual, str) and _has_pieces(recorded.split(REDACTED), actual)
     if isinstance(recorded, Mapping):
         return (
             isinstance(actual, Mapping)
             and recorded.keys() == actual.keys()
-            and all(matches(item, actual[key]) for key, item in recorded.items())
+            and all(matches(member, actual[key]) for key, member in recorded.items())
         )
     if isinstance(recorded, list | tuple):
         return (
             isinstance(actual, list | tuple)
             and len(recorded) == len(actual)
-            and all(matches(one, other) for one, other in zip(recorded, actual, strict=True))
+            and all(
+                matches(recorded_member, member)
+                for recorded_member, member in zip(recorded, actual, strict=True)
+            )
         )
     return args_text({"": recorded}) == args_text({"": actual})
 
 
 def _has_pieces(pieces: Sequence[str], text: str) -> bool:
-    """True if a text is the pieces in their order, with anything between them."""
-    first, *inner, last = pieces
-    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+    """True if a text is the pieces in order, with any text between them."""
+    prefix, *inner_pieces, suffix = pieces
+    if len(text) < len(prefix) + len(suffix) or not (
+        text.startswith(prefix) and text.endswith(suffix)
+    ):
         return False
-    place = len(first)
-    end = len(text) - len(last)
-    for piece in inner:
-        position = text.find(piece, place, end)
+    start = len(prefix)
+    stop = len(text) - len(suffix)
+    for piece in inner_pieces:
+        position = text.find(piece, start, stop)
         if position < 0:
             return False
-        place = position + len(piece)
+        start = position + len(piece)
     return True
 
 
@@ -89,21 +93,22 @@ MOST_NAMED = 4
 
 
 def spell_call(tool: str, args: Json) -> str:
-    """`get_weather(city="Paris")` in backticks."""
+    """A call such as `get_weather(city="Paris")`, in backticks."""
     return f"`{call_diff.spell(ToolCall(name=tool, args=args))}`"
 
 
 def nearest_args(args: Json, recorded: Iterable[Json]) -> Json | None:
-    """The recorded arguments with the fewest differences; of several the first."""
+    """The recorded arguments with the fewest differences; the first if several have the fewest."""
     return min(
         recorded, key=lambda candidate: len(list(changed_args(args, candidate))), default=None
     )
 
 
 def difference(actual: Json, recorded: Json) -> str:
-    """``argument `unit` differs``, ``arguments `a` and `b.c` differ; argument `d` is new``."""
+    """The differences in words, such as ``argument `unit` differs`` or ``arguments `a` and `b.c`
+    differ; argument `d` is new``."""
     changes = list(changed_args(actual, recorded))
-    parts = []
+    phrases = []
     for kind, plural in (
         ("differs", "differ"),
         ("is new", "are new"),
@@ -112,24 +117,24 @@ def difference(actual: Json, recorded: Json) -> str:
         names = [f"`{path}`" for change, path in changes if change == kind]
         if names:
             noun, verb = ("argument", kind) if len(names) == 1 else ("arguments", plural)
-            parts.append(f"{noun} {words.listed(names, limit=MOST_NAMED)} {verb}")
-    return "; ".join(parts)
+            phrases.append(f"{noun} {words.listed(names, limit=MOST_NAMED)} {verb}")
+    return "; ".join(phrases)
 
 
 def unknown_tool(tool: str, tools: Sequence[str]) -> str:
-    """Message ``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name, if
-    any."""
+    """The message ``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name,
+    if any."""
     if not tools:
         return "no tool call was recorded for this case"
-    close = words.nearest(tool, tools, cutoff=0.75)
+    nearest_tool = words.nearest(tool, tools, cutoff=0.75)
     names = words.listed([f"`{name}`" for name in tools], limit=MOST_NAMED)
-    hint = f"; did the agent mean `{close}`?" if close else ""
+    hint = f"; did the agent mean `{nearest_tool}`?" if nearest_tool else ""
     return f"no call of `{tool}` was recorded (recorded: {names}){hint}"
 
 
 def changed_args(actual: Json, recorded: Json, above: str = "") -> Iterator[tuple[str, str]]:
-    """Where two calls differ, as (`differs` | `is new` | `is missing`, dotted path); objects are
-    looked into."""
+    """The differences of two calls, as (`differs` | `is new` | `is missing`, dotted path). Objects
+    are compared by their keys."""
     for name in dict.fromkeys([*recorded, *actual]):
         path = f"{above}{name}"
         if name not in actual:
@@ -146,7 +151,7 @@ VERSION = 1
 NAME_LENGTH = 80
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".jsonl", ".yaml", ".yml")
 TAKEN = frozenset({"test_config", "test-config"})
-"""Names that mean something else beside evaluation files."""
+"""Names that have another meaning beside evaluation files."""
 
 
 @frozen_dataclass
@@ -160,12 +165,12 @@ class RecordedCall:
 
     @property
     def address(self) -> tuple[str, str, int]:
-        """What a call has to equal to get this answer."""
+        """The key by which a call finds this answer."""
         return self.tool, args_text(self.args), self.nth
 
 
 class CassetteError(ValueError):
-    """A file is no cassette; says why."""
+    """A file is not a valid cassette, with the reason."""
 
 
 class CallWire(ToolFile):
@@ -185,7 +190,7 @@ class CallWire(ToolFile):
         return self
 
     def reply(self) -> ToolReply:
-        """What the call came to."""
+        """The result of the call."""
         error = self.error.noun() if self.error else None
         return ToolReply(response=self.response, error=error, effects=self.effects)
 
@@ -225,10 +230,10 @@ def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
 
 
 def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -> str:
-    """The file's text: equal entries give equal bytes, in whatever order the calls were made.
+    """The file's text. Equal entries give equal bytes, whatever the order of the calls.
 
-    The keys of arguments are ordered, since only their values count; those of a response stay as
-    the tool gave them, since a model reads them in that order."""
+    The keys of arguments are sorted, because only their values count. Those of a response keep the
+    tool's order, because a model reads them in that order."""
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.address):
         reply = entry.reply
@@ -246,7 +251,7 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
 def merge(
     first: Iterable[RecordedCall], *groups: Iterable[RecordedCall]
 ) -> tuple[RecordedCall, ...]:
-    """All entries; of several for one call the earliest given."""
+    """All entries; if several are for one call, the first one."""
     merged: dict[tuple[str, str, int], RecordedCall] = {}
     for entries in (first, *groups):
         for entry in entries:
@@ -255,8 +260,8 @@ def merge(
 
 
 def file_name(suite: str, case_id: str) -> str:
-    """`<suite slug>/<case id>.json`: two cases never share a file, and a plain case id is its
-    file's name."""
+    """The file `<suite slug>/<case id>.json`. Two cases never share a file, and a plain case id is
+    the name of its file."""
     stem = next((suite[: -len(suffix)] for suffix in SUFFIXES if suite.endswith(suffix)), suite)
     slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
     name = _plain_name(case_id)[:NAME_LENGTH]

@@ -1,5 +1,5 @@
-"""What becomes of each tool call of one conversation: a mock rule, then the cassette or the real
-tool."""
+"""The answer to each tool call of one conversation: from a mock rule, else from the cassette or the
+real tool."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LONGEST_LATENCY_S = 600.0
 
 
 class Latency(ToolFile):
-    """How long the answer takes: `seconds`, and up to `jitter` more, by the run's seed."""
+    """The delay of an answer: `seconds`, and up to `jitter` seconds more, by the run's seed."""
 
     seconds: float = Field(default=0.0, ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)
     jitter: float = Field(default=0.0, ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)
@@ -55,11 +55,11 @@ class Latency(ToolFile):
 
 
 class CallPattern(ToolFile):
-    """For which calls a rule is.
+    """The calls that a rule answers.
 
-    `args`: these arguments equal these values; others are free, unless `exact`. `where`: these
-    arguments satisfy these matchers. `times`: how many calls of a conversation it answers.
-    `probability`: of holding, by the run's seed."""
+    `args`: these arguments have these values; others may have any, unless `exact`. `where`: these
+    arguments satisfy these matchers. `times`: the most calls that it answers in a conversation.
+    `probability`: of the rule, by the run's seed."""
 
     args: JsonObject = Field(default_factory=dict)
     where: dict[str, Matcher] = Field(default_factory=dict)
@@ -68,7 +68,7 @@ class CallPattern(ToolFile):
     probability: float = Field(default=1.0, ge=0, le=1)
 
     def match(self, args: Json) -> bool:
-        """True if these arguments match it."""
+        """True if the arguments match."""
         if any(
             name not in args or not cassette.matches(value, args[name])
             for name, value in self.args.items()
@@ -83,7 +83,8 @@ class CallPattern(ToolFile):
 
 
 class MockRule(CallPattern):
-    """One rule: for which calls, and what they get. The first rule of a tool that holds answers."""
+    """One rule: the calls that it answers, and their answer. The first matching rule of a tool
+    answers."""
 
     latency: Latency = Field(default_factory=Latency)
     response: Any = None
@@ -114,7 +115,7 @@ class MockRule(CallPattern):
 
 
 class MockFile(ToolFile):
-    """The whole file: rules by tool; `*` and `?` in a tool's name match anything."""
+    """The whole file: rules by tool; `*` and `?` in a tool's name match any text."""
 
     tools: dict[str, list[MockRule]] = Field(default_factory=dict)
 
@@ -132,7 +133,7 @@ class MockFile(ToolFile):
 
 @frozen_dataclass
 class MockReading:
-    """The rules, and all that is wrong with the file."""
+    """The rules, and all problems of the file."""
 
     mocks: MockFile = field(default_factory=MockFile)
     places: dict[str, Place] = field(default_factory=dict)
@@ -140,7 +141,7 @@ class MockReading:
 
 
 def parse_mocks(text: str, *, file: str) -> MockReading:
-    """Read a mock file, YAML or JSON; `places` tells where each tool stands."""
+    """Read a mock file, YAML or JSON. `places`: the place of each tool in the file."""
     document = yaml.load(text, file=file)
     if isinstance(document, Problem):
         return MockReading(
@@ -152,8 +153,8 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
     try:
         mocks = MockFile.model_validate(document.raw)
     except ValidationError as error:
-        wrong = (_of_error(detail, locate) for detail in error.errors())
-        return MockReading(problems=(*wrong, *document.warnings))
+        value_problems = (_of_error(detail, locate) for detail in error.errors())
+        return MockReading(problems=(*value_problems, *document.warnings))
     places = {name: locate("tools", name) for name in mocks.tools}
     return MockReading(mocks=mocks, places=places, problems=document.warnings)
 
@@ -179,25 +180,25 @@ RuleName: TypeAlias = tuple[str, int]
 
 
 class MockRules:
-    """The mock file at work in one conversation: it counts how often a rule has answered."""
+    """The mock file in one conversation; counts the answers of each rule."""
 
     def __init__(self, mocks: MockFile, *, key: TrialKey, seed: int) -> None:
         self._mocks = mocks
-        self._luck = f"{seed}:{key}"
+        self._draw_prefix = f"{seed}:{key}"
         self._served: dict[RuleName, int] = {}
 
     def answer(self, call: PendingCall, *, nth: int) -> Replied | RunTool | None:
-        """The answer of the first rule that holds for the `nth` such call, or None."""
+        """The answer of the first rule that matches the `nth` such call, or None."""
         for name, rule in self.for_tool(call.tool):
             if rule.times is not None and self._served.get(name, 0) >= rule.times:
                 continue
             if not rule.match(call.args):
                 continue
-            luck = f"{self._luck}:{name}:{cassette.args_text(call.args)}:{nth}"
-            if rule.probability < 1.0 and chance(f"{luck}:holds") >= rule.probability:
+            draw_name = f"{self._draw_prefix}:{name}:{cassette.args_text(call.args)}:{nth}"
+            if rule.probability < 1.0 and chance(f"{draw_name}:holds") >= rule.probability:
                 continue
             self._served[name] = self._served.get(name, 0) + 1
-            delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{luck}:latency")
+            delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{draw_name}:latency")
             if rule.run:
                 return RunTool(report=False, delay_s=delay_s)
             error = rule.error.noun() if rule.error else None
@@ -207,7 +208,7 @@ class MockRules:
 
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
         """The rules of a tool in order: those under its own name, then those under patterns that
-        fit it."""
+        match it."""
         names = [name for name in self._mocks.tools if name == tool]
         names += [
             name
@@ -220,7 +221,7 @@ class MockRules:
 
 
 def chance(text: str) -> float:
-    """A number in [0, 1) that is the same for the same text, everywhere and always."""
+    """A number in [0, 1) that is always the same for the same text."""
     return (
         int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big")
         / 2**48
@@ -233,9 +234,9 @@ RECORD_HINT = "record it with `--tools record`"
 class ConversationTools:
     """The tools of one conversation (agents.base.TrialTools).
 
-    `entries`: the calls in the cassette `cassette`, None if it is missing. `keep`: receives the
-    recorded calls when the conversation has ended. `redact`: takes secrets out of texts.
-    `turn_rules`: the case's own rules for the tools of a turn, which come first."""
+    `entries`: the calls in the cassette `cassette`; None if it is missing. `keep`: receives the
+    recorded calls at the end of the conversation. `redact`: removes secrets from texts.
+    `turn_rules`: the case's rules for the tools of a turn, which come first."""
 
     def __init__(
         self,
@@ -249,8 +250,8 @@ class ConversationTools:
         turn_rules: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
     ) -> None:
         self.is_optional = mode is ToolMode.LIVE
-        self._own_of = turn_rules
-        self._own: MockRules | None = None
+        self._turn_rules = turn_rules
+        self._case_rules: MockRules | None = None
         self._setup = TurnSetup()
         self._mode = mode
         self._rules = rules
@@ -265,29 +266,32 @@ class ConversationTools:
 
     def turn(self, number: int) -> None:
         """See agents.base.TrialTools."""
-        if self._own_of is not None:
+        if self._turn_rules is not None:
             previous_setup = self._setup
-            setup, rules = self._own_of(number)
-            if setup is not previous_setup:  # a scenario has the same for all of its turns
+            setup, rules = self._turn_rules(number)
+            if setup is not previous_setup:  # a scenario has the same rules for all of its turns
                 self._setup = setup
-                self._own = rules
+                self._case_rules = rules
 
     def answer(self, call: PendingCall) -> ToolAnswer:
         """See agents.base.TrialTools."""
         args: Json = cassette.redacted(call.args, self._redact)
-        same = (call.tool, cassette.args_text(args))
-        self._counts[same] += 1
-        nth = self._nth[call.number] = self._counts[same]
-        fakes = self._setup.fakes and self._mode in (ToolMode.LIVE, ToolMode.RECORD)
-        rules = [self._own, None if self._mode is ToolMode.LIVE and not fakes else self._rules]
-        ruled = (rule.answer(call, nth=nth) for rule in rules if rule is not None)
+        call_key = (call.tool, cassette.args_text(args))
+        self._counts[call_key] += 1
+        nth = self._nth[call.number] = self._counts[call_key]
+        is_fake = self._setup.fakes and self._mode in (ToolMode.LIVE, ToolMode.RECORD)
+        rules = [
+            self._case_rules,
+            None if self._mode is ToolMode.LIVE and not is_fake else self._rules,
+        ]
+        rule_answers = (rule.answer(call, nth=nth) for rule in rules if rule is not None)
         if (
-            answer := next((candidate for candidate in ruled if candidate is not None), None)
+            answer := next((candidate for candidate in rule_answers if candidate is not None), None)
         ) is not None:
             return answer
         if call.kind is CallKind.AGENT:
             return RunTool(report=False)
-        match ToolMode.MOCK if fakes else self._mode:
+        match ToolMode.MOCK if is_fake else self._mode:
             case ToolMode.LIVE:
                 return RunTool(report=False)
             case ToolMode.RECORD:
@@ -329,40 +333,40 @@ class ConversationTools:
             self._keep(tuple(self._recorded))
 
     def _find(self, tool: str, args: Json, nth: int) -> RecordedCall | None:
-        exact = self._by_address.get((tool, cassette.args_text(args), nth))
-        if exact is not None:
-            return exact
+        exact_call = self._by_address.get((tool, cassette.args_text(args), nth))
+        if exact_call is not None:
+            return exact_call
         return next(
             (
                 recorded_call
-                for recorded_call in self._of(tool)
+                for recorded_call in self._calls_of(tool)
                 if recorded_call.nth == nth and cassette.matches(recorded_call.args, args)
             ),
             None,
         )
 
-    def _of(self, tool: str) -> list[RecordedCall]:
+    def _calls_of(self, tool: str) -> list[RecordedCall]:
         return [entry for entry in self._entries or () if entry.tool == tool]
 
     def _not_recorded(self, tool: str, args: Json, nth: int) -> Unmatched:
         call_text = f"called {cassette.spell_call(tool, args)}"
-        same_tool = self._of(tool)
-        times = sum(1 for entry in same_tool if cassette.matches(entry.args, args))
+        tool_calls = self._calls_of(tool)
+        times = sum(1 for entry in tool_calls if cassette.matches(entry.args, args))
         if self._entries is None:
             reason = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
         elif times:
             frequency = "once" if times == 1 else f"{times} times"
             reason = f"for the {_number_text(nth)} time; it was recorded {frequency}"
         elif (
-            nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])
+            nearest := cassette.nearest_args(args, [entry.args for entry in tool_calls])
         ) is not None:
-            near = cassette.spell_call(tool, nearest)
-            reason = f"recorded only {near}: {cassette.difference(args, nearest)}"
+            nearest_text = cassette.spell_call(tool, nearest)
+            reason = f"recorded only {nearest_text}: {cassette.difference(args, nearest)}"
         else:
             tools = list(dict.fromkeys(entry.tool for entry in self._entries))
             reason = cassette.unknown_tool(tool, tools)
-        joint = " " if reason.startswith(("for ", "and ")) else ", "
-        return Unmatched(message=f"{call_text}{joint}{reason}")
+        separator = " " if reason.startswith(("for ", "and ")) else ", "
+        return Unmatched(message=f"{call_text}{separator}{reason}")
 
     def _no_rule(self, tool: str, args: Json) -> Unmatched:
         rules = [rule for _, rule in self._rules.for_tool(tool)]

@@ -1,5 +1,4 @@
-"""The sources of the agents' tool answers in a run, and what is wrong with the files that give
-them."""
+"""The sources of the agents' tool answers in a run, and the problems of their files."""
 
 from __future__ import annotations
 
@@ -28,11 +27,10 @@ from evalgate.text import words
 class Toolbox:
     """See agents.base.ToolSource.
 
-    `root`: the checkout; `folder`: its cassettes, relative to it. `own`: a checkout whose cassettes
-    come first, often the same. While recording, a case's cassette is written when a conversation of
-    it has come to its end: what its lowest repeat did counts, other repeats add the calls that it
-    did not make. `goes_on`: an interrupted run is resumed, so that what a cassette holds is kept.
-    """
+    `root`: the checkout; `folder`: its cassettes, relative to it. `checkout`: a checkout whose
+    cassettes come first, often the same. While recording, a case's cassette is written when one of
+    its conversations ends: the lowest repeat decides, other repeats add the calls that it did not
+    make. `goes_on`: an interrupted run is resumed, so the cassette's calls are kept."""
 
     def __init__(
         self,
@@ -49,14 +47,14 @@ class Toolbox:
         self.mode = mode
         self._mocks = mocks
         self._root = root
-        self._own = checkout
+        self._checkout = checkout
         self._folder = folder
         self._redact = redact
         self._seed = seed
         self._goes_on = goes_on
         self._lock = threading.Lock()
         self._recorded: dict[tuple[str, str], dict[TrialKey, tuple[RecordedCall, ...]]] = {}
-        self._before: dict[tuple[str, str], tuple[RecordedCall, ...]] = {}
+        self._earlier_calls: dict[tuple[str, str], tuple[RecordedCall, ...]] = {}
 
     def open(self, key: TrialKey, case: Case | None = None) -> ConversationTools:
         """The tools of one trial."""
@@ -65,7 +63,7 @@ class Toolbox:
         if self.mode is ToolMode.REPLAY:
             entries = read_entries(within(self._root, name))
             side_entries = (
-                None if self._own == self._root else read_entries(within(self._own, name))
+                None if self._checkout == self._root else read_entries(within(self._checkout, name))
             )
             entries = (
                 entries if side_entries is None else cassette.merge(side_entries, entries or ())
@@ -98,23 +96,23 @@ class Toolbox:
         with self._lock:
             if case not in self._recorded:
                 with suppress(CassetteError):
-                    self._before[case] = (self._goes_on and read_entries(path)) or ()
+                    self._earlier_calls[case] = (self._goes_on and read_entries(path)) or ()
             repeats = self._recorded.setdefault(case, {})
             repeats[key] = entries
             merged = cassette.merge(
-                *(repeats[number] for number in sorted(repeats)), self._before.get(case, ())
+                *(repeats[number] for number in sorted(repeats)), self._earlier_calls.get(case, ())
             )
             if merged or path.exists():
                 _write(path, cassette.render_cassette(merged, suite=key.suite, case=key.case_id))
 
 
 def file_of(folder: str, suite: str, case_id: str) -> str:
-    """A case's cassette, relative to the checkout."""
+    """The cassette of a case, relative to the checkout."""
     return f"{folder.rstrip('/')}/{cassette.file_name(suite, case_id)}"
 
 
 def within(root: Path, name: str) -> Path:
-    """The path of a file in a checkout. Raises CassetteError if a link leads out of it."""
+    """The path of a file in a checkout. Raises CassetteError if a link leads outside."""
     reason = places.refusal_reason(root, name, trusted=True)
     if reason:
         raise CassetteError(f"its path {reason}")
@@ -133,7 +131,7 @@ def read_entries(path: Path) -> tuple[RecordedCall, ...] | None:
 
 
 def check_files(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> list[Problem]:
-    """A problem for each cassette of these cases (suite, case id) that cannot be understood."""
+    """One problem for each invalid cassette of these cases (suite, case id)."""
     problems = []
     for suite, case_id in cases:
         name = file_of(folder, suite, case_id)
@@ -147,7 +145,7 @@ def check_files(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> li
 
 
 def digest(root: Path, paths: Iterable[str]) -> str:
-    """16 hex digits over files and folders, relative to `root`: their names and contents."""
+    """16 hex digits of the names and contents of files and folders, relative to `root`."""
     hasher = hashlib.sha256()
     for name in paths:
         place = root / name
@@ -165,41 +163,41 @@ def digest(root: Path, paths: Iterable[str]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """At once or not at all, so that a run that is killed leaves no half of a file."""
-    data = text.encode("utf-8", "backslashreplace")
+    """Write the file completely or not at all, so that a killed run leaves no partial file."""
+    content = text.encode("utf-8", "backslashreplace")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_bytes(data)
+        draft.write_bytes(content)
         draft.replace(path)
     except OSError as error:
         raise UnavailableError(f"the cassette {path.name} cannot be written: {error}") from error
 
 
 def mode_of(settings: Settings) -> ToolMode:
-    """What a door says, else evalgate.yml."""
+    """The mode of the command line or the action, else of evalgate.yml."""
     return ToolMode(settings.tools or settings.gate_file.tools.mode)
 
 
 def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
-    """All that forbids the mode, or makes it pointless, before anything runs."""
+    """All problems that make the mode impossible or useless, before anything runs."""
     mode = mode_of(settings)
     rule = settings.gate_file.tools
     root = settings.root
-    listed = tuple(suites)
+    suite_list = tuple(suites)
     if mode is ToolMode.LIVE:
-        return _mocking_problems(listed)
-    outside = {
+        return _mocking_problems(suite_list)
+    refusals = {
         name[:200]: reason
         for name in (rule.cassettes, rule.mocks)
         if (reason := places.refusal_reason(root, name))
     }
-    if outside:
+    if refusals:
         return [
             errors.error("tools-place", f"`tools`: `{name}` {reason}")
-            for name, reason in outside.items()
+            for name, reason in refusals.items()
         ]
-    problems = _driver_problems(mode, listed)
+    problems = _driver_problems(mode, suite_list)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
         problems.append(
@@ -207,9 +205,9 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
         )
     if rule.mocks:
         reading = _mocks(root, rule)
-        problems += [*reading.problems, *_unknown_tools(reading, listed)]
+        problems += [*reading.problems, *_unknown_tools(reading, suite_list)]
     if mode is ToolMode.REPLAY:
-        problems += _cassette_problems(root, rule, listed)
+        problems += _cassette_problems(root, rule, suite_list)
     return problems
 
 
@@ -220,12 +218,12 @@ def source(
     environment: Mapping[str, str],
     suites: Iterable[Suite] = (),
 ) -> Toolbox | None:
-    """The toolbox for the tool calls of a side's agent, None if they just run.
+    """The toolbox for the tool calls of a side's agent; None if they just run.
 
     `settings`: head's; its rules and cassettes answer both sides. `checkout`: the side's checkout;
-    its cassettes come first, as a base made the calls that were recorded for it. Only head records.
-    `environment`: the agent's own; its secrets are kept out of cassettes. `suites`: those of the
-    agent; their cases may say what tools answer."""
+    its cassettes come first, because its own agent made them. Only head records. `environment`: the
+    agent's own; its secrets are removed from cassettes. `suites`: those of the agent; their cases
+    may answer tool calls."""
     mode = mode_of(settings)
     rule = settings.gate_file.tools
     root = settings.root
@@ -263,27 +261,27 @@ def fingerprint(settings: Settings, checkout: Path) -> str:
 
 
 def _answers(case: Case) -> bool:
-    """True if a case says what tools answer."""
+    """True if a case answers tool calls."""
     return any(setup.tools or setup.fakes for setup in case.setups)
 
 
 def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:
-    """A problem for each suite that mocks tools of an agent whose tools nobody can intercept: they
+    """A problem for each suite that mocks tools of an agent whose tools cannot be intercepted: they
     would run."""
     problems = []
     for suite in suites:
-        mocked = [
+        mocking_cases = [
             case
             for case in suite.eval_set.cases
             if any(setup.mocks or setup.fakes for setup in case.setups)
         ]
-        if mocked and _tools_of(suite.agent.driver) is DriverTools.UNSEEN:
-            name = mocked[0].case_id
+        if mocking_cases and _tools_of(suite.agent.driver) is DriverTools.UNSEEN:
+            name = mocking_cases[0].case_id
             message = f"case `{name}` mocks tools, and evalgate cannot intercept those of the driver `{suite.agent.driver}`"
             hint = "Run it with another driver, remove the mocks, or exclude the file."
             problems.append(
                 errors.error(
-                    "tools-unseen", message, mocked[0].place or Place(file=suite.key), hint
+                    "tools-unseen", message, mocking_cases[0].place or Place(file=suite.key), hint
                 )
             )
     return problems
@@ -333,7 +331,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
 
 
 def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Problem]:
-    """Rules for a tool that no case expects, if an expected tool has nearly the same name."""
+    """Warnings for rules of a tool that no case expects, if an expected tool has a similar name."""
     turns = [
         turn
         for suite in suites
@@ -343,9 +341,9 @@ def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Prob
     expected = {call.name for turn in turns for call in turn.tool_calls}
     problems = []
     for name in reading.mocks.tools:
-        close = words.nearest(name, expected, cutoff=0.75)
-        if name not in expected and close is not None:
+        nearest_tool = words.nearest(name, expected, cutoff=0.75)
+        if name not in expected and nearest_tool is not None:
             message = f"rules for `{name}`, a tool that no case expects"
-            hint = f"Did you mean `{close}`?"
+            hint = f"Did you mean `{nearest_tool}`?"
             problems.append(errors.warning("unknown-tool", message, reading.places.get(name), hint))
     return problems

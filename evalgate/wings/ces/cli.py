@@ -84,11 +84,17 @@ def group() -> None:
 @FOLDER
 @LIVE_APP
 @ENDPOINT
+@click.option("--dry-run", is_flag=True, help="Only show what would change in the files.")
+@click.option(
+    "--overwrite", is_flag=True, help="Also over what was changed in the files since the last pull."
+)
 @cli.ends
-def pull_command(folder: Path, app: str, endpoint: str) -> int:
-    """Write the app's content to the files of FOLDER, if it differs."""
-    sides = {"old": "only in the files", "new": "new"}
-    return _live(folder, app, endpoint, AppFiles.pull, sides)
+def pull_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, overwrite: bool) -> int:
+    """Write to the files of FOLDER what changed in the app since the last pull. Exit with 1 if a
+    field changed on both sides; that file stays as it is."""
+    pull = partial(AppFiles.pull, preview=dry_run, overwrite=overwrite)
+    sides = {"old": "only in the files", "new": "new" if not dry_run else "would be new"}
+    return _live(folder, app, endpoint, pull, sides)
 
 
 @group.command("push")

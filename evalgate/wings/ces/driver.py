@@ -35,6 +35,7 @@ from evalgate.agents.base import (
     exists,
 )
 from evalgate.agents.conversation import RemoteTurns
+from evalgate.agents.http import kind_of
 from evalgate.model import (
     AgentFailure,
     Attachment,
@@ -54,18 +55,15 @@ from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.values import Json, JsonObject
 from evalgate.wings.ces.cxas import TRANSFER
-from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed
+from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed, address
 from evalgate.wings.ces.results import tool_name
 
 _KINDS: Final = {
-    "RESOURCE_EXHAUSTED": FailureKind.RATE_LIMITED,
-    "HTTP 429": FailureKind.RATE_LIMITED,
     "UNREACHABLE": FailureKind.UNREACHABLE,
-    "UNAVAILABLE": FailureKind.UNREACHABLE,
-    "INTERNAL": FailureKind.UNREACHABLE,
     "DEADLINE_EXCEEDED": FailureKind.TIMEOUT,
     "UNKNOWN": FailureKind.PROTOCOL,
 }
+"""Of failures without a status of HTTP that says it."""
 _OURS: Final = re.compile(
     APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}"
 )
@@ -92,6 +90,10 @@ class CesOptions(DriverOptions):
         default="", description="The agent that the session begins with. Default: the root agent."
     )
     tool_fakes: bool = Field(default=False, description="Use the fakes of tools, if there are any.")
+    endpoint: str = Field(
+        default="",
+        description="The address of the API, https:// or this machine. Default: CES_API_ENDPOINT, else Google's.",
+    )
 
     @field_validator("app")
     @classmethod
@@ -99,6 +101,11 @@ class CesOptions(DriverOptions):
         if not APP_NAME.fullmatch(value):
             raise ValueError("the app must be named projects/P/locations/L/apps/A")
         return value
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        return value and address(value)
 
     @model_validator(mode="after")
     def _validate_kind(self) -> CesOptions:
@@ -238,10 +245,12 @@ class CesConversation(RemoteTurns):
                     f"{self._config['session']}:runSession",
                     body={"config": config, "inputs": inputs},
                     timeout_s=timeout_s,
+                    tries=1,  # the runner repeats the trial, and slows all of them down
                 )
         except LiveFailed as failed:
+            kind = _KINDS.get(failed.code) or kind_of(failed.status)
             message = too_long if failed.code == "DEADLINE_EXCEEDED" else str(failed)
-            raise self.failed(_KINDS.get(failed.code, FailureKind.RAISED), message) from None
+            raise self.failed(kind, message, retry_after_s=failed.retry_after_s) from None
         invocation = self._invocation(
             user_content, answer, Timings(total_s=time.monotonic() - began)
         )
@@ -496,7 +505,7 @@ class CesAgent(Agent):
         if not environment.get(_CREDENTIALS) and os.environ.get(_CREDENTIALS):
             message = f"no Google Cloud credentials: {self._setting.why_absent(_CREDENTIALS)}"
             raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
-        return Live(environment, token=GoogleToken(environment))
+        return Live(environment, endpoint=self._options.endpoint, token=GoogleToken(environment))
 
     def _open_live(self) -> Live:
         live = self._connected()
@@ -600,9 +609,10 @@ class CesDriver(AgentDriver):
         return Missing(option="path", message=f"there is no folder {path}")
 
     def is_same_place(self, options: Json, other_options: Json) -> bool:
-        """True if app and version are equal."""
+        """True if app, version and address are equal."""
         return all(
-            options.get(name, "") == other_options.get(name, "") for name in ("app", "version")
+            options.get(name, "") == other_options.get(name, "")
+            for name in ("app", "version", "endpoint")
         )
 
 

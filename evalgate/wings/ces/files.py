@@ -7,6 +7,7 @@ Every update of an app has a mask of what changed and the etag that was read.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,14 +17,15 @@ from typing import Any, Final, TypeVar
 
 from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_in
+from evalgate.results import kept, output
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, live, read, shapes
 from evalgate.wings.ces.compare import FieldChange, Relaxation
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed
-from evalgate.wings.ces.mcp.resources import COLLECTION_OF, ID, Resources
-from evalgate.wings.ces.read import Kind, Library, Resource
+from evalgate.wings.ces.mcp.resources import ID, Resources
+from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 
 
 @frozen_dataclass
@@ -142,6 +144,9 @@ def pairs(
 ORDER: Final = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
 """What others refer to comes first."""
 
+PULLED: Final = f"{kept.FOLDER}/ces/pulled"
+"""What was pulled, by name and etag: the base of the next pull."""
+
 _OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
 
 
@@ -216,27 +221,32 @@ class AppFiles:
             ]
         )
 
-    def pull(self) -> Done:
-        """Write the app's content to the files, if it differs; resources only in the files stay."""
+    def pull(self, *, preview: bool = False, overwrite: bool = False) -> Done:
+        """Write to the files what changed in the app since they were pulled; what changed in the
+        files alone stays, and so do resources that the app lacks. What changed on both sides is
+        refused, and `overwrite` takes the app's."""
         done = Done()
-        with self._files.locked():
+        with contextlib.nullcontext() if preview else self._files.locked():
             for pair in self._pairs():
+                label = f"{pair.kind} {pair.title}"
                 if pair.app_content is None:
-                    done.notes.append(
-                        f"{pair.kind} {pair.title}: only in the files ({pair.file}), left"
-                    )
+                    done.notes.append(f"{label}: only in the files ({pair.file}), left")
                     continue
                 done.notes += [
-                    f"{pair.kind} {pair.title}: `{field_name}` is unknown, left out"
-                    for field_name in pair.unknown
+                    f"{label}: `{field_name}` is unknown, left out" for field_name in pair.unknown
                 ]
-                differs = _difference(pair, pair.file_content, pair.app_content)
                 try:
-                    self._take(pair)
+                    content = self._merged(pair, overwrite=overwrite)
+                    if not preview:
+                        self._take(pair, content)
                 except Refused as refused:
-                    done.refused.append(f"{pair.kind} {pair.title}: {refused.message}")
-                else:
-                    done.differences += differs
+                    done.refused.append(f"{label}: {refused.message}")
+                    continue
+                done.differences += _difference(pair, pair.file_content, content)
+                kept_fields = live.mask(pair.app_content, content, read.SHAPES[pair.kind])
+                if kept_fields:
+                    fields = words.listed(kept_fields)
+                    done.notes.append(f"{label}: {fields} changed in {pair.file} only, kept")
         return done
 
     def push(
@@ -370,13 +380,58 @@ class AppFiles:
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def _take(self, pair: Pair) -> None:
-        """Write what the app has to its file. Raises Refused."""
-        assert pair.app_content is not None
-        new = {**pair.app_content, "name": pair.name, "etag": pair.etag}
-        if pair.file_content is not None:
+    def _merged(self, pair: Pair, *, overwrite: bool) -> JsonObject:
+        """The file's content with what changed in the app since it was pulled. Raises Refused if a
+        field changed on both sides."""
+        app_content = pair.app_content or {}
+        if pair.file_content is None or overwrite:
+            return app_content
+        base = app_content if pair.my_etag and pair.my_etag == pair.etag else self._pulled(pair)
+        content = dict(pair.file_content)
+        conflicts: list[str] = []
+        for key in dict.fromkeys((*content, *app_content)):
+            mine, theirs, was = (
+                {key: side[key]} if key in side else {} for side in (content, app_content, base)
+            )
+            if theirs in (mine, was):
+                continue
+            if mine == was:
+                content = {**{k: v for k, v in content.items() if k != key}, **theirs}
+            else:
+                conflicts += live.mask(mine, theirs, read.SHAPES[pair.kind])
+        if conflicts:
+            fields = words.listed(conflicts)
+            reason = f"{fields} changed in the app and in {pair.file}"
+            if not base:
+                reason = f"{fields} differ in {pair.file}, and what was pulled is not known here"
+            hint = "edit the file and `push --overwrite`, or `pull --overwrite` takes the app's"
+            raise Refused("ABORTED", f"{reason}: {hint}")
+        return content
+
+    def _pulled(self, pair: Pair) -> JsonObject:
+        """What the file had when it was pulled or pushed; nothing if that is not known."""
+        try:
+            text = (self._files.root / _record(pair.name, pair.my_etag)).read_text("utf-8")
+            return dict(json.loads(text)["content"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return {}
+
+    def _keep(self, name: str, etag: str, content: JsonObject) -> None:
+        """Note what the app had under an etag."""
+        record = {"name": name, "etag": etag, "content": content}
+        output.make_folder(self._files.root / PULLED)
+        output.write_file(self._files.root / _record(name, etag), [json.dumps(record) + "\n"])
+
+    def _take(self, pair: Pair, content: JsonObject) -> None:
+        """Write the content to the pair's file. Raises Refused."""
+        new = {**content, "name": pair.name, "etag": pair.etag}
+        if pair.file_content is None:
+            self._write_new(pair, new)
+        else:
             self._splice(pair, new)
-            return
+        self._keep(pair.name, pair.etag, pair.app_content or {})
+
+    def _write_new(self, pair: Pair, new: JsonObject) -> None:
         if pair.kind is Kind.APP:
             file = "app.json"
             if (self._files.root / file).exists():
@@ -396,6 +451,8 @@ class AppFiles:
         """Write the file's content to the app: all of it if the app has none, else the changes.
         Raises Refused."""
         content: JsonObject = live.move_to_app(pair.file_content, self.app, self._names)
+        if pair.kind is Kind.APP:
+            content = {**(pair.app_content or {}), **content}
         with _explain_errors():
             resource = (
                 self._created(pair, content)
@@ -403,6 +460,7 @@ class AppFiles:
                 else self._updated(pair, content, overwrite=overwrite)
             )
         identity = {"name": resource["name"], "etag": resource.get("etag", "")}
+        self._keep(identity["name"], identity["etag"], content)
         self._splice(pair, {**(pair.file_content or {}), **identity}, names_only=True)
 
     def _created(self, pair: Pair, content: JsonObject) -> JsonObject:
@@ -415,9 +473,7 @@ class AppFiles:
         return resource
 
     def _updated(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
-        app_content = pair.app_content or {}
-        new_content = {**app_content, **content} if pair.kind is Kind.APP else content
-        paths = live.mask(app_content, new_content, read.SHAPES[pair.kind])
+        paths = live.mask(pair.app_content or {}, content, read.SHAPES[pair.kind])
         lost = [
             field_name
             for field_name in pair.unknown
@@ -430,7 +486,7 @@ class AppFiles:
             )
         etag = pair.etag if overwrite else pair.my_etag or pair.etag
         tops = {path.partition(".")[0] for path in paths}
-        body = {key: value for key, value in new_content.items() if key in tops}
+        body = {key: value for key, value in content.items() if key in tops}
         return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
 
     def _splice(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
@@ -440,7 +496,9 @@ class AppFiles:
         assert pair.file_content is not None
         raw = self._library.readings[pair.file].raw
         if pair.path:
-            if not names_only and pair.file_content != pair.app_content:
+            if not names_only and pair.file_content != {
+                key: value for key, value in new.items() if key not in ("name", "etag")
+            }:
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there"
                 )
@@ -458,6 +516,10 @@ class AppFiles:
             )
         if new_text != text:
             self._files.save(pair.file, new_text)
+
+
+def _record(name: str, etag: str) -> str:
+    return f"{PULLED}/{hashlib.sha256(f'{name} {etag}'.encode()).hexdigest()[:24]}.json"
 
 
 def _read(raw: Json, kind: Kind) -> Pair:

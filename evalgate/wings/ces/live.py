@@ -1,16 +1,20 @@
 """The API of Customer Engagement Suite, over REST: resources, operations and sessions of an app.
 
-Every update carries a mask, and every update and deletion the etag that was read.
+Every update carries a mask, and every update and deletion the etag that was read. What the API
+turns away for the moment is asked again (`LiveFailed.is_passing`).
 """
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from evalgate.system import http
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
 from evalgate.values import Environ, Json, JsonObject
 from evalgate.wings.ces import shapes
@@ -23,18 +27,44 @@ ENDPOINT_VARIABLE: Final = "CES_API_ENDPOINT"
 APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
 TIMEOUT_S = 60.0
 OPERATION_S = 900.0
+TRIES: Final = 5
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+"""Also if the API asks for a longer one."""
 _MOST_BYTES = 64 * 1024 * 1024
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class LiveFailed(Exception):  # noqa: N818 - it says what happened
-    """The API did not do it: `code` is one of google.rpc, or UNREACHABLE; no message holds a
-    token."""
+    """The API did not do it: `code` is one of google.rpc, or UNREACHABLE; `status` that of HTTP, 0
+    if nobody was there; `retry_after_s`: how long it asks to wait. No message holds a token."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(
+        self, code: str, message: str, *, status: int = 200, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+    def is_passing(self, method: str) -> bool:
+        """True if the same request may succeed, and does no harm if the first was done unseen: 429
+        and 503 say that nothing was done; after other failures only what reads or deletes is
+        repeated."""
+        is_lost = self.status in (0, 500, 502, 504) and method in ("GET", "DELETE")
+        return is_lost or self.status in (429, 503)
+
+
+def address(text: str) -> str:
+    """The address of the API as requests begin with it. Raises ValueError for one that a token must
+    not be sent to."""
+    base = (text if "://" in text else f"https://{text}").rstrip("/")
+    parts = urlsplit(base)
+    is_loopback = parts.scheme == "http" and parts.hostname in _LOOPBACK
+    if not parts.hostname or not (parts.scheme == "https" or is_loopback):
+        raise ValueError(f"{base[:200]} is no https:// address: no token is sent to it")
+    return base
 
 
 class Live:
@@ -46,14 +76,10 @@ class Live:
     ) -> None:
         """`environment`: credentials and proxies. Raises LiveFailed for an address that a token
         must not be sent to."""
-        base = endpoint or environment.get(ENDPOINT_VARIABLE, "") or ENDPOINT
-        self.base = (base if "://" in base else f"https://{base}").rstrip("/")
-        parts = urlsplit(self.base)
-        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-            raise LiveFailed(
-                "INVALID_ARGUMENT",
-                f"{self.base[:200]} is no https:// address: no token is sent to it",
-            )
+        try:
+            self.base = address(endpoint or environment.get(ENDPOINT_VARIABLE, "") or ENDPOINT)
+        except ValueError as problem:
+            raise LiveFailed("INVALID_ARGUMENT", str(problem)) from None
         self._environment = environment
         self._token = token or GoogleToken(environment)
         self._exchange = Exchange(environment=environment, headers={}, most_bytes=_MOST_BYTES)
@@ -138,11 +164,27 @@ class Live:
         query: Mapping[str, str] | None = None,
         body: Json | None = None,
         timeout_s: float = TIMEOUT_S,
+        tries: int = TRIES,
     ) -> JsonObject:
-        """One request; `name` may end in `:verb`. Raises LiveFailed."""
+        """One request, made up to `tries` times; `name` may end in `:verb`. Raises LiveFailed."""
         url = f"{self.base}/v1beta/{quote(name, safe='/:')}" + (
             f"?{urlencode(query)}" if query else ""
         )
+        for number in range(1, tries + 1):
+            try:
+                return self._ask(method, url, body, timeout_s)
+            except LiveFailed as failed:
+                if method == "DELETE" and number > 1 and failed.code == "NOT_FOUND":
+                    return {}  # an earlier try deleted it, and its answer was lost
+                if number == tries or not failed.is_passing(method):
+                    raise
+                pause_s = failed.retry_after_s
+                if pause_s is None:
+                    pause_s = FIRST_PAUSE_S * 2 ** (number - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
+            time.sleep(min(pause_s, LONGEST_PAUSE_S))
+        raise AssertionError(tries)
+
+    def _ask(self, method: str, url: str, body: Json | None, timeout_s: float) -> JsonObject:
         try:
             headers = self._token.headers()
             answer = self._exchange.request(
@@ -152,7 +194,8 @@ class Live:
             raise LiveFailed("UNAUTHENTICATED", f"no Google Cloud credentials: {problem}") from None
         except ExchangeFailed as failed:
             code = "DEADLINE_EXCEEDED" if failed.fault == "timeout" else "UNREACHABLE"
-            raise LiveFailed(code, f"{self.base}: {failed}") from None
+            status = 0 if failed.fault == "unreachable" else 200
+            raise LiveFailed(code, f"{self.base}: {failed}", status=status) from None
         return _content(answer)
 
 
@@ -161,15 +204,20 @@ def _content(answer: Answer) -> JsonObject:
         content = answer.json() if answer.body.strip() else {}
     except ValueError:
         content = None
+    if not 200 <= answer.status < 300:
+        error = content.get("error") if isinstance(content, dict) else None
+        details = error if isinstance(error, dict) else {}
+        message = str(details.get("message") or answer.excerpt(200))
+        raise LiveFailed(
+            str(details.get("status") or f"HTTP {answer.status}"),
+            message[:1000],
+            status=answer.status,
+            retry_after_s=http.parse_retry_after(answer.headers, current_moment=datetime.now(UTC)),
+        )
     if not isinstance(content, dict):
         raise LiveFailed(
             "UNKNOWN", f"status {answer.status}, and no JSON object: {answer.excerpt(200)}"
         )
-    if not 200 <= answer.status < 300:
-        error = content.get("error")
-        details = error if isinstance(error, dict) else {}
-        message = str(details.get("message") or answer.excerpt(200))
-        raise LiveFailed(str(details.get("status") or f"HTTP {answer.status}"), message[:1000])
     return content
 
 

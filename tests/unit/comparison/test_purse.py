@@ -47,7 +47,9 @@ def cases(text: str, **more: object) -> list[CaseRuns]:
 
 def confirmations(made: Purse) -> list[str]:
     largest = max(made.factors.values(), default=1.0)
-    found = made.confirmations(is_worse=made.is_worse, is_failing=made.is_failing, largest=largest)
+    found = made.confirmations(
+        is_worse=made.is_worse, is_failing=made.is_failing, largest_factor=largest
+    )
     return [each.value for each in found.values()]
 
 

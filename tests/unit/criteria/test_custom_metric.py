@@ -67,11 +67,11 @@ def test_lower_is_better_where_the_criterion_says_so() -> None:
         (Score(value=1.0, turns=(1.0, 1.0)), "scored 2 turns of 1"),
         (
             Score(value=0.4, passed=True),
-            "says that 0.4 passed, but it is worse than the threshold of 0.5",
+            "reports that 0.4 passed, but it is worse than the threshold of 0.5",
         ),
         (
             Score(value=0.6, passed=False),
-            "says that 0.6 failed, but it is no worse than the threshold of 0.5",
+            "reports that 0.6 failed, but it is no worse than the threshold of 0.5",
         ),
     ],
 )

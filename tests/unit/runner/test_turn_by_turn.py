@@ -123,7 +123,7 @@ def test_every_call_before_has_an_answer_behind_it_with_the_same_id() -> None:
 def test_an_agent_that_takes_no_turns_before_has_one_session_and_that_is_told() -> None:
     agent, told = Agent(takes_history=False), list[str]()
     found = converse(agent, told)
-    assert told == [trials.NAIVELY]
+    assert told == [trials.NAIVE_MESSAGE]
     assert agent.opened[-1] is CASE
     assert len(found.invocations) == 3
     assert found.final_state == {"sessions": 2}  # the first was left before anything was said

@@ -27,7 +27,7 @@ from evalgate.wings.ces.mcp.tools import Tool, ToolAnswer, error_of, tools
 
 def server_of(resources: Resources) -> Server[Any]:
     """The server, on any transport."""
-    table = tools(Operations(resources.root))
+    table = tools(Operations(resources))
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ARG001 - the SDK's signature
         return types.ListToolsResult(tools=[_described(tool) for tool in table.values()])
@@ -108,7 +108,7 @@ async def _watched(context: Any, operation: Operation) -> None:
 
 def _result(answer: ToolAnswer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [
-        _text(json.dumps(answer.content, ensure_ascii=False, indent=1)),
+        _text(json.dumps(answer.content, ensure_ascii=False)),
         *map(_text, answer.notes),
     ]
     return types.CallToolResult(

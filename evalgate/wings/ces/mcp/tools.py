@@ -11,25 +11,11 @@ from evalgate.model.shapes import to_camel
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import read, shapes
-from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.edit import CODES, Refused
 from evalgate.wings.ces.mcp.operations import Operation, Operations
-from evalgate.wings.ces.mcp.resources import COLLECTION_OF, Done, EvalCases, Resources
-from evalgate.wings.ces.read import Kind
+from evalgate.wings.ces.mcp.resources import Done, EvalCases, Resources
+from evalgate.wings.ces.read import COLLECTION_OF, Kind
 from evalgate.wings.ces.shapes import Proto
-
-CODES: Final[Mapping[str, int]] = {
-    "INVALID_ARGUMENT": 3,
-    "NOT_FOUND": 5,
-    "ALREADY_EXISTS": 6,
-    "PERMISSION_DENIED": 7,
-    "RESOURCE_EXHAUSTED": 8,
-    "FAILED_PRECONDITION": 9,
-    "ABORTED": 10,
-    "UNIMPLEMENTED": 12,
-    "INTERNAL": 13,
-    "UNAVAILABLE": 14,
-}
-"""Of google.rpc."""
 
 RELAXATIONS: Final = "evalgate/relaxations"
 CHANGES: Final = "evalgate/changes"
@@ -196,6 +182,11 @@ _MASK: Final[JsonObject] = {
 }
 _ETAG: Final = _text("The etag that was read; a stale one is refused with ABORTED.")
 _PARENT: Final = _text("projects/P/locations/L/apps/A; without it all that is there.")
+_TEXTS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
+_CHOICES: Final[JsonObject] = {
+    "evaluationDataset": _text("The name of a dataset: its evaluations."),
+    "tags": {**_TEXTS, "description": "Evaluations that have one of these tags."},
+}
 _TELLS: Final = " The answer says what of the change may relax (`_meta`, evalgate/relaxations)."
 
 
@@ -207,6 +198,15 @@ _NAMES: Final = {
     Kind.RUN: "evaluation_run",
 }
 """What tools call a resource."""
+
+
+def _chosen(arguments: JsonObject) -> JsonObject:
+    """Which evaluations a caller chose, as Resources takes it."""
+    return {
+        "names": _texts(arguments, "evaluations"),
+        "dataset": arguments.get("evaluationDataset", ""),
+        "tags": _texts(arguments, "tags"),
+    }
 
 
 def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
@@ -231,6 +231,7 @@ def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
                 parent=arguments.get("parent", ""),
                 is_full=view == "FULL",
                 failing=arguments.get("failing", False),
+                **_chosen(arguments),
                 **page,
             )
         )
@@ -256,7 +257,6 @@ def _previewed(done: Done) -> ToolAnswer:
     return ToolAnswer(content=content)
 
 
-_TEXTS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
 _PREVIEW: Final = {
     "type": "object",
     "properties": {
@@ -280,7 +280,7 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
     }
     if kind is Kind.EVALUATION:
         about = "Only those whose last run here did not pass."
-        filters["failing"] = {"type": "boolean", "description": about}
+        filters |= {"failing": {"type": "boolean", "description": about}, **_CHOICES}
     takes = _object((), parent=_PARENT, **page, orderBy=_text("`name`, nothing else."), **filters)
     gives = {
         "type": "object",
@@ -476,11 +476,9 @@ _OPERATION: Final = _holds(
 def _runners(operations: Operations) -> tuple[Tool, ...]:
     def run(resources: Resources, arguments: JsonObject) -> ToolAnswer:
         resources.insist_writable()
-        names = _texts(arguments, "evaluations")
-        if dataset := arguments.get("evaluationDataset"):
-            names += resources.get(Kind.DATASET, dataset).get("evaluations", ())
-        paths = [*(resources.selection(name) for name in names), *_texts(arguments, "evalCases")]
-        operation = operations.start(paths, runs=arguments.get("runCount", 1))
+        chosen = resources.selections(**_chosen(arguments))
+        paths = (*chosen.values(), *_texts(arguments, "evalCases"))
+        operation = operations.start(paths, names=chosen, runs=arguments.get("runCount", 1))
         return ToolAnswer(
             content=operation.json(), awaited=operation if arguments.get("wait") else None
         )
@@ -494,7 +492,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
             takes=_object(
                 (),
                 evaluations={**_TEXTS, "description": "Names of evaluations."},
-                evaluationDataset=_text("Or of a dataset: its evaluations."),
+                **_CHOICES,
                 evalCases={
                     **_TEXTS,
                     "description": "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`.",

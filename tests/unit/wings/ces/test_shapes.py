@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from pathlib import Path
 from typing import get_args, get_origin
 
@@ -126,6 +127,30 @@ def test_oneofs_of_a_message(name: str) -> None:
         key: tuple(shapes.key_of(shape, field) for field in fields)
         for key, fields in shape.oneofs.items()
     } == theirs
+
+
+def test_the_table_of_the_docs_has_every_field_and_value_once() -> None:
+    """docs/ces.md: made again from the descriptors, whatever shapes.json says."""
+    text = (DATA.parents[2] / "docs/ces.md").read_text()
+    table = text.partition("<!-- fields -->")[2].partition("<!-- /fields -->")[0]
+    listed: dict[str, list[tuple[str, str]]] = {}
+    for line in table.splitlines():
+        names, *columns = [cell.strip() for cell in line.strip("|").split("|")] or [""]
+        for name in re.findall(r"`([^`]+)`", names):
+            assert name not in listed
+            listed[name] = [
+                each for cell in columns for each in re.findall(r"`([^`]+)`|(all)", cell)
+            ]
+    made = {
+        name: [field.json_name for field in each.fields]
+        if isinstance(each, Descriptor)
+        else [value.name for value in each.values]
+        for name, each in THEIRS.items()
+    }
+    assert listed.keys() == made.keys()
+    for name, cells in listed.items():
+        if cells != [("", "all")]:
+            assert sorted(each for each, _ in cells) == sorted(made[name]), name
 
 
 def parse(raw: dict, name: str) -> dict:
