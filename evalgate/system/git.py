@@ -206,8 +206,8 @@ class Git:
     """The configuration of git: its environment without GIT_CONFIG_*, its settings, and the secrets
     that errors must not show.
 
-        Git gets `settings` only by its environment, so that neither a process list nor a file shows
-        a token."""
+    Git gets `settings` only by its environment, so that neither a process list nor a file shows a
+    token."""
 
     environment: Environ
     settings: Sequence[tuple[str, str]] = ()
@@ -310,8 +310,7 @@ class Remote:
 def find_source(root: Path) -> UserRepository:
     """The repository of `root`. Raises UnavailableError.
 
-        It is found here and named to git, so that git need not trust its owner
-    (`safe.directory`)."""
+    It is found here and named to git, so that git need not trust its owner (`safe.directory`)."""
     start = root.resolve()
     for folder in (start, *start.parents):
         git_dir = _git_folder(folder)
@@ -562,7 +561,7 @@ class Repository:
         """Like `run_bytes`, with the remote `origin`: with the credentials of the checkout, else
         with the token.
 
-                Raises GitFailed, that of the last try."""
+        Raises GitFailed, that of the last try."""
         if not self.remote.url:
             raise GitFailed(
                 command=f"git {arguments[0]}",
@@ -617,8 +616,8 @@ def open_repository(
     """The repository of `root`, for the block; its private part is in `under`: a bare repository
     with the same branches, which borrows the user's objects.
 
-        The user's settings are read now and never again: open it before an agent runs. Raises
-        UnavailableError."""
+    The user's settings are read now and never again: open it before an agent runs. Raises
+    UnavailableError."""
     source = find_source(root)
     with private_folder(under) as folder:
         environment = git_environment(environ)
@@ -737,8 +736,8 @@ def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...
     """`sha` and its first-parent ancestors, nearest first: the commits that base results may be
     stored for.
 
-        A shallow checkout is deepened; if that fails, the local ones are returned. Raises GitFailed
-        for an unknown `sha`."""
+    A shallow checkout is deepened; if that fails, the local ones are returned. Raises GitFailed for
+    an unknown `sha`."""
     arguments = ("rev-list", "--first-parent", f"--max-count={limit}", sha, "--")
     commits = repo.run(*arguments).split()
     if len(commits) < limit and repo.is_shallow and repo.remote.url:

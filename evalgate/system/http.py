@@ -286,7 +286,7 @@ def parse_retry_after(headers: Mapping[str, str], *, current_moment: datetime) -
     """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None
     without either.
 
-        Header names in lower case. A date in the past is 0."""
+    Header names in lower case. A date in the past is 0."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -160,10 +160,10 @@ class Sandbox:
     """The environment of one role's foreign code: a user for agents, another for installers, its
     own folders.
 
-        `cache`: the folder of its environments, which installers fill and nobody may write
-        afterwards, and of their seals, which not even installers may write. `copies`: its copies of
-        the checkouts; `closed`: places that are closed to it. `installing`: held while an installer
-        runs, and until its result is sealed, which ends all installers."""
+    `cache`: the folder of its environments, which installers fill and nobody may write afterwards,
+    and of their seals, which not even installers may write. `copies`: its copies of the checkouts;
+    `closed`: places that are closed to it. `installing`: held while an installer runs, and until
+    its result is sealed, which ends all installers."""
 
     agent: Account
     installer: Account
@@ -378,10 +378,10 @@ def open_sandboxes(
     """Sandboxes for the checkouts at `roots`, for the block; all of their processes have ended
     after it.
 
-        `cache`: the folder that persists, with a folder for each side; `private_folders`: files and
-        folders in the checkouts that are not copied. Checkouts, caches and the runner's mounts are
-        closed in the block. Raises NotPossible; UnavailableError at the end if a process cannot be
-        ended."""
+    `cache`: the folder that persists, with a folder for each side; `private_folders`: files and
+    folders in the checkouts that are not copied. Checkouts, caches and the runner's mounts are
+    closed in the block. Raises NotPossible; UnavailableError at the end if a process cannot be
+    ended."""
     reason = refusal_reason()
     if reason:
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
@@ -878,7 +878,7 @@ def _copy_folder(
     """Copy a folder for a user and its group, without `left_out` and private names; links stay
     links.
 
-        No other user can reach the copy before it is complete. Raises OSError."""
+    No other user can reach the copy before it is complete. Raises OSError."""
     target.mkdir(mode=0o700, parents=True)
     excluded_paths = {str(path) for path in left_out}
     owner = (uid, gid) if _is_root() else (-1, -1)

@@ -393,8 +393,8 @@ class Child:
         """Pass each chunk of standard output to `on_output`, and the end to `on_end`; neither may
         block.
 
-                An empty chunk means that standard output was closed. Both are called in the child's
-                own thread."""
+        An empty chunk means that standard output was closed. Both are called in the child's own
+        thread."""
         self._on_output = on_output
         self._on_end = on_end
         self._thread.start()
@@ -403,7 +403,7 @@ class Child:
         """Write `data` to its standard input. Raises ChildClosed, or TimeoutError if it does not
         read in time.
 
-                After a TimeoutError a part may have been written: the child is unusable."""
+        After a TimeoutError a part may have been written: the child is unusable."""
         deadline = time.monotonic() + timeout_s
         if not self._writing.acquire(timeout=max(timeout_s, 0.0)):
             raise TimeoutError
@@ -430,7 +430,7 @@ class Child:
         """Close its input, send SIGTERM to its group after `patience_s`, and SIGKILL `grace_s`
         later. Returns at once.
 
-                A later call can only make the end earlier."""
+        A later call can only make the end earlier."""
         moment = time.monotonic()
         self._leaving.set()
         self._signals.append((moment + patience_s, signal.SIGTERM))

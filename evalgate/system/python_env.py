@@ -72,11 +72,10 @@ class InstallSetup:
     """The setup for making it: the agent's `environment`, the absolute path of a `cache` folder,
     `log` for progress.
 
-        `install_environment`: the agent's with the settings of package installers (UV_*, PIP_*),
-        which may contain credentials of a package index and are for installers only. `sandbox`:
-        runs all of it as other users; `metrics`: runs custom metrics. None: they run with our
-        rights. `tell_time`: gets the time that it took. `seals`: of the environments in the
-        cache."""
+    `install_environment`: the agent's with the settings of package installers (UV_*, PIP_*), which
+    may contain credentials of a package index and are for installers only. `sandbox`: runs all of
+    it as other users; `metrics`: runs custom metrics. None: they run with our rights. `tell_time`:
+    gets the time that it took. `seals`: of the environments in the cache."""
 
     environment: Environ
     cache: str

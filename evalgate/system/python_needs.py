@@ -56,8 +56,8 @@ class Needs:
     """The needs to install. `root`: the checkout's; `folder`: base of its relative paths; `files`,
     `specifiers`: the needs.
 
-        `extras` and `groups`: parts of the project that are installed as well, if possible. `text`:
-        everything that decides the outcome, to be hashed."""
+    `extras` and `groups`: parts of the project that are installed as well, if possible. `text`:
+    everything that decides the outcome, to be hashed."""
 
     kind: NeedKind
     root: str

@@ -166,7 +166,7 @@ class Watch:
         """`folder` and the folders below it that are to be watched. `samples`, by device: the last
         file in it.
 
-                Raises OSError."""
+        Raises OSError."""
         pending = [folder]
         while pending:
             folder = pending.pop()

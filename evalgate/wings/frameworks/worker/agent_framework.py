@@ -44,7 +44,7 @@ class Session(FrameworkSession):
 
     async def end(self) -> Message:
         """The session's state, without the conversation."""
-        state = {name: pipe.plain(value) for name, value in self._thread.state.items()}
+        state = {name: pipe.to_json(value) for name, value in self._thread.state.items()}
         return {"state": {name: state[name] for name in state if name not in _HISTORY}}
 
 

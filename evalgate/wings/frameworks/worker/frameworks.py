@@ -78,14 +78,14 @@ class FrameworkSession(ABC):
             raise self.broken
         self._answered(answer)
         agents = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
-        spent = list(self.watch.spent.values())
-        ended = {"timings": self.watch.timings(), "agents": agents, "model_calls": spent}
+        usages = list(self.watch.usage.values())
+        ended = {"timings": self.watch.timings(), "agents": agents, "model_calls": usages}
         return {name: value for name, value in ended.items() if value}
 
     async def end(self) -> Message:
         """See server.Session."""
         state = self.context if isinstance(self.context, dict) else self.state
-        return {"state": pipe.plain(state)}
+        return {"state": pipe.to_json(state)}
 
     # --- what happens in a turn ---
 
@@ -150,7 +150,9 @@ class FrameworkSession(ABC):
             if not late:
                 pending_answer = self._held
                 self._held = {}
-        call = {"function_call": {"id": number, "name": name, "args": pipe.plain(dict(args or {}))}}
+        call = {
+            "function_call": {"id": number, "name": name, "args": pipe.to_json(dict(args or {}))}
+        }
         parts = [{"text": pending_answer["text"]}, call] if pending_answer.get("text") else [call]
         self._event(
             parts, author=pending_answer.get("author") or "agent", fields=pending_answer.get("told")
@@ -161,7 +163,7 @@ class FrameworkSession(ABC):
     def tool_ends(self, number: str, name: str, response: Any) -> None:
         """It has answered, or raised."""
         self.watch.tool_ends(number)
-        response = pipe.plain(response)
+        response = pipe.to_json(response)
         answer = response if isinstance(response, dict) else {"result": response}
         self._event([{"function_response": {"id": number, "name": name, "response": answer}}])
 
@@ -239,7 +241,9 @@ class FrameworkSession(ABC):
         tool."""
         text = pending_answer and (
             pending_answer["text"]
-            or (json.dumps(pipe.plain(pending_answer["calls"])) if pending_answer["calls"] else "")
+            or (
+                json.dumps(pipe.to_json(pending_answer["calls"])) if pending_answer["calls"] else ""
+            )
         )
         if text:
             self._event(
@@ -350,7 +354,7 @@ def answer_text(answer: Any) -> str:
     """What an agent answers, as text: an object as its JSON."""
     if answer is None or isinstance(answer, str):
         return answer or ""
-    value = pipe.plain(answer)
+    value = pipe.to_json(answer)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

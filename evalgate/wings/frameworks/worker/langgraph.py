@@ -93,7 +93,7 @@ class Session(FrameworkSession):
         """The graph's state without its messages."""
         return {
             "state": {
-                key: pipe.plain(value) for key, value in self._values.items() if key != "messages"
+                key: pipe.to_json(value) for key, value in self._values.items() if key != "messages"
             }
         }
 

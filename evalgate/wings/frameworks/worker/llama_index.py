@@ -39,7 +39,7 @@ class Session(FrameworkSession):
 
     async def end(self) -> Message:
         """The state of the context."""
-        return {"state": pipe.plain(await self._workflow.store.get("state", default=self.state))}
+        return {"state": pipe.to_json(await self._workflow.store.get("state", default=self.state))}
 
     def _happened(self, event: Any) -> None:
         match type(event).__name__:
@@ -65,7 +65,9 @@ class Session(FrameworkSession):
                 )
             case "ToolCall":
                 self.tool_begins(event.tool_name, event.tool_kwargs, event.tool_id)
-            case "ToolCallResult" if self.asked is None or event.tool_name in self.asked.asked:
+            case "ToolCallResult" if (
+                self.asked is None or event.tool_name in self.asked.asked_names
+            ):
                 output = event.tool_output
                 answer = {"error": output.content} if output.is_error else output.raw_output
                 self.tool_ends(event.tool_id, event.tool_name, answer)

@@ -39,7 +39,7 @@ class Session(FrameworkSession):
         usage = run.usage() if callable(run.usage) else run.usage
         counts = frameworks.usage_of(usage.input_tokens, usage.output_tokens)
         if counts:  # of agents that tools run as well, where these hand it on
-            self.watch.spent["run"] = {"usage_metadata": counts, "model_version": self._model}
+            self.watch.usage["run"] = {"usage_metadata": counts, "model_version": self._model}
         if run.result is None:
             raise RuntimeError("the agent ended without a result")
         self._history = run.result.all_messages()
@@ -86,7 +86,7 @@ class Session(FrameworkSession):
             part = getattr(event, "part", None) or event.result
             name = part.tool_name or self.calls.get(part.tool_call_id, ("", {}))[0]
             refused = part.part_kind == "retry-prompt"
-            if self.asked is None or name in self.asked.asked:
+            if self.asked is None or name in self.asked.asked_names:
                 self.tool_ends(
                     part.tool_call_id,
                     name,

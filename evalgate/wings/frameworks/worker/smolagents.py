@@ -59,7 +59,7 @@ class Session(FrameworkSession):
 
     async def end(self) -> Message:
         """What the agent keeps as its state."""
-        return {"state": pipe.plain(dict(self.agent.state))}
+        return {"state": pipe.to_json(dict(self.agent.state))}
 
     def _bind(self, executor: Any) -> None:
         """Code runs in a thread that knows of no conversation: its tools bring this one along."""

@@ -31,7 +31,7 @@ class Session(FrameworkSession):
 
     async def end(self) -> Message:
         """The agent's state."""
-        return {"state": pipe.plain(self.agent.state.get())}
+        return {"state": pipe.to_json(self.agent.state.get())}
 
 
 def _text(message: Any) -> str:
@@ -69,7 +69,7 @@ async def _watch(
         )
     answer = await run()
     if kind == "AfterToolCallEvent" and (
-        session.asked is None or event.tool_use["name"] in session.asked.asked
+        session.asked is None or event.tool_use["name"] in session.asked.asked_names
     ):
         session.tool_ends(
             event.tool_use["toolUseId"], event.tool_use["name"], _response(event.result)
