@@ -46,7 +46,7 @@ class FrameworkSession(ABC):
     ) -> None:
         self.agent = agent
         self.options = options
-        self.session_tools = session_tools
+        self.tools = session_tools
         self.state: Message = start.get("state") or {}
         self.context = self.state if context is None else context
         self.session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
@@ -55,7 +55,7 @@ class FrameworkSession(ABC):
         self.tool_error: Exception | None = None
         self._instructions: dict[str, str] = {}
         self._emit: Callable[[Message], None] = print
-        self._pending_answer: Message = {}
+        self._answer: Message = {}
         self._call_count = 0
         self._lock = threading.Lock()
 
@@ -69,12 +69,7 @@ class FrameworkSession(ABC):
             raise ValueError(
                 "the user's turn holds more than text, and agents of this framework are given texts only"
             )
-        self.watch, self._emit, self._pending_answer, self._instructions = (
-            server.TurnWatch(),
-            emit,
-            {},
-            {},
-        )
+        self.watch, self._emit, self._answer, self._instructions = server.TurnWatch(), emit, {}, {}
         server.CURRENT.set(self.watch)
         CURRENT.set(self)
         answer = answer_text(await self.ask(python.text_of(content)))
@@ -121,10 +116,10 @@ class FrameworkSession(ABC):
         fields: Message = {"usage_metadata": usage} if usage else {}
         if isinstance(model, str) and model:
             fields["model_version"] = model
-        pending_answer = {"author": author, "text": text, "calls": calls, "details": fields}
+        pending_answer = {"author": author, "text": text, "calls": calls, "fields": fields}
         with self._lock:
-            previous_answer = self._pending_answer
-            self._pending_answer = pending_answer
+            previous_answer = self._answer
+            self._answer = pending_answer
         self._report_pending(previous_answer)
 
     @contextmanager
@@ -151,8 +146,8 @@ class FrameworkSession(ABC):
             number = number or f"call-{self._call_count}"
             pending_answer: Message = {}
             if not late:
-                pending_answer = self._pending_answer
-                self._pending_answer = {}
+                pending_answer = self._answer
+                self._answer = {}
         call = {
             "function_call": {"id": number, "name": name, "args": pipe.to_json(dict(args or {}))}
         }
@@ -160,7 +155,7 @@ class FrameworkSession(ABC):
         self._event(
             parts,
             author=pending_answer.get("author") or "agent",
-            fields=pending_answer.get("details"),
+            fields=pending_answer.get("fields"),
         )
         self.watch.tool_begins(number, name)
         return number
@@ -184,9 +179,7 @@ class FrameworkSession(ABC):
         """Run a tool and report it. Ask about it first if evalgate decides on calls."""
         with self.tool(name, args, number) as outcome:
             result = await (
-                run()
-                if self.session_tools is None
-                else self.session_tools.ask(name, args, kind).settle(run)
+                run() if self.tools is None else self.tools.ask(name, args, kind).settle(run)
             )
             outcome["response"] = result
             return result
@@ -196,11 +189,7 @@ class FrameworkSession(ABC):
     ) -> Any:
         """`run_tool` in a thread that may block."""
         with self.tool(name, args, number) as outcome:
-            result = (
-                run()
-                if self.session_tools is None
-                else self.session_tools.ask(name, args, kind).wait(run)
-            )
+            result = run() if self.tools is None else self.tools.ask(name, args, kind).wait(run)
             outcome["response"] = result
             return result
 
@@ -228,12 +217,12 @@ class FrameworkSession(ABC):
     def refuse(self, name: str, args: Any, number: str, error: str) -> None:
         """Report a call of a missing tool, after the model got the error."""
         number = self.tool_begins(name, args, number, late=True)
-        if self.session_tools is None:
+        if self.tools is None:
             self.tool_ends(number, name, {"error": error})
 
     def _report_answer(self, answer: str) -> None:
-        pending_answer = self._pending_answer
-        self._pending_answer = {}
+        pending_answer = self._answer
+        self._answer = {}
         if pending_answer.get("text") and pending_answer["text"].strip() != answer.strip():
             self._report_pending(pending_answer)
             pending_answer = {}
@@ -242,7 +231,7 @@ class FrameworkSession(ABC):
                 [{"text": answer}],
                 author=pending_answer.get("author") or "agent",
                 final=True,
-                fields=pending_answer.get("details"),
+                fields=pending_answer.get("fields"),
             )
         else:
             self._report_pending(pending_answer)
@@ -258,7 +247,7 @@ class FrameworkSession(ABC):
         )
         if text:
             self._event(
-                [{"text": text}], author=pending_answer["author"], fields=pending_answer["details"]
+                [{"text": text}], author=pending_answer["author"], fields=pending_answer["fields"]
             )
 
     def _event(
@@ -277,9 +266,7 @@ CURRENT: ContextVar[FrameworkSession | None] = ContextVar("evalgate_session", de
 """The conversation of the running task."""
 
 
-_ACTIVE_CALLS: ContextVar[frozenset[tuple[int, str]]] = ContextVar(
-    "evalgate_inside", default=frozenset()
-)
+_CALLS: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", default=frozenset())
 
 Interceptor = Callable[[FrameworkSession, Any, Callable[[], Any], Message], Awaitable[Any]]
 """A replacement of a method. It gets the conversation, the object, the method and its arguments."""
@@ -310,18 +297,18 @@ def _intercepted(original: Any, name: str, interceptor: Interceptor) -> Any:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
         key = (id(self), name)
-        if session is None or key in _ACTIVE_CALLS.get() or options.get("stream"):
+        if session is None or key in _CALLS.get() or options.get("stream"):
             return original(self, *args, **options)
         arguments = signature.bind(self, *args, **options).arguments
 
         async def run() -> Any:
-            token = _ACTIVE_CALLS.set(_ACTIVE_CALLS.get() | {key})
+            token = _CALLS.set(_CALLS.get() | {key})
             try:
                 return await interceptor(
                     session, self, lambda: original(self, *args, **options), arguments
                 )
             finally:
-                _ACTIVE_CALLS.reset(token)
+                _CALLS.reset(token)
 
         return run()
 
@@ -344,14 +331,14 @@ def _intercepted_here(original: Any, name: str, interceptor: Callable[..., Any])
     def method(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
         key = (id(self), name)
-        if session is None or key in _ACTIVE_CALLS.get():
+        if session is None or key in _CALLS.get():
             return original(self, *args, **options)
-        token = _ACTIVE_CALLS.set(_ACTIVE_CALLS.get() | {key})
+        token = _CALLS.set(_CALLS.get() | {key})
         try:
             arguments = signature.bind(self, *args, **options).arguments
             return interceptor(session, self, lambda: original(self, *args, **options), arguments)
         finally:
-            _ACTIVE_CALLS.reset(token)
+            _CALLS.reset(token)
 
     method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
     return method

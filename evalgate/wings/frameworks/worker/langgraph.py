@@ -291,11 +291,7 @@ def _kind(tool: Any) -> str:
 
 
 def _unwrap_result(tool: Any, result: Any, session: Session) -> Any:
-    if (
-        session.session_tools is not None
-        and type(result).__name__ == "Command"
-        and _kind(tool) == "tool"
-    ):
+    if session.tools is not None and type(result).__name__ == "Command" and _kind(tool) == "tool":
         message = f"the tool {tool.name!r} answers with a Command, which cannot be recorded: mock it, or run it live"
         session.tool_error = RuntimeError(message)
     pair = isinstance(result, list) and tool.response_format == "content_and_artifact"

@@ -66,7 +66,7 @@ class Session(FrameworkSession):
             case "ToolCall":
                 self.tool_begins(event.tool_name, event.tool_kwargs, event.tool_id)
             case "ToolCallResult" if (
-                self.session_tools is None or event.tool_name in self.session_tools.asked_names
+                self.tools is None or event.tool_name in self.tools.asked_names
             ):
                 output = event.tool_output
                 answer = {"error": output.content} if output.is_error else output.raw_output
@@ -91,7 +91,7 @@ async def _ask_first(
 ) -> Any:
     from llama_index.core.tools import ToolOutput
 
-    if session.session_tools is None:
+    if session.tools is None:
         return await run()
     args = arguments.get("kwargs") or {"input": arguments.get("input")}
     context_name = getattr(tool, "ctx_param_name", None)
@@ -104,7 +104,7 @@ async def _ask_first(
         return outputs[0].raw_output
 
     kind = "agent" if name == "handoff" else "tool"
-    answer = await session.session_tools.ask(name, args, kind).settle(original)
+    answer = await session.tools.ask(name, args, kind).settle(original)
     return (
         outputs[0]
         if outputs

@@ -126,7 +126,7 @@ def report_tools() -> None:
                 _guard(tool)
             elif (
                 session is not None
-                and session.session_tools is not None
+                and session.tools is not None
                 and type(tool).__name__ in LOCAL_TOOLS
             ):
                 message = f"a {type(tool).__name__} of the agent {self.name!r} cannot be asked about before it runs"

@@ -86,7 +86,7 @@ class Session(FrameworkSession):
             part = getattr(event, "part", None) or event.result
             name = part.tool_name or self.calls.get(part.tool_call_id, ("", {}))[0]
             is_refused = part.part_kind == "retry-prompt"
-            if self.session_tools is None or name in self.session_tools.asked_names:
+            if self.tools is None or name in self.tools.asked_names:
                 self.tool_ends(
                     part.tool_call_id,
                     name,
@@ -119,7 +119,7 @@ def _wrap_call_tool(original: Any) -> Any:
         is_output = getattr(tool.tool_def, "kind", "function") == "output"
         if (
             not isinstance(session, Session)
-            or session.session_tools is None
+            or session.tools is None
             or is_output
             or RUNNING.get() == call_key
         ):
@@ -128,7 +128,7 @@ def _wrap_call_tool(original: Any) -> Any:
         try:
             # the model's arguments
             _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))
-            call = session.session_tools.ask(name, args)
+            call = session.tools.ask(name, args)
             return await call.settle(lambda: original(self, name, tool_args, ctx, tool))
         finally:
             RUNNING.reset(token)

@@ -77,7 +77,7 @@ async def _call_function(
     }:
         number = session.tool_begins(call.name, args, call.id)
         error = str(await original())
-        if session.session_tools is None:
+        if session.tools is None:
             session.tool_ends(number, call.name, {"error": error})
         return run_results[0]
     try:

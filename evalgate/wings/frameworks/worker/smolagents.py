@@ -153,7 +153,7 @@ def report_tools() -> None:
             number = session.tool_begins(
                 tool_name, arguments if isinstance(arguments, dict) else {"input": arguments}
             )
-            if session.session_tools is None:
+            if session.tools is None:
                 session.tool_ends(number, tool_name, {"error": "there is no such tool"})
         return execute(self, tool_name, arguments)
 

@@ -69,7 +69,7 @@ async def _watch(
         )
     answer = await run()
     if kind == "AfterToolCallEvent" and (
-        session.session_tools is None or event.tool_use["name"] in session.session_tools.asked_names
+        session.tools is None or event.tool_use["name"] in session.tools.asked_names
     ):
         session.tool_ends(
             event.tool_use["toolUseId"], event.tool_use["name"], _response(event.result)
@@ -104,13 +104,13 @@ def _wrap_stream(original: Any) -> Any:
             events.extend([event async for event in original(self, tool_use, *args, **options)])
             return _response(getattr(events[-1], "tool_result", events[-1]))
 
-        if session is None or session.session_tools is None:
+        if session is None or session.tools is None:
             async for event in original(self, tool_use, *args, **options):
                 yield event
             return
         kind = "agent" if self.tool_type == "agent" else "tool"
         arguments = frameworks.named_arguments(tool_use["input"])
-        answer = await session.session_tools.ask(tool_use["name"], arguments, kind).settle(run)
+        answer = await session.tools.ask(tool_use["name"], arguments, kind).settle(run)
         block = {"text": answer} if isinstance(answer, str) else {"json": answer}
         result_event = {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [block]}
         for event in events or [result_event]:
