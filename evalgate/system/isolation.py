@@ -112,7 +112,7 @@ class Account:
 class PrivateCopies:
     """Copies of the checkouts `tops`, below `folder`, for processes of `account`; made on demand.
 
-    `is_left_out`: asked for the absolute path of each file and folder; those are not copied. `ready`:
+    `is_left_out`: True for the absolute path of a file or folder that is not copied. `ready`:
     callbacks with a checkout and its new copy, before any process knows its path."""
 
     account: Account
@@ -381,8 +381,8 @@ def open_sandboxes(
     `cache`: the folder that persists, with a folder for each side; `private_folders`: files and
     folders in the checkouts that are not copied; `is_hidden`: asked for the absolute path of each
     other one, True if agents and installers do not get it, but metrics do. Checkouts, caches and
-    the runner's mounts are closed in the block. Raises NotPossible; UnavailableError at the end if a
-    process cannot be ended."""
+    the runner's mounts are closed in the block. Raises NotPossible; UnavailableError at the end if
+    a process cannot be ended."""
     reason = refusal_reason()
     if reason:
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
