@@ -514,15 +514,17 @@ def _suites_of(
     for library, key in (
         (library, key) for library in libraries for key in sets if library.is_of_cases(key)
     ):
+        agent = agents.with_defaults(uses[key], settings)
         decide = [
-            base.with_facts(use, specs[use.name]) for use in library.criteria_of(sets[key].cases)
+            base.with_facts(use, specs[use.name])
+            for use in library.criteria_of(sets[key].cases, agent)
         ]
         yield Suite(
             key=key,
             eval_set=sets[key],
             criteria=(*decide, *criteria.informational_uses(specs, beside=decide)),
             criteria_source=CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
-            agent=agents.with_defaults(uses[key], settings),
+            agent=agent,
             simulator=SimulatorUse(max_turns=None),
         )
 

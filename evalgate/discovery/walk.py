@@ -151,6 +151,12 @@ def visit(
         yield prefix, entries, rules
 
 
+def is_evaluation_name(prefix: str, name: str) -> bool:
+    """True if an evaluation file may have this name in the folder `prefix`, which ends with `/`."""
+    is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix) is not None
+    return is_dataset or name.endswith(EVALUATION_ENDINGS)
+
+
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """True if it is a folder, not a link to one."""
     try:
@@ -239,8 +245,7 @@ class Tree:
             for name, entry in entries.items():
                 path = f"{prefix}{name}"
                 is_config = name in CONFIG_NAMES
-                is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix)
-                if not is_config and not is_dataset and not name.endswith(EVALUATION_ENDINGS):
+                if not is_config and not is_evaluation_name(prefix, name):
                     self._note_other(path, entry, rules)
                 elif rules.match(path):
                     if _is_own_file(entry):
@@ -313,14 +318,18 @@ def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | N
     if printable_path != path:
         return tell("unusable-name", "the file name is not UTF-8", Place(file=printable_path))
     try:
-        if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(
-            root.resolve()
-        ):
+        if entry.is_symlink() and not _is_inside(root, Path(entry.path).resolve(strict=True)):
             message = "the symbolic link points outside the repository and is not followed"
             return tell("outside-root", message, Place(file=path))
     except (OSError, RuntimeError):
         return tell("unreadable-file", "the symbolic link is broken", Place(file=path))
     return None
+
+
+def _is_inside(root: Path, resolved: Path) -> bool:
+    """True if a place without links lies below the root, and not in git's own folder."""
+    top = root.resolve()
+    return resolved.is_relative_to(top) and ".git" not in resolved.relative_to(top).parts
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -342,7 +351,7 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
     """The content of the file at `path` (posix, relative to `root`), or why it is not read."""
     try:
         resolved = (root / path).resolve(strict=True)
-        if not resolved.is_relative_to(root.resolve()):
+        if not _is_inside(root, resolved):
             return errors.error(
                 "outside-root",
                 "the file is outside the repository and is not read",
@@ -359,9 +368,7 @@ def read_head(root: Path, path: str, *, size: int) -> bytes:
     out."""
     full_path = root / path
     try:
-        if full_path.is_symlink() and not full_path.resolve(strict=True).is_relative_to(
-            root.resolve()
-        ):
+        if full_path.is_symlink() and not _is_inside(root, full_path.resolve(strict=True)):
             return b""
         if not stat.S_ISREG(full_path.stat().st_mode):
             return b""

@@ -21,7 +21,7 @@ from evalgate import agents, errors
 from evalgate.agents import opening, python_process
 from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.python_process import PythonOptions
-from evalgate.baseline import base as baseline_base
+from evalgate.baseline import base as baseline_base, rules as baseline_rules
 from evalgate.config import variables
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
@@ -133,9 +133,11 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     )
     state = _DoctorState(context, project, judges)
     with ExitStack() as stack:
-        state.isolated = stack.enter_context(
-            measure.open_isolation(settings, [settings.root], context)
+        hidden_paths = baseline_rules.expectations(settings, (*project.suites, *project.unread))
+        isolation = measure.open_isolation(
+            settings, [settings.root], context, hidden_paths=hidden_paths
         )
+        state.isolated = stack.enter_context(isolation)
         for suite in sorted((*project.suites, *project.unread), key=lambda suite: suite.key):
             checks = [*_files(suite, state), *_judges(suite, state), *_agent(suite, state)]
             yield Section(title=suite.key, checks=tuple(checks), is_suite=True)

@@ -15,7 +15,12 @@ from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import base as baseline_base, environment as agent_environment, failures
+from evalgate.baseline import (
+    base as baseline_base,
+    environment as agent_environment,
+    failures,
+    rules as baseline_rules,
+)
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison.book import NOTHING, Sides
@@ -111,7 +116,9 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         )
         watches = stack.enter_context(Watches.of_trees(trees))
         roots = list(dict.fromkeys(root for root, _, _ in checkouts))
-        isolation = stack.enter_context(open_isolation(settings, roots, context))
+        isolation = stack.enter_context(
+            open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
+        )
         sandboxes = (None, None) if isolation is None else isolation.sides
         open_agents = partial(
             opening.open_agents, judge_keys=session.judges.keys, starting=CommonStart()
@@ -191,11 +198,27 @@ def _checkouts(
         yield base.root or root, baseline_base.with_agents(suites, base), skipped
 
 
+def _hidden_paths(session: GateSession) -> frozenset[str]:
+    """What shows agents how they are judged, in the checkouts of both sides."""
+    project = session.project
+    paths = baseline_rules.expectations(project.settings, (*project.suites, *project.unread))
+    if session.base is not None and session.base.project.settings is not None:
+        rules = session.base.project.rules
+        suites = () if rules is None else rules.suites
+        paths |= baseline_rules.expectations(session.base.project.settings, suites)
+    return paths
+
+
 @contextlib.contextmanager
 def open_isolation(
-    settings: Settings, roots: Sequence[Path], context: Context
+    settings: Settings,
+    roots: Sequence[Path],
+    context: Context,
+    *,
+    hidden_paths: Collection[str],
 ) -> Iterator[Isolation | None]:
-    """Other users for foreign code, if `context` asks for them; None if it runs with our rights."""
+    """Other users for code that is not ours, if `context` asks for them; None if it runs with our
+    rights. Unless they need them, agents get no evaluation files and none of `hidden_paths`."""
     if not context.isolate:
         yield None
         return
@@ -204,10 +227,17 @@ def open_isolation(
         for folder in (settings.output, settings.baseline_folder, kept.FOLDER)
         if folder
     ]
+
+    def is_hidden(path: str) -> bool:
+        return not settings.needs_evaluation_files and (
+            path in hidden_paths or discovery_agents.holds_expectations(path)
+        )
+
     isolation_context = isolation.open_sandboxes(
         roots,
         cache=context.cache,
         private_folders=private_folders,
+        is_hidden=is_hidden,
         environ=context.environ,
         say=context.say,
     )
@@ -349,7 +379,6 @@ class _Measuring:
     def _rerun(self) -> None:
         """Rerun as the purse requests, until no run could change the verdict."""
         session = self._session
-        is_announced = False
         if not self._is_rerun:
             return
         while not session.stop.is_set():
@@ -360,9 +389,6 @@ class _Measuring:
             if not reruns:
                 self._settled = all_sides
                 break
-            if not is_announced:
-                session.watcher.say("Rerunning failures to confirm them")
-                is_announced = True
             if not session.rerun([*reruns.elements()]):  # the run was cut short
                 break
 

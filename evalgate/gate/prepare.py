@@ -123,12 +123,21 @@ def tell_token(root: Path, context: Context) -> Iterator[Problem]:
         yield errors.warning("token-in-checkout", message, hint=hint)
 
 
-def tell_isolation(context: Context) -> Iterator[Problem]:
-    """A warning if agents of a workflow run with the rights of its step."""
+def tell_isolation(settings: Settings, context: Context) -> Iterator[Problem]:
+    """A warning if agents of a workflow run with the rights of its step, or if those of an isolated
+    run can read what is expected of them."""
     if context.workflow_run and not context.isolate:
-        message = "without isolation: agents run with the rights of this step and can read what it can read"
+        message = (
+            "without isolation: agents run with the rights of this step and can read what it can read, "
+            "their expected answers as well"
+        )
         hint = "Use a runner with Linux and Docker."
         yield errors.warning("not-isolated", message, hint=hint)
+    if context.isolate and settings.needs_evaluation_files:
+        message = "the agent can read its expected answers (`needs-evaluation-files: true`)"
+        hint = "Keep what the agent needs in other files, and remove the setting."
+        place = settings.place_of("needs_evaluation_files")
+        yield errors.warning("expectations-readable", message, place, hint)
 
 
 def make_context(

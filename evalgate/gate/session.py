@@ -92,7 +92,7 @@ def open_gate_session(
     remarks = (
         *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), judges),
         *prepare.tell_token(project.settings.root, context),
-        *prepare.tell_isolation(context),
+        *prepare.tell_isolation(rules.settings, context),
     )
     with ExitStack() as stack:
         # a run of the base branch uses its own store

@@ -112,13 +112,13 @@ class Account:
 class PrivateCopies:
     """Copies of the checkouts `tops`, below `folder`, for processes of `account`; made on demand.
 
-    `left_out`: files and folders in the checkouts that are not copied. `ready`: callbacks with a
-    checkout and its new copy, before any process knows its path."""
+    `is_left_out`: True for the absolute path of a file or folder that is not copied. `ready`:
+    callbacks with a checkout and its new copy, before any process knows its path."""
 
     account: Account
     folder: Path
     tops: tuple[Path, ...]
-    left_out: frozenset[Path]
+    is_left_out: Callable[[str], bool]
     say: Callable[[str], None]
     ready: list[Callable[[Path, Path], None]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -129,13 +129,12 @@ class PrivateCopies:
         unchanged."""
         normal_path = Path(os.path.normpath(path))
         top = next((folder for folder in self.tops if normal_path.is_relative_to(folder)), None)
-        if top is None or any(
-            normal_path.is_relative_to(place)
-            for place in self.left_out
-            if place.is_relative_to(top)
-        ):
+        if top is None:
             return path
-        return str(self._copy_of(top) / normal_path.relative_to(top))
+        place = normal_path.relative_to(top)
+        if any(self.is_left_out(str(top / part)) for part in (place, *place.parents[:-1])):
+            return path
+        return str(self._copy_of(top) / place)
 
     def _copy_of(self, top: Path) -> Path:
         with self.lock:
@@ -143,7 +142,7 @@ class PrivateCopies:
                 started_at = time.monotonic()
                 copy = self.folder / top.name
                 shutil.rmtree(copy, ignore_errors=True)  # leftovers of a failed attempt
-                _copy_folder(top, copy, self.left_out, self.account.uid, self.account.gid)
+                _copy_folder(top, copy, self.is_left_out, self.account.uid, self.account.gid)
                 _give(copy, self.account.uid, self.account.gid)
                 copy.chmod(0o770)
                 for callback in self.ready:
@@ -372,6 +371,7 @@ def open_sandboxes(
     *,
     cache: Path,
     private_folders: Collection[Path] = (),
+    is_hidden: Callable[[str], bool] = lambda _: False,
     environ: Environ,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Isolation]:
@@ -379,9 +379,10 @@ def open_sandboxes(
     after it.
 
     `cache`: the folder that persists, with a folder for each side; `private_folders`: files and
-    folders in the checkouts that are not copied. Checkouts, caches and the runner's mounts are
-    closed in the block. Raises NotPossible; UnavailableError at the end if a process cannot be
-    ended."""
+    folders in the checkouts that are not copied; `is_hidden`: True for the absolute path of a file
+    or folder that metrics get, but agents and installers do not. Checkouts, caches and the runner's
+    mounts are closed in the block. Raises NotPossible; UnavailableError at the end if a process
+    cannot be ended."""
     reason = refusal_reason()
     if reason:
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
@@ -398,14 +399,22 @@ def open_sandboxes(
         }
         places = _closed_places(tops, cache, environ, is_ours)
         private_paths = {Path(os.path.normpath(path)) for path in private_folders}
-        left_out = frozenset({cache, *private_paths, *credential_files(environ)} - {*tops})
+        left_out = {
+            str(path) for path in {cache, *private_paths, *credential_files(environ)} - {*tops}
+        }
         sandboxes = {}
         for number, role in enumerate(ROLES):
             role_folder = folder / role
             role_cache = caches["head" if role == "metrics" else role]
             agent, installer = _accounts(role_folder, role_cache, first_uid + 2 * number, places)
             copies = PrivateCopies(
-                account=agent, folder=role_folder / "tree", tops=tops, left_out=left_out, say=say
+                account=agent,
+                folder=role_folder / "tree",
+                tops=tops,
+                is_left_out=left_out.__contains__
+                if role == "metrics"
+                else lambda path: path in left_out or is_hidden(path),
+                say=say,
             )
             sandboxes[role] = Sandbox(
                 agent=agent,
@@ -873,33 +882,31 @@ BLOCK_BYTES = 64 * 1024
 
 
 def _copy_folder(
-    source: Path, target: Path, left_out: Collection[Path], uid: int, gid: int
+    source: Path, target: Path, is_left_out: Callable[[str], bool], uid: int, gid: int
 ) -> None:
-    """Copy a folder for a user and its group, without `left_out` and private names; links stay
-    links.
+    """Copy a folder for a user and its group, without left-out and private names; links stay links.
 
     No other user can reach the copy before it is complete. Raises OSError."""
     target.mkdir(mode=0o700, parents=True)
-    excluded_paths = {str(path) for path in left_out}
     owner = (uid, gid) if _is_root() else (-1, -1)
-    _copy_entries(str(source), str(target), excluded_paths, owner)
+    _copy_entries(str(source), str(target), is_left_out, owner)
 
 
 def _copy_entries(
-    source: str, target: str, excluded_paths: Collection[str], owner: tuple[int, int]
+    source: str, target: str, is_left_out: Callable[[str], bool], owner: tuple[int, int]
 ) -> None:
     """Copy by descriptors, which avoids repeated lookups of thousands of paths."""
     with os.scandir(source) as entries:
         for entry in entries:
             copy = f"{target}/{entry.name}"
-            if is_private(entry.name) or entry.path in excluded_paths:
+            if is_private(entry.name) or is_left_out(entry.path):
                 continue
             if entry.is_symlink():
                 Path(copy).symlink_to(Path(entry.path).readlink())
                 os.chown(copy, *owner, follow_symlinks=False)
             elif entry.is_dir():
                 Path(copy).mkdir(mode=0o700)
-                _copy_entries(entry.path, copy, excluded_paths, owner)
+                _copy_entries(entry.path, copy, is_left_out, owner)
                 with _open_descriptor(copy, os.O_RDONLY) as folder:
                     _set_owner(folder, entry.stat(), owner)
             elif entry.is_file():  # not a pipe or a socket

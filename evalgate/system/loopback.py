@@ -8,11 +8,17 @@ assign, and the token must be present."""
 from __future__ import annotations
 
 import hmac
+import os
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
+
+from evalgate.errors import ConfigError
 
 HOST: Final = "127.0.0.1"
 NAMES: Final = (HOST, "localhost")
@@ -30,6 +36,30 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 def new_token() -> str:
     """A token that cannot be guessed."""
     return secrets.token_urlsafe(24)
+
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32}")
+
+
+def kept_token(path: Path) -> str:
+    """The token in a file, which is made if it is missing. Raises ConfigError if others than its
+    owner may read it, or it has no token."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        beside = path.with_name(f".{secrets.token_hex(8)}")
+        with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            file.write(new_token())
+        with suppress(FileExistsError):  # made by another process meanwhile
+            os.link(beside, path)
+        beside.unlink()
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as file:
+        about = os.fstat(file.fileno())
+        token = file.read(1000)
+    if about.st_mode & 0o077 or about.st_uid != os.geteuid() or not _TOKEN.fullmatch(token):
+        raise ConfigError(
+            f"{path} is no token that only its owner may read", hint="Delete it: it is made again."
+        )
+    return token
 
 
 class Guard:
@@ -88,7 +118,7 @@ class Guard:
                     [],
                     "the token is missing: open the address that was printed at the start\n",
                 )
-            return 401, [(b"www-authenticate", b"Bearer")], "the token of this start is missing\n"
+            return 401, [(b"www-authenticate", b"Bearer")], "the token is missing\n"
         if any(site not in OWN_SITES for site in _values_of(headers, b"sec-fetch-site")):
             return 403, [], FOREIGN_TEXT
         return 0, [], ""

@@ -16,7 +16,8 @@ import platform
 import sys
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterator
+import warnings
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from typing import Any
 
 from . import approval, description, errors, modules, server, tools, trace
 from .stops import STOPS
-from .tools import SessionTools
+from .tools import Patches, SessionTools
 
 Message = dict[str, Any]
 
@@ -218,12 +219,12 @@ def _set_retries(request: Any, options: Any) -> None:
 
 @dataclass(frozen=True)
 class ImportedAgent:
-    """An agent and its place. `app` is None if the package has only a root agent. `closing` holds
-    its resources."""
+    """An agent and the `name` of its module. `app` is None if the package has only a root agent.
+    `closing` holds its resources."""
 
     root_agent: Any
     app: Any
-    home: modules.Home
+    name: str
     closing: AsyncExitStack | None
 
 
@@ -244,18 +245,25 @@ async def load_agent(path: str, *, agent_name: str | None, root: str) -> Importe
     closing = AsyncExitStack()
     subject = f"the agent {path!r}"
     try:
-        app, root_agent = await _find(home, agent_name, closing)
+        package = modules.import_home(home)
+        places = modules_of(package)
+        app, root_agent = await find(places, home.own_folder, agent_name, closing)
     except errors.LoadFailed:
         raise
     except BaseException as error:
         raise errors.LoadFailed.of(error, subject) from error
     if root_agent is None:
-        raise errors.LoadFailed(_not_found_message(home, path, agent_name))
-    if not hasattr(root_agent, "name") or isinstance(root_agent, (type, ModuleType)):
+        raise errors.LoadFailed(nothing_found(home.own_folder, path, agent_name))
+    if not is_agent(root_agent):
         raise errors.LoadFailed(
             f"{subject}: the root agent is not an ADK agent, but of type {type(root_agent).__name__}"
         )
-    return ImportedAgent(root_agent=root_agent, app=app, home=home, closing=closing)
+    return ImportedAgent(root_agent=root_agent, app=app, name=home.name, closing=closing)
+
+
+def is_agent(value: Any) -> bool:
+    """True if a value may be an ADK agent: it has a name, and is neither a class nor a module."""
+    return hasattr(value, "name") and not isinstance(value, (type, ModuleType))
 
 
 def load_environment(folder: str, root: str) -> None:
@@ -279,29 +287,31 @@ def load_environment(folder: str, root: str) -> None:
     load_dotenv(file, override=False)
 
 
-async def _find(
-    home: modules.Home, agent_name: str | None, closing: AsyncExitStack
+async def find(
+    places: Iterable[Any], folder: str, agent_name: str | None, closing: AsyncExitStack
 ) -> tuple[Any, Any]:
-    for module in _modules(home):
+    """The app, if any, and the agent that one of the places (modules, as a rule) has, or the YAML
+    file in the package's `folder`; None for an agent that is nowhere. `closing`: gets what the
+    agent opens. Raises errors.LoadFailed if its tree has no `agent_name`."""
+    for module in places:
         attribute = getattr(module, agent_name, None) if agent_name else None
         if attribute is not None and not isinstance(attribute, ModuleType):
             return _split_app(attribute)
         app, agent = await _module_agent(module, closing)
         if agent is not None:
-            return app, _sub_agent(agent, agent_name)
+            return app, within(agent, agent_name)
     for name in ("root_agent.yaml", "root_agent.yml"):
-        file = os.path.join(home.own_folder, name)
+        file = os.path.join(folder, name)
         if os.path.isfile(file):
             from google.adk.agents import config_agent_utils
 
-            return None, _sub_agent(config_agent_utils.from_config(file), agent_name)
+            return None, within(config_agent_utils.from_config(file), agent_name)
     return None, None
 
 
-def _modules(home: modules.Home) -> Any:
+def modules_of(package: ModuleType) -> Iterator[ModuleType]:
     """The modules that may hold the agent, imported as late as possible: `agent` of the package
     first, as in ADK."""
-    package = modules.import_home(home)
     submodule = getattr(package, "agent", None)
     has_agent = hasattr(package, "root_agent") or hasattr(package, "get_agent_async")
     if (
@@ -309,7 +319,7 @@ def _modules(home: modules.Home) -> Any:
         and not has_agent
         and not _is_app(getattr(package, "app", None))
     ):
-        submodule = modules.import_module_of(home, "agent")
+        submodule = modules.import_module_of(package, "agent")
     if isinstance(submodule, ModuleType):
         yield submodule
     yield package
@@ -345,7 +355,9 @@ def _is_app(candidate: Any) -> bool:
     )
 
 
-def _sub_agent(agent: Any, agent_name: str | None) -> Any:
+def within(agent: Any, agent_name: str | None) -> Any:
+    """The agent of this name in the tree of `agent`, or `agent` itself without a name. Raises
+    errors.LoadFailed."""
     if not agent_name or getattr(agent, "name", None) == agent_name:
         return agent
     sub_agent = agent.find_agent(agent_name) if hasattr(agent, "find_agent") else None
@@ -361,12 +373,13 @@ def _tree(agent: Any) -> Iterator[Any]:
         yield from _tree(child)
 
 
-def _not_found_message(home: modules.Home, path: str, agent_name: str | None) -> str:
+def nothing_found(folder: str, path: str, agent_name: str | None) -> str:
+    """The message that the agent's package has no agent; `path`: as the user named it."""
     missing_names = "neither app, root_agent nor get_agent_async" + (
         f", nor {agent_name!r}," if agent_name else ""
     )
     files = ", ".join(
-        sorted(name for name in os.listdir(home.own_folder) if name.endswith((".py", ".yaml")))
+        sorted(name for name in os.listdir(folder) if name.endswith((".py", ".yaml")))
         or ["no Python file"]
     )
     return f"the agent {path!r} cannot be loaded: {missing_names} in its package, and no root_agent.yaml (it has {files})"
@@ -457,6 +470,7 @@ class AdkSession:
         *,
         is_traced: bool = False,
         approve: str = "",
+        artifact_service: Any = None,
     ) -> None:
         from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
         from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
@@ -477,12 +491,15 @@ class AdkSession:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
         self.live = False
         self._service = InMemorySessionService()
-        self._runner = Runner(
-            **_target(loaded, plugins, self._app_name),
-            session_service=self._service,
-            artifact_service=InMemoryArtifactService(),
-            memory_service=InMemoryMemoryService(),
-        )
+        with warnings.catch_warnings():
+            # `plugins`, as google-adk's own evaluation passes them: a test may make warnings errors
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._runner = Runner(
+                **_target(loaded, plugins, self._app_name),
+                session_service=self._service,
+                artifact_service=artifact_service or InMemoryArtifactService(),
+                memory_service=InMemoryMemoryService(),
+            )
 
     async def open(self) -> AdkSession:
         """Create the session with its initial state."""
@@ -720,8 +737,7 @@ async def prewarm(plugins: tuple[Any, ...]) -> None:
     google-adk imports hundreds of modules during the first turn (more than a second). The first
     case's duration would include this, and several conversations would wait for it at once."""
     try:
-        home = modules.Home(name="prewarm", file=None, folder=None, roots=(), aliases=())
-        loaded = ImportedAgent(root_agent=_prewarm_agent(), app=None, home=home, closing=None)
+        loaded = ImportedAgent(root_agent=_prewarm_agent(), app=None, name="prewarm", closing=None)
         session = await AdkSession(loaded, plugins, {}, "prewarm").open()
         await session.turn({"parts": [{"text": "warm up"}]}, lambda _: None)
     except Exception as error:
@@ -783,6 +799,8 @@ class Host(server.Host):
         self._asks_tools = False
         self._is_traced = False
         self._approve = ""
+        self._patches = Patches()
+        self.artifact_service: Any = None  # None: each session has its own
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent. Raises errors.LoadFailed."""
@@ -796,15 +814,21 @@ class Host(server.Host):
         loaded = await load_agent(path, agent_name=options.get("agent"), root=root)
         if options.get("threads"):
             run_plain_tools_in_threads()
-        tools.watch_services(loaded.root_agent)
+        about = self.take(loaded, options)
+        await prewarm(self._plugins or ())
+        skip_unused_services()
+        return about
+
+    def take(self, loaded: ImportedAgent, options: Message) -> dict[str, str]:
+        """Serve this agent; what to say about it."""
+        from google.adk.version import __version__
+
+        tools.watch_services(loaded.root_agent, self._patches)
         self._loaded = loaded
         self._is_traced = bool(options.get("trace"))
         self._approve = str(options.get("approve") or "")
         self._plugins = instrument()
-        self._default_app = options.get("app_name") or loaded.home.name.rpartition(".")[2]
-        await prewarm(self._plugins)
-        skip_unused_services()
-        from google.adk.version import __version__
+        self._default_app = options.get("app_name") or loaded.name.rpartition(".")[2]
 
         return {
             "framework": "google-adk",
@@ -829,8 +853,8 @@ class Host(server.Host):
         assert self._loaded is not None
         assert self._plugins is not None
         if session_tools is not None and not self._asks_tools:
-            tools.ask_before_tools()
-            tools.ask_before_listing(self._loaded.root_agent)
+            tools.ask_before_tools(self._patches)
+            tools.ask_before_listing(self._loaded.root_agent, self._patches)
             self._asks_tools = True
         session = AdkSession(
             self._loaded,
@@ -839,11 +863,13 @@ class Host(server.Host):
             self._default_app,
             is_traced=self._is_traced,
             approve=self._approve,
+            artifact_service=self.artifact_service,
         )
         return await session.open()
 
     async def close(self) -> None:
         """Close the resources of `get_agent_async` and the agents' toolsets, once."""
+        self._patches.restore()
         if self._loaded is None:
             return
         if self._loaded.closing is not None:

@@ -178,14 +178,13 @@ def import_home(home: Home) -> ModuleType:
     return importlib.import_module(home.name)
 
 
-def import_module_of(home: Home, name: str) -> ModuleType | None:
+def import_module_of(package: ModuleType, name: str) -> ModuleType | None:
     """The submodule `name` of the agent's package; None if there is no such file."""
-    if home.folder is None:
-        return None
-    file = os.path.join(home.folder, name)
-    if not os.path.isfile(file + ".py") and not os.path.isfile(os.path.join(file, "__init__.py")):
-        return None
-    return importlib.import_module(f"{home.name}.{name}")
+    for folder in getattr(package, "__path__", ()):
+        file = os.path.join(folder, name)
+        if os.path.isfile(file + ".py") or os.path.isfile(os.path.join(file, "__init__.py")):
+            return importlib.import_module(f"{package.__name__}.{name}")
+    return None
 
 
 class HomeFinder(importlib.abc.MetaPathFinder):

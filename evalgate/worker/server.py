@@ -232,21 +232,22 @@ SESSION: ContextVar[str] = ContextVar("evalgate_session", default="")
 
 
 def watch_for_stalls(
-    loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, Any]], None]
+    loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, Any]], None], over: threading.Event
 ) -> None:
-    """Report each stall of the running loop, and its end. Call this in the loop's thread."""
+    """Report each stall of the running loop, and its end, until `over` is set. Call this in the
+    loop's thread."""
     last_beat = time.monotonic()
     thread = threading.get_ident()
 
     def tick() -> None:
         nonlocal last_beat
         last_beat = time.monotonic()
-        loop.call_later(BEAT_S, tick)
+        if not over.is_set():
+            loop.call_later(BEAT_S, tick)
 
     def watch() -> None:
         reported_session = ""
-        while True:
-            time.sleep(BEAT_S)
+        while not over.wait(BEAT_S):
             seconds = time.monotonic() - last_beat
             frame = sys._current_frames().get(thread) if seconds > STALL_S else None  # noqa: SLF001 - no other way
             session = _session_of(frame)
@@ -374,7 +375,15 @@ class Server:
             return 0
         if not await self._greet(hello):
             return 1
-        watch_for_stalls(asyncio.get_running_loop(), self._pipe.send)
+        over = threading.Event()
+        watch_for_stalls(asyncio.get_running_loop(), self._pipe.send, over)
+        try:
+            await self._serve_all()
+        finally:
+            over.set()
+        return 0
+
+    async def _serve_all(self) -> None:
         while True:
             message = await self._inbox.get()
             if message is None or message.get("type") == "bye":
@@ -383,12 +392,13 @@ class Server:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
+            _, late = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
+            for task in late:
+                task.cancel()
         try:
             await asyncio.wait_for(self._host.close(), timeout=CLOSE_GRACE_S)
         except Exception as error:
             sys.stderr.write(f"while closing the agent: {errors.sentence(error)}\n")
-        return 0
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -405,7 +415,8 @@ class Server:
             self._pipe.send(
                 {"type": "fatal", "kind": "protocol", "message": str(error), "detail": ""}
             )
-        loop.call_soon_threadsafe(self._inbox.put_nowait, None)
+        with suppress(RuntimeError):  # the loop is closed already
+            loop.call_soon_threadsafe(self._inbox.put_nowait, None)
 
     async def _greet(self, hello: Message) -> bool:
         if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:

@@ -198,6 +198,31 @@ CURRENT: ContextVar[SessionTools | None] = ContextVar("evalgate_tools", default=
 """The tools of the running task's session; None if tools run without questions."""
 
 
+class Patches:
+    """Attributes that a host replaces while it serves its agent."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute of a class, or of an object, whatever fields its class allows."""
+        change, delete = (
+            (setattr, delattr)
+            if isinstance(owner, type)
+            else (object.__setattr__, object.__delattr__)
+        )
+        own = vars(owner)
+        self._undo.append(
+            partial(change, owner, name, own[name]) if name in own else partial(delete, owner, name)
+        )
+        change(owner, name, value)
+
+    def restore(self) -> None:
+        """Put everything back as it was."""
+        while self._undo:
+            self._undo.pop()()
+
+
 # --- google-adk: after the agent's own callbacks, before the tool ---
 
 ADK = "google.adk."
@@ -216,7 +241,7 @@ work without them."""
 FLAGS = ("skip_summarization", "transfer_to_agent", "escalate")
 
 
-def ask_before_tools() -> None:
+def ask_before_tools(patches: Patches) -> None:
     """Ask about every tool call of every runner in this process.
 
     Each runner calls its plugins before each tool call. Here the tool's own `run_async` gets the
@@ -229,14 +254,14 @@ def ask_before_tools() -> None:
         return
 
     async def run_before_tool_callback(self: Any, *, tool: Any, **options: Any) -> Any:
-        guard(tool)
+        guard(tool, patches)
         return await original(self, tool=tool, **options)
 
     run_before_tool_callback.asks = True  # type: ignore[attr-defined]  # the mark
-    PluginManager.run_before_tool_callback = run_before_tool_callback
+    patches.set(PluginManager, "run_before_tool_callback", run_before_tool_callback)
 
 
-def guard(tool: Any) -> None:
+def guard(tool: Any, patches: Patches) -> None:
     """Put a question before the tool's `run_async`, once. Copies of a tool (with prefixed names)
     get their own question."""
     run = tool.run_async
@@ -258,7 +283,7 @@ def guard(tool: Any) -> None:
 
     run_async.asks_for = tool  # type: ignore[attr-defined]  # its owner
     run_async.original = original  # type: ignore[attr-defined]  # for copies
-    object.__setattr__(tool, "run_async", run_async)
+    patches.set(tool, "run_async", run_async)
 
 
 def kind_of(tool: Any) -> str:
@@ -314,7 +339,7 @@ REMOTE_TOOLSETS = frozenset(
 LIST_TOOLS = "list_tools"
 
 
-def ask_before_listing(root_agent: Any) -> None:
+def ask_before_listing(root_agent: Any, patches: Patches) -> None:
     """Put a question before `get_tools` of every remote toolset in the tree of agents."""
     names: dict[str, int] = {}
     for toolset in _services(root_agent, set()):
@@ -322,20 +347,20 @@ def ask_before_listing(root_agent: Any) -> None:
         if REMOTE_TOOLSETS.isdisjoint(base.__name__ for base in type(toolset).__mro__):
             continue
         names[kind] = names.get(kind, 0) + 1
-        _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}")
+        _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}", patches)
 
 
-def watch_services(root_agent: Any) -> None:
-    """Fail the turn (errors.ServiceDown) if a toolset cannot list its tools or a remote agent does
-    not answer: without them it would be another agent."""
+def watch_services(root_agent: Any, patches: Patches) -> None:
+    """Fail the turn (errors.ServiceDown) if a toolset cannot list its tools or a remote agent
+    does not answer: without them it would be another agent."""
     for service in _services(root_agent, set()):
         name = type(service).__name__
         address = errors.address_of(service)
         service_name = f"{name} at {address}" if address else name
         if hasattr(service, "get_tools"):
-            _watch_listing(service, service_name)
+            _watch_listing(service, service_name, patches)
         else:
-            _watch_answers(service, service_name)
+            _watch_answers(service, service_name, patches)
 
 
 def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
@@ -358,7 +383,7 @@ def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
         yield from _services(child, visited_ids)
 
 
-def _watch_listing(toolset: Any, service_name: str) -> None:
+def _watch_listing(toolset: Any, service_name: str, patches: Patches) -> None:
     original = toolset.get_tools
 
     async def get_tools(*args: Any, **options: Any) -> Any:
@@ -367,10 +392,10 @@ def _watch_listing(toolset: Any, service_name: str) -> None:
         except Exception as error:
             raise errors.ServiceDown(service_name, "its tools", error) from error
 
-    object.__setattr__(toolset, "get_tools", get_tools)
+    patches.set(toolset, "get_tools", get_tools)
 
 
-def _watch_answers(agent: Any, service_name: str) -> None:
+def _watch_answers(agent: Any, service_name: str, patches: Patches) -> None:
     original = agent._run_async_impl  # noqa: SLF001 - both a sub-agent and a tool answer here
 
     async def run(context: Any) -> Any:
@@ -379,10 +404,10 @@ def _watch_answers(agent: Any, service_name: str) -> None:
                 raise errors.ServiceDown(service_name, "its answer", str(event.error_message))
             yield event
 
-    object.__setattr__(agent, "_run_async_impl", run)
+    patches.set(agent, "_run_async_impl", run)
 
 
-def _guard_toolset(toolset: Any, name: str) -> None:
+def _guard_toolset(toolset: Any, name: str, patches: Patches) -> None:
     original = toolset.get_tools
 
     async def get_tools(readonly_context: Any = None) -> list[Any]:
@@ -396,7 +421,7 @@ def _guard_toolset(toolset: Any, name: str) -> None:
             )
         return list(listing)
 
-    object.__setattr__(toolset, "get_tools", get_tools)
+    patches.set(toolset, "get_tools", get_tools)
 
 
 async def _ask_for_listing(session_tools: Any, name: str, list_tools: Any) -> list[Any]:

@@ -20,7 +20,12 @@ from typing import Any
 
 import pytest
 from builders import packages
+from builders.gated_repository import Repository
 
+from evalgate.baseline import rules as baseline_rules
+from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.settings import Settings
+from evalgate.gate import measure
 from evalgate.system import isolation, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
 from evalgate.system.python_env import EnvironmentRequest, InstallSetup
@@ -195,6 +200,99 @@ def test_what_stays_reachable_in_a_closed_place_is_reached_by_name_alone(tmp_pat
         }
         assert set(closed.values()) == {0}
     assert (tmp_path / "a/secret").stat().st_mode & 0o777 == 0o644
+
+
+CHEATS = """
+import json, os, sys
+def answers(*roots):
+    for folder, _, names in (each for root in roots for each in os.walk(root)):
+        for name in names:
+            try:
+                text = open(os.path.join(folder, name)).read()
+                case, = json.loads(text)["eval_cases"] if "eval_cases" in text else []
+            except (OSError, ValueError):
+                continue
+            yield case["conversation"][0]["final_response"]["parts"][0]["text"]
+for line in sys.stdin:
+    message = json.loads(line)
+    match message["type"]:
+        case "hello":
+            print(json.dumps({"type": "ready", "protocol": 1, "sessions": 1}), flush=True)
+        case "start":
+            print(json.dumps({"type": "started", "session": message["session"]}), flush=True)
+        case "turn":
+            text = next(answers(".", ROOT), "I do not know.")
+            event = {"type": "event", "session": message["session"], "author": "agent", "final": True,
+                     "content": {"role": "model", "parts": [{"text": text}]}}
+            print(json.dumps(event), json.dumps({"type": "turn_end", "session": message["session"]}), sep="\\n", flush=True)
+        case "end":
+            print(json.dumps({"type": "ended", "session": message["session"]}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "code"),
+    [
+        ("desk.evalset.json", {}, 1),
+        ("desk.test.json", {}, 1),
+        ("deep/any.json", {}, 1),  # by its content
+        ("desk.evalset.json", {"needs-evaluation-files": True}, 0),
+    ],
+)
+def test_an_agent_that_reads_its_answers_fails(
+    tmp_path: Path, name: str, rules: dict[str, Any], code: int
+) -> None:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.cases(0)
+    made.write(name, (made.root / "desk.evalset.json").read_text())
+    if name != "desk.evalset.json":
+        (made.root / "desk.evalset.json").unlink()
+    made.write("agent.py", CHEATS.replace("ROOT", repr(str(made.root))))
+    made.gate_file(agents=[{"driver": "command", "command": [PYTHON, "agent.py"]}], **rules)
+    made.commit("all")
+    ended, said = made.run("--isolate", base="")
+    assert ended == code, said
+    is_told = "the agent can read its expected answers" in made.comment()
+    assert is_told == bool(rules), made.comment()
+
+
+def test_agents_get_no_file_by_which_they_are_judged(repository: Path) -> None:
+    case = {"eval_id": "a", "conversation": []}
+    answers = json.dumps({"eval_set_id": "geo", "eval_cases": [case]})
+    dataset = json.dumps({"eval_cases": [{"eval_case_id": "a", "prompt": "b"}]})
+    hidden = {
+        "evals/geo.evalset.json": answers,
+        "evals/geo.test.json": answers,
+        "evals/test_config.json": "{}",
+        "data/any.json": answers,
+        "tests/eval/datasets/geo.json": dataset,
+        "app/evaluations/geo/geo.json": "{}",
+        ".github/evalgate.yml": "runs: 1",
+        "agents/desk/.adk/eval_history/1.evalset_result.json": "{}",
+        "recorded/one.recording.jsonl": "",
+        "tool-cassettes/evals/geo.json": "{}",
+    }
+    kept = {
+        "data/countries-dataset.json": '{"capitals": {}}',  # only the name
+        "agents/desk/fixture.test.json": '{"capitals": {}}',
+        "agents/desk/settings.json": "{}",
+    }
+    for name, text in {**hidden, **kept}.items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(text, encoding="utf-8")
+    settings = Settings(root=repository)
+    cache = repository / ".cache/evalgate"
+    context = Context(environ={}, watcher=SilentWatcher(), isolate=True, cache=cache)
+    paths = baseline_rules.expectations(settings, ())
+    with measure.isolated(settings, [repository], context, hidden_paths=paths) as isolated:
+        assert isolated is not None
+        for sandbox, lacks in (
+            (isolated.head, {*hidden}),
+            (isolated.base, {*hidden}),
+            (isolated.metrics, set()),  # a metric may compare with what is expected
+        ):
+            place = Path(sandbox.copies.placed(str(repository)))
+            assert {name for name in hidden | kept if not (place / name).exists()} == lacks
 
 
 ORDINARY = (ROOT / "tests/action/attacks/ordinary.py").read_text(encoding="utf-8")

@@ -75,13 +75,28 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
             f"{log} holds {len(recordings)} sessions, and a case has one name",
             hint=f"--session: {session_ids}",
         )
-    for case in gate_record.add(
+    cases = gate_record.add(
         file, recordings, name=name, redact=redact.redactor_of_files(os.environ)
-    ):
+    )
+    for case in cases:
         turns = case.conversation or ()
         calls = sum(len(turn.tool_calls) for turn in turns)
         summary = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
         click.echo(plain.one_line(f"{file}:{case.case_id} ({summary})"))
+    config, patterns = gate_record.write_patterns(file, cases, os.environ)
+    for tool, arguments in patterns.items():
+        names = words.listed([plain.label(argument, 60) for argument in arguments])
+        click.echo(
+            plain.one_line(
+                f"ids or times that differ in each run: {names} of {plain.label(tool, 60)}"
+            )
+        )
+    if config:
+        click.echo(f"{config} has `matchers` for them, so any others fit")
+    elif patterns:
+        click.echo(
+            f"add to tool_trajectory_avg_score in your criteria: {json.dumps({'matchers': patterns})}"
+        )
     click.echo("Review what is expected: it is what the agent did, right or wrong.")
     return ExitCode.PASS
 

@@ -46,7 +46,7 @@ def test_an_old_google_adk_is_run_without_what_it_does_not_have(
     adk.run_plain_tools_in_threads()
     assert not hasattr(tool, "_invoke_callable")
     home = modules.Home(name="bot", file=None, folder=None, roots=(), aliases=())
-    found = adk.ImportedAgent(root_agent="agent", app=None, home=home, closing=None)
+    found = adk.ImportedAgent(root_agent="agent", app=None, name=home.name, closing=None)
     assert adk._target(found, (), "bot") == {"app_name": "bot", "agent": "agent"}
     event = SimpleNamespace(
         author="bot", content=None, usage_metadata=None, is_final_response=lambda: True
