@@ -69,7 +69,7 @@ def test_a_call_is_asked_about_and_answered(call: Callable[[Tools], Any], args: 
     gate = Gate({"response": {"from": "the cassette"}})
     assert call(gate.tools) == {"from": "the cassette"}
     assert gate.told() == [{"name": "add", "args": args, "kind": "tool"}]
-    assert gate.desk.asked == {"add"}
+    assert gate.desk.asked_names == {"add"}
 
 
 @pytest.mark.parametrize(
