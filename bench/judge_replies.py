@@ -427,7 +427,7 @@ def _confirmed(
     found = {item: vote for item, vote in first.items() if vote.sure}
     for item in ballot.items:
         if item not in found:
-            found |= panel.confirmed(item, first.get(item), second.get(item))
+            found |= panel.confirm_vote(item, first.get(item), second.get(item))
     return found
 
 

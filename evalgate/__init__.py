@@ -1,8 +1,7 @@
-"""evalgate: a pull-request gate for LLM agents. What is in `__all__` is its public API
+"""evalgate: a pull-request gate for LLM agents. The names in `__all__` are its public API
 (docs/api.md).
 
-To import evalgate costs nothing: the API comes with the first name of it that is used.
-"""
+Importing evalgate costs nothing: the API is loaded at the first use of a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workflow's door: INPUT_* and the event payload in, summary, outputs, annotations and an exit
+"""The workflow step: INPUT_* and the event payload in; summary, outputs, annotations and an exit
 code out."""
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def wants_tracebacks(environ: Environ) -> bool:
     return environ.get("RUNNER_DEBUG") == "1"
 
 
-def tell_error(error: EvalgateError, *, folder: str, debug: bool) -> None:
-    """Every problem of the error, then the error itself at its place; with `debug` the traceback.
-    `folder`: what their places are relative to, in the repository."""
+def report_error(error: EvalgateError, *, folder: str, debug: bool) -> None:
+    """Report every problem of the error, then the error itself at its place; with `debug` the
+    traceback. `folder`: the folder in the repository that places are relative to."""
     for problem in error.problems:
-        tell_problem(problem, folder=folder)
+        annotate_problem(problem, folder=folder)
     message = error.message + (f"\n{error.hint}" if error.hint else "")
     file, line = (
         (below(folder, error.where.file), error.where.line) if error.where else (None, None)
@@ -51,40 +51,39 @@ def tell_error(error: EvalgateError, *, folder: str, debug: bool) -> None:
         say(workflow_commands.disarm(traceback.format_exc()))
 
 
-def tell_problem(problem: Problem, *, folder: str) -> None:
-    """A problem as the annotation that its severity asks for; `folder` as in `tell_error`."""
+def annotate_problem(problem: Problem, *, folder: str) -> None:
+    """Report a problem as the annotation of its severity; `folder` as in `report_error`."""
     say(workflow_commands.render_problem(problem.below(folder)))
 
 
 def list_problems(problems: Iterable[Problem]) -> None:
-    """Every problem in plain lines, as a desk shows them: a runner shows few annotations of a
-    step."""
+    """Print every problem as plain lines, since a runner shows few annotations of a step."""
     for problem in problems:
         say(workflow_commands.disarm(str(problem)))
 
 
 @contextmanager
-def disarmed() -> Iterator[None]:
-    """While agents speak, the runner obeys nothing: what they print may hold workflow commands."""
-    word = secrets.token_hex(16)
-    say(f"::stop-commands::{word}")
+def commands_stopped() -> Iterator[None]:
+    """Stop workflow commands while agents run: their output may contain some."""
+    stop_token = secrets.token_hex(16)
+    say(f"::stop-commands::{stop_token}")
     try:
         yield
     finally:
-        say(f"::{word}::")
+        say(f"::{stop_token}::")
 
 
 def say(line: str) -> None:
-    """One line, at once."""
+    """Print one line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-FORK = (
+FORK_NOTE = (
     "This pull request comes from a fork: its token cannot write, so there is no comment and no check run. The job "
     "summary has the full report; `mode: post` can post it (docs/forks.md)."
 )
-UNTOLD = (
+NO_POSTS_NOTE = (
     "There is no token, so there is no comment and no check run. The job summary has the full report. By default, "
     "`github-token` is the job's token."
 )
@@ -95,8 +94,8 @@ TOKEN = "github-token"  # noqa: S105 - the name of the input
 
 @dataclass(slots=True)
 class _StepOutcome:
-    """The outputs of the step: a verdict, which no later error takes back, or the reason why it is
-    missing. `exit_code`: the one that is written."""
+    """The outputs of the step: a verdict, which no later error removes, or the reason why it is
+    missing. `exit_code`: the one that was written."""
 
     verdict: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
@@ -107,34 +106,38 @@ def main(environ: Environ) -> int:
     """Run the gate as a step of a workflow and return the exit code. Everything is logged on
     stdout.
 
-    The step's outputs are written for every end: `verdict` is `error` if there was no verdict;
+    The step's outputs are written in every case: `verdict` is `error` if there was no verdict;
     `exit-code` is the process's, even if something failed after the verdict."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
-    process.close_to_others()
+    process.close_to_other_processes()
     outcome = _StepOutcome()
-    code = _ended(environ, outcome)
+    code = _run_to_end(environ, outcome)
     _ignore_cancels()
     if outcome.exit_code != code:
         _write_outputs(environ, outcome, code)
     return code
 
 
-def _ended(environ: Environ, outcome: _StepOutcome) -> ExitCode:
-    """The run, and however it ended in words."""
+def _run_to_end(environ: Environ, outcome: _StepOutcome) -> ExitCode:
+    """Run, and report any error; return the exit code."""
     debug = wants_tracebacks(environ)
     try:
         with errors.paths_explained():
             return _run(environ, outcome, debug=debug)
     except EvalgateError as error:
-        tell_error(error, folder=events.folder_of(environ), debug=debug)
+        report_error(error, folder=events.folder_of(environ), debug=debug)
         outcome.reason = error.message
         return error.exit_code
     except KeyboardInterrupt:
         say(workflow_commands.render_command("error", "cancelled"))
         outcome.reason = "the run was cancelled"
         return ExitCode.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
+    except Exception as error:  # noqa: BLE001 - the last handler: it reports any bug as one
+        if shortage := errors.shortage(error):
+            say(workflow_commands.render_command("error", shortage))
+            outcome.reason = shortage
+            return ExitCode.NOT_MEASURED
         outcome.reason = (
             f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
         )
@@ -148,38 +151,37 @@ def _ended(environ: Environ, outcome: _StepOutcome) -> ExitCode:
 
 
 def read_inputs(environ: Environ) -> dict[str, Any]:
-    """The settings that the workflow gives: INPUT_<NAME>, upper case, hyphens kept; an empty one is
-    not given.
+    """The settings in the workflow's inputs: INPUT_<NAME>, upper case, with hyphens; empty ones do
+    not count.
 
-    A runner passes inputs on that action.yml does not have. Raises ConfigError for one that is a
-    setting all the same, or that looks like a mistyped input: what it asks for would not be done.
-    """
-    written = {
-        name.removeprefix(PREFIX).lower(): value.strip()
-        for name, value in environ.items()
-        if name.startswith(PREFIX) and value.strip()
+    A runner also passes inputs that action.yml does not have. Raises ConfigError if such an input
+    is a setting, or looks like a mistyped input: it would have no effect."""
+    input_texts = {
+        name.removeprefix(PREFIX).lower(): text.strip()
+        for name, text in environ.items()
+        if name.startswith(PREFIX) and text.strip()
     }
     inputs = {
         config_settings.input_name(name): name for name in config.names_with(Settings, Door.ACTION)
     }
     findings = [
-        _not_an_input(name, value, inputs)
-        for name, value in written.items()
+        _not_an_input(name, text, inputs)
+        for name, text in input_texts.items()
         if name not in {*inputs, TOKEN}
     ]
     if problems := [problem for problem in findings if problem is not None]:
         raise ConfigError.collected(problems)
-    return {inputs[name]: value for name, value in written.items() if name in inputs}
+    return {inputs[name]: text for name, text in input_texts.items() if name in inputs}
 
 
-def _not_an_input(name: str, value: str, inputs: Mapping[str, str]) -> Problem | None:
-    """What to write instead; None for a name that nothing here resembles, which may be of another
-    program."""
+def _not_an_input(name: str, text: str, inputs: Mapping[str, str]) -> Problem | None:
+    """The problem of an unknown input, with the right name; None if no name is similar: it may be
+    another program's."""
     setting = name.replace("-", "_")
     if setting in config_settings.NAMES and setting not in inputs.values():
-        hint = load.line_of_input(setting, value)
-    elif close := words.nearest(name, [*inputs, TOKEN], cutoff=0.8):
-        hint = f"Did you mean `{close}`?"
+        hint = load.line_of_input(setting, text)
+    elif nearest_name := words.nearest(name, [*inputs, TOKEN], cutoff=0.8):
+        hint = f"Did you mean `{nearest_name}`?"
     else:
         return None
     message = f"`{name}` is not an input of this action"
@@ -199,26 +201,26 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
         environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ
     )
     forks.check(event, settings, root=settings.root)
-    event = _resolved(environ, event)
+    event = _resolve_event(environ, event)
     if settings.mode == "post":
         return _post(environ, settings, event, outcome)
     with _posting(environ, settings, event) as posting:
         try:
-            with disarmed():
-                report = _gated(environ, settings, event, posting)
+            with commands_stopped():
+                report = _run_gate(environ, settings, event, posting)
         finally:
             output.hand_over(workspace)
         paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
         outcome.verdict = {**reports.render_outputs(report), **paths}
-        _tell(report, environ, debug=debug)
-        # what is posted takes time, and a runner's patience may end
-        _write_outputs(environ, outcome, report.exit_code)
+        is_whole = _report(report, environ, debug=debug)
+        # posting takes time, and the runner may end the step
+        is_whole &= _write_outputs(environ, outcome, report.exit_code)
         for problem in posting.finish() if posting is not None else ():
-            tell_problem(problem, folder=events.folder_of(environ))
-    return report.exit_code
+            annotate_problem(problem, folder=events.folder_of(environ))
+    return report.exit_code if is_whole else errors.without_files(report.exit_code)
 
 
-def _gated(
+def _run_gate(
     environ: Environ, settings: Settings, event: EventContext, posting: Posting | None
 ) -> Report:
     watcher: Watcher = progress.PlainWatcher(sys.stdout, times=True)
@@ -259,17 +261,18 @@ def _gated(
 
 
 def _places(environ: Environ, settings: Settings) -> list[Path]:
-    """What the input `results` names: in the workspace, where other steps bring it, or else below
+    """The paths in the input `results`: in the workspace, where other steps put them, or else below
     `root`."""
     workspace = _workspace(environ)
     candidates = [(workspace / place, settings.root / place) for place in settings.results]
     return [
-        below if below.exists() and not there.exists() else there for there, below in candidates
+        root_path if root_path.exists() and not workspace_path.exists() else workspace_path
+        for workspace_path, root_path in candidates
     ]
 
 
-def _resolved(environ: Environ, event: EventContext) -> EventContext:
-    """The event, with base and head of the pull request that a `workflow_dispatch` names."""
+def _resolve_event(environ: Environ, event: EventContext) -> EventContext:
+    """The event, with base and head of the pull request of a `workflow_dispatch`."""
     if event.kind is not EventKind.WORKFLOW_DISPATCH or event.number is None:
         return event
     token = token_of(environ)
@@ -285,8 +288,8 @@ def _resolved(environ: Environ, event: EventContext) -> EventContext:
 def _post(
     environ: Environ, settings: Settings, event: EventContext, outcome: _StepOutcome
 ) -> ExitCode:
-    """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the
-    verdict is not ours."""
+    """Post the claims of a pull request's own run; 0 unless nothing could be posted: the verdict is
+    not ours."""
     token = token_of(environ)
     if token is None:
         raise ConfigError(
@@ -294,27 +297,29 @@ def _post(
         )
     links = events.links_of_finished(environ, event)
     job = publish.job_of(environ, settings, address=links.workflow_run)
-    with closing(Client.of(environ, token=token)) as client, disarmed():
-        posted = post.post(settings, event, client, job=job, links=links)
-        if posted.report is not None:
-            sys.stdout.write(reports.render_terminal(posted.report))
-    if posted.report is None:
-        say(workflow_commands.render_command("notice", f"nothing to post: {posted.reason}"))
-        outcome.reason = posted.reason
+    with closing(Client.of(environ, token=token)) as client, commands_stopped():
+        outcome_of_post = post.post(settings, event, client, job=job, links=links)
+        if outcome_of_post.report is not None:
+            sys.stdout.write(reports.render_terminal(outcome_of_post.report))
+    if outcome_of_post.report is None:
+        say(
+            workflow_commands.render_command("notice", f"nothing to post: {outcome_of_post.reason}")
+        )
+        outcome.reason = outcome_of_post.reason
         return ExitCode.PASS
-    for problem in posted.problems:
-        tell_problem(problem, folder=events.folder_of(environ))
+    for problem in outcome_of_post.problems:
+        annotate_problem(problem, folder=events.folder_of(environ))
     if environ.get("GITHUB_STEP_SUMMARY"):
-        output.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
-    outcome.verdict = reports.render_outputs(posted.report)
-    return ExitCode.PASS if posted.done else ExitCode.NOT_MEASURED
+        output.append_summary(outcome_of_post.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
+    outcome.verdict = reports.render_outputs(outcome_of_post.report)
+    return ExitCode.PASS if outcome_of_post.done else ExitCode.NOT_MEASURED
 
 
 @contextmanager
 def _posting(environ: Environ, settings: Settings, event: EventContext) -> Iterator[Posting | None]:
-    """The `Posting` for the pull request; None if there is nothing to report to or no permission.
+    """The `Posting` for the pull request; None if there is no place for posts or no permission.
 
-    A run that ends without a verdict ends its check run as well."""
+    A run that ends without a verdict also ends its check run."""
     posting = _open_posting(environ, settings, event)
     if posting is None:
         yield None
@@ -323,9 +328,9 @@ def _posting(environ: Environ, settings: Settings, event: EventContext) -> Itera
         posting.start()
         yield posting
     except BaseException as error:
-        cancelled = isinstance(error, KeyboardInterrupt)
-        for problem in posting.give_up(_error_text(error), hurried=cancelled):
-            tell_problem(problem, folder=events.folder_of(environ))
+        is_cancelled = isinstance(error, KeyboardInterrupt)
+        for problem in posting.give_up(_error_text(error), hurried=is_cancelled):
+            annotate_problem(problem, folder=events.folder_of(environ))
         raise
     finally:
         posting.close()
@@ -333,16 +338,16 @@ def _posting(environ: Environ, settings: Settings, event: EventContext) -> Itera
 
 def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> Posting | None:
     token = token_of(environ)
-    if not _has_somebody(settings, event) or not environ.get("GITHUB_REPOSITORY"):
+    if not _has_place_for_posts(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
-    # a change's evalgate.yml that turns reports off may not count
+    # the change's evalgate.yml may turn reports off, and may not count
     is_wanted = settings.check_run or settings.comment != "off"
     if not is_wanted and event.number is None:
         return None
     is_fork = event.head.is_fork and event.kind is EventKind.PULL_REQUEST
     if is_fork or token is None:
         if is_wanted:
-            say(workflow_commands.render_command("notice", FORK if is_fork else UNTOLD))
+            say(workflow_commands.render_command("notice", FORK_NOTE if is_fork else NO_POSTS_NOTE))
         return None
     job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
@@ -354,21 +359,21 @@ def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> 
             )
         )
         return None
-    take_out = redact.redactor_of_files(environ)
+    redact_text = redact.redactor_of_files(environ)
     return Posting(
-        client, job, settings, head_sha=event.head.sha, number=event.number, redact=take_out
+        client, job, settings, head_sha=event.head.sha, number=event.number, redact=redact_text
     )
 
 
-def _has_somebody(settings: Settings, event: EventContext) -> bool:
-    """True if there is a place for reports. A shard reports nothing; the job that merges them
+def _has_place_for_posts(settings: Settings, event: EventContext) -> bool:
+    """True if there is a place for posts. A shard posts nothing; the job that merges the shards
     does."""
-    somebody = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
-    return somebody and bool(event.head.sha) and not settings.shard
+    has_place = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
+    return has_place and bool(event.head.sha) and not settings.shard
 
 
 def _error_text(error: BaseException) -> str:
-    """The reason, and what to do about it."""
+    """The reason, with advice."""
     reason = _reason(error)
     hint = error.hint if isinstance(error, EvalgateError) else ""
     return f"{reason.rstrip('.')}. {hint}" if hint else reason
@@ -389,27 +394,32 @@ def token_of(environ: Environ) -> str | None:
     return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
 
 
-def _tell(report: Report, environ: Environ, *, debug: bool) -> None:
+def _report(report: Report, environ: Environ, *, debug: bool) -> bool:
+    """Write annotations and the job's summary; False if that cannot be written."""
+    problem = None
     for line in reports.render_annotations(report):
         say(line)
     if environ.get("GITHUB_STEP_SUMMARY"):
         problem = output.append_summary(report.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
         if problem is not None:
-            tell_problem(problem, folder=events.folder_of(environ))
+            annotate_problem(problem, folder=events.folder_of(environ))
     if debug:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
+    return problem is None
 
 
-def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode) -> None:
-    """After the reports and the summary: what is written last into that file is what counts."""
+def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode) -> bool:
+    """Write the step's outputs, after the reports and the summary: the last written values count.
+    False if they cannot be written."""
     if not environ.get("GITHUB_OUTPUT"):
-        return
+        return True
     outputs = outcome.verdict or {"verdict": "error", "reason": outcome.reason}
     step_outputs = {**outputs, "exit-code": str(int(exit_code))}
     problem = output.append_outputs(step_outputs, path=Path(environ["GITHUB_OUTPUT"]))
     if problem is not None:
-        tell_problem(problem, folder=events.folder_of(environ))
+        annotate_problem(problem, folder=events.folder_of(environ))
     outcome.exit_code = exit_code
+    return problem is None
 
 
 def _ignore_cancels() -> None:
@@ -418,5 +428,5 @@ def _ignore_cancels() -> None:
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
-    _ignore_cancels()  # a runner sends both, seconds apart: the farewell is said once
+    _ignore_cancels()  # a runner sends both, seconds apart: only one ends the run
     raise KeyboardInterrupt

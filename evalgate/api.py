@@ -1,5 +1,5 @@
-"""The public API for Python, as `import evalgate` gives it: a door like the command line, without a
-screen."""
+"""The public API for Python, as `import evalgate` gives it: like the command line, without
+output."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ def load_settings(root: str | Path = ".", **options: Any) -> Settings:
     """The settings of a run in the folder `root`: `options` first, then evalgate.yml, then the
     defaults.
 
-    Options are named as in docs/settings.md, with `_` for `-`. Raises ConfigError for an option
-    that is not valid; what is wrong in evalgate.yml is among the problems of `discover`, and stops
-    `run`."""
+    Options have the names of docs/settings.md, with `_` for `-`. Raises ConfigError for an invalid
+    option. Problems of evalgate.yml are among the problems of `discover`, and stop `run`."""
     return load.load_settings({**options, "root": str(root)})
 
 
 def discover(root: str | Path = ".", **options: Any) -> Project:
-    """Find what would run, and every problem with it; runs no agent and asks no model. `options` as
-    in `load_settings`.
+    """Find the cases that would run, and every problem with them; runs no agent and makes no model
+    calls. `options` as in `load_settings`.
 
     Raises NothingToDo if nothing matches, ConfigError for an invalid option."""
     return prepare.prepare(load_settings(root, **options), environ=os.environ)
@@ -54,7 +53,7 @@ def run(settings: Settings, context: Context | None = None) -> Report:
     A verdict of any kind is not an error (`report.verdict`, `report.exit_code`). Raises
     EvalgateError without a verdict: ConfigError for broken files or settings, NothingToDo,
     UnavailableError if writing fails."""
-    return gate_run.run(settings, context or _here(settings))
+    return gate_run.run(settings, context or _local_context(settings))
 
 
 def compare(
@@ -70,9 +69,9 @@ def compare(
     Writes the reports as `run` does. Raises ConfigError if a file cannot be read."""
     settings = settings or load_settings()
     return compare_files.compare(
-        settings, context or _here(settings), base=Path(base), head=Path(head)
+        settings, context or _local_context(settings), base=Path(base), head=Path(head)
     )
 
 
-def _here(settings: Settings) -> Context:
+def _local_context(settings: Settings) -> Context:
     return prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())

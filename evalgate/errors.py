@@ -1,9 +1,10 @@
-"""Every error a user can meet: its exit code, its place, its next step.
+"""Every error that a user can meet, with its exit code, its place and its next step.
 
-EvalgateError            70  raised bare only for our own bugs +- ConfigError            2  the
-repository or the inputs say something that we cannot read +- UnavailableError       3  agent,
-judge, git or GitHub out of reach: nothing, or too little, could be measured +- NothingToDo
-4  no evaluation file, case or criterion matched
+- EvalgateError, 70: raised itself only for internal errors.
+- ConfigError, 2: the repository or the inputs cannot be read.
+- UnavailableError, 3: an agent, a judge, git or GitHub could not be reached, so too little was
+  measured.
+- NothingToDo, 4: no evaluation file, case or criterion matched.
 
 A failed case is a value (`model.Verdict`), never an exception.
 """
@@ -21,26 +22,40 @@ from evalgate.values import frozen_dataclass
 
 
 class ExitCode(enum.IntEnum):
-    """What the process says to the shell."""
+    """The exit code of the process."""
 
     PASS = 0
-    FAIL = 1  # the gate says no
+    FAIL = 1  # the gate blocks
     CONFIG = 2  # inputs or files cannot be read
-    # something was out of reach, or the policy blocks on inconclusive / not measured
+    # a service could not be reached, or the policy blocks on inconclusive / not measured
     NOT_MEASURED = 3
-    NOTHING_TO_DO = 4  # nothing matched: never green
-    BUG = 70  # ours (EX_SOFTWARE)
+    NOTHING_TO_DO = 4  # nothing matched, which is never a pass
+    BUG = 70  # an internal error (EX_SOFTWARE)
     INTERRUPTED = 130  # Ctrl-C; partial results are on disk
 
 
+def without_files(code: ExitCode) -> ExitCode:
+    """The exit code of a run some of whose files could not be written: it does not pass."""
+    return ExitCode.NOT_MEASURED if code is ExitCode.PASS else code
+
+
+def shortage(error: Exception) -> str:
+    """What this machine lacks, and what to raise, if that is what an error means; "" for others."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{error.strerror}: raise the limit (`ulimit -n`)"
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        return "Too little memory, or too few processes: raise the limit (`ulimit -v`, `ulimit -u`)"
+    return ""
+
+
 def below(folder: str, file: str) -> str:
-    """A file's name from the folder that `folder` is relative to; "" is that folder itself."""
+    """A file's name, from the folder that `folder` is relative to; "" is that folder itself."""
     return file if not folder or file.startswith("/") else f"{folder}/{file}"
 
 
 @frozen_dataclass
 class Place:
-    """Where in the user's files something stands; lines and columns count from 1."""
+    """A position in the user's files; lines and columns count from 1."""
 
     file: str
     line: int | None = None
@@ -48,7 +63,7 @@ class Place:
     json_path: str = ""
 
     def below(self, folder: str) -> Place:
-        """The same place, named from the folder that `folder` is relative to."""
+        """The same place, from the folder that `folder` is relative to."""
         return replace(self, file=below(folder, self.file))
 
     def __str__(self) -> str:
@@ -61,8 +76,8 @@ class Place:
 
 
 class Severity(enum.StrEnum):
-    """How bad a problem is: an error stops the run or its suite, a warning is shown, a note only
-    explains."""
+    """The severity of a problem: an error stops the run or its suite, a warning is shown, a note
+    only explains."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -83,7 +98,7 @@ class Problem:
     hint: str = ""
 
     def below(self, folder: str) -> Problem:
-        """The same problem, its place named from the folder that `folder` is relative to."""
+        """The same problem, with its place from the folder that `folder` is relative to."""
         return self if self.place is None else replace(self, place=self.place.below(folder))
 
     def __str__(self) -> str:
@@ -98,7 +113,7 @@ def error(code: str, message: str, place: Place | None = None, hint: str = "") -
 
 
 def warning(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
-    """A problem that is shown, and stops the run if the user asked for strictness."""
+    """A problem that is shown, and that stops the run with `strict`."""
     return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
 
 
@@ -108,12 +123,12 @@ def note(code: str, message: str, place: Place | None = None, hint: str = "") ->
 
 
 def errors_in(problems: Iterable[Problem]) -> list[Problem]:
-    """Those of the problems that are errors."""
+    """The problems that are errors."""
     return [problem for problem in problems if problem.severity is Severity.ERROR]
 
 
 class EvalgateError(Exception):
-    """Something went wrong that the user has to know; shown once, at the door."""
+    """An error that the user must know; shown once, at the top level."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BUG
 
@@ -133,7 +148,7 @@ class EvalgateError(Exception):
 
 
 class ConfigError(EvalgateError):
-    """The repository or the inputs say something that we cannot read; all problems at once."""
+    """The repository or the inputs cannot be read; all problems at once."""
 
     exit_code = ExitCode.CONFIG
 
@@ -154,21 +169,21 @@ class ConfigError(EvalgateError):
             f"{count} {noun}{plural} in the configuration or the evaluation files{remark}",
             problems=all_problems,
         )
-        for problem in all_problems:  # a traceback shows them: of a test, of a call from Python
+        for problem in all_problems:  # tracebacks of tests and of Python callers show them
             if problem.severity is Severity.ERROR or not errors:
                 error.add_note(str(problem))
         return error
 
 
 class UnavailableError(EvalgateError):
-    """Agent, judge, git or GitHub out of reach, so that nothing could be measured."""
+    """The agent, a judge, git or GitHub could not be reached, so nothing could be measured."""
 
     exit_code = ExitCode.NOT_MEASURED
 
 
-class NothingToDo(EvalgateError):  # noqa: N818 - the name of the exit code, as users know it
-    """No evaluation file, case or criterion matched: its own exit code, because nothing is not
-    green."""
+class NothingToDo(EvalgateError):  # noqa: N818 - the name of its exit code
+    """No evaluation file, case or criterion matched. It has its own exit code, since an empty run
+    is not a pass."""
 
     exit_code = ExitCode.NOTHING_TO_DO
 
@@ -179,10 +194,10 @@ class NoEvaluationFile(NothingToDo):
 
 @contextmanager
 def paths_explained() -> Iterator[None]:
-    """Catch errors for paths that no system accepts, wherever they were written: they are no bugs
-    of ours.
+    """Catch errors for paths that no system accepts, wherever they come from: they are not internal
+    errors.
 
-    Raises ConfigError in place of the error of the system."""
+    Raises ConfigError instead of the system's error."""
     hint = "Look for it in evalgate.yml, in the inputs and in the evaluation files."
     try:
         yield

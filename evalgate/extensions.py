@@ -1,4 +1,4 @@
-"""What packages add to evalgate, our own wings among them, found by their entry points
+"""Extensions of evalgate by packages, with our own wings among them, found by their entry points
 (docs/extending.md)."""
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class EntryPoint:
         package is ours."""
         module, _, path = self.value.partition(":")
         try:
-            value: object = importlib.import_module(module)
+            loaded_object: object = importlib.import_module(module)
             for attribute in filter(None, path.split(".")):
-                value = getattr(value, attribute)
+                loaded_object = getattr(loaded_object, attribute)
         except Exception as error:
             if self.package == OURS:
                 raise
             raise self.fault(f"{type(error).__name__}: {error}") from error
-        return value
+        return loaded_object
 
     def fault(self, reason: str) -> ConfigError:
         """The error of a package that cannot be used."""
@@ -58,13 +58,13 @@ class Table(Mapping[str, Row]):
     the first use.
 
     An entry point names a row, or a tuple of rows. `shape`: the class of a row, which has a `name`.
-    Reading raises ConfigError for a package that is broken, or takes a name that another row has.
-    """
+    Reading raises ConfigError for a package that is broken, or that uses the name of another
+    row."""
 
     def __init__(self, group: str, shape: type[Any], core_rows: Iterable[Row] = ()) -> None:
         self._group = group
         self._shape = shape
-        self._own = tuple(core_rows)
+        self._core_rows = tuple(core_rows)
 
     def __getitem__(self, name: str) -> Row:
         return self._rows[name]
@@ -77,12 +77,12 @@ class Table(Mapping[str, Row]):
 
     @cached_property
     def _rows(self) -> dict[str, Row]:
-        rows = {_name(row): row for row in self._own}
+        rows = {_name(row): row for row in self._core_rows}
         for entry in entries():
             if entry.group != self._group:
                 continue
-            value = entry.load()
-            for row in value if type(value) is tuple else (value,):
+            loaded_object = entry.load()
+            for row in loaded_object if type(loaded_object) is tuple else (loaded_object,):
                 if not isinstance(row, self._shape):
                     raise entry.fault(f"{row!r} is no {self._shape.__name__}")
                 if _name(row) in rows:
@@ -98,11 +98,11 @@ def _name(row: object) -> str:
 @cache
 def entries() -> tuple[EntryPoint, ...]:
     """The entry points of evalgate's environment, ours first. They are read here since
-    importlib.metadata takes longer to load than `--help` may. The working folder, which `python -m`
-    puts on the path, may be an agent's: it has none.
+    importlib.metadata takes longer than `--help` may. The working folder, which `python -m` puts on
+    the path, may be an agent's and is skipped.
 
-    Ours are read from a copy beside this file, since the image and the action hold evalgate without
-    its metadata."""
+    Ours are read from a copy beside this file, since the image and the action contain evalgate
+    without its metadata."""
     packages = {OURS: f"{os.path.dirname(__file__)}/entry_points.txt"}  # noqa: PTH120 - as below
     for folder in dict.fromkeys(sys.path):
         if folder and folder != os.getcwd():  # noqa: PTH109 - compared as the text that it is on the path
@@ -126,11 +126,13 @@ def _read(package: str, file: str) -> Iterator[EntryPoint]:
         text = stream.read()
     group = ""
     for line in text.splitlines():
-        name, equals, value = (part.strip() for part in line.partition("="))
+        name, separator, target = (part.strip() for part in line.partition("="))
         if line.startswith("["):
             group = line.strip("[] ")
-        elif equals and group.startswith(PREFIX):
-            yield EntryPoint(package=package, group=group, name=name, value=value.partition(" ")[0])
+        elif separator and group.startswith(PREFIX):
+            yield EntryPoint(
+                package=package, group=group, name=name, value=target.partition(" ")[0]
+            )
 
 
 class Command(NamedTuple):

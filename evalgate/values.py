@@ -1,4 +1,4 @@
-"""What nearly all our types are: values that never change, and JSON."""
+"""The base of nearly all our types: immutable values, and JSON."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ Environ: TypeAlias = Mapping[str, str]
 
 
 def mapped_json(
-    value: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str
+    document: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str
 ) -> Any:
-    """The same JSON with `change` made to every value that is neither object nor list, and `key` to
-    every key."""
-    if isinstance(value, Mapping):
-        return {key(str(name)): mapped_json(item, change, key=key) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [mapped_json(item, change, key=key) for item in value]
-    return change(value)
+    """The same JSON with `change` applied to every leaf, and `key` to every key."""
+    if isinstance(document, Mapping):
+        return {
+            key(str(name)): mapped_json(member, change, key=key)
+            for name, member in document.items()
+        }
+    if isinstance(document, list | tuple):
+        return [mapped_json(member, change, key=key) for member in document]
+    return change(document)
 
 
 @dataclass_transform(
@@ -33,5 +35,5 @@ def mapped_json(
     field_specifiers=(dataclasses.field, dataclasses.Field),
 )
 def frozen_dataclass(cls: type[T]) -> type[T]:
-    """A dataclass that is frozen, has slots, and takes its fields by name."""
+    """A frozen dataclass with slots and keyword-only fields."""
     return dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)

@@ -39,7 +39,7 @@ from evalgate.model import (
 )
 from evalgate.system import git, isolation, python_env
 from evalgate.system.isolation import Sandbox
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 from evalgate.system.seals import Seals
 from evalgate.text import words
 from evalgate.values import Environ
@@ -75,6 +75,7 @@ class ExplainedAgent:
     def __init__(self, agent: Agent, variables: AgentVariables) -> None:
         self._agent = agent
         self._variables = variables
+        self.play = agent.play
         self.run_metric = agent.run_metric
         self.about = agent.about
         self.close = agent.close
@@ -140,13 +141,17 @@ def open_agents(
                     raise AgentFailed(
                         AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"]))
                     )
-                full_use = _with_python(
-                    use, root=root, lender=settings.root, environ=context.environ
-                )
-                agent = agents.DRIVERS[full_use.driver].open(agents.options_of(full_use), setting)
-                pools[key] = (
-                    agent if agents.is_remote(full_use) else ExplainedAgent(agent, variables)
-                )
+                if context.host is not None:
+                    pools[key] = context.host(setting)
+                else:
+                    full_use = _with_python(
+                        use, root=root, lender=settings.root, environ=context.environ
+                    )
+                    agent = agents.DRIVERS[full_use.driver].open(
+                        agents.options_of(full_use), setting
+                    )
+                    is_remote = agents.is_remote(full_use)
+                    pools[key] = agent if is_remote else ExplainedAgent(agent, variables)
             except AgentFailed as failed:
                 pools[key] = AbsentAgent(failed.failure)
             stack.callback(pools[key].close)
@@ -193,7 +198,7 @@ def _setting(
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
         root=str(root),
-        world=World(
+        world=InstallSetup(
             environment=environment,
             install_environment=variables.installer_environment(),
             cache=str(context.cache),

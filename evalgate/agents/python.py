@@ -81,7 +81,7 @@ class PythonDriver(AgentDriver):
         if any(parts[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
             return None  # a layout such as src/, which the environment resolves
         modules = {".".join((*path.parts[:-1], path.stem)) for path in files}
-        otherwise = "Ignore this if it is installed in the agent's environment."
-        hint = words.did_you_mean(module, modules, otherwise=otherwise)
+        unclear = "Ignore this if it is installed in the agent's environment."
+        hint = words.did_you_mean(module, modules, fallback=unclear)
         message = f"there is no module `{module}` in the checkout"
         return Missing(option="call", message=message, hint=hint, certain=False)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentInputs, AgentLimits
@@ -293,6 +293,7 @@ class Launch:
     about: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
     inputs: str = ""
+    start: Callable[..., Any] = Child  # what the worker runs in; behaves as a Child
 
     def inside(
         self, sandbox: Sandbox, *, command: tuple[str, ...], hello: Json, overrides: Environ
@@ -378,7 +379,7 @@ class Worker:
         self.takes_history = False
         self._hung_up = False
         try:
-            self._child = Child(
+            self._child: Child = launch.start(
                 launch.command,
                 cwd=launch.cwd,
                 environment=launch.environment,

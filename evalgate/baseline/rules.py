@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
@@ -629,15 +630,11 @@ def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> 
         return
     names: set[str] = set()
     for settings in (base, head):
-        rules = settings.gate_file
-        names |= set() if settings.places is None else {settings.places("runs").file}
-        names |= {rules.judge.calibration, rules.judge.replay} | (
-            {rules.tools.mocks} if "mocks" in _tool_files(settings) else set()
-        )
-        names |= _cassettes(settings) | _metrics(suites, settings.root)
-    names |= {suite.criteria_source.file for suite in suites}
+        names |= {*_measuring_files(settings, suites)} | _cassettes(settings)
+        names |= {settings.gate_file.tools.mocks} if "mocks" in _tool_files(settings) else set()
+        names |= _metrics(suites, settings.root)
     for name in sorted(names - {""}):
-        base_text, head_text = (_text(settings.root / name) for settings in (base, head))
+        base_text, head_text = (_text(settings.root, name) for settings in (base, head))
         if base_text != head_text:
             lines = difflib.unified_diff(
                 base_text.splitlines(), head_text.splitlines(), lineterm="", n=1
@@ -655,8 +652,33 @@ def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> 
     yield from _recordings(suites, base, head)
 
 
-def _text(path: Path) -> str:
-    """The text of a file, or its digest if it is binary or very large; "" if there is no file."""
+def _measuring_files(settings: Settings, suites: Iterable[Suite]) -> Iterator[str]:
+    """evalgate.yml, criteria, calibration and judges' replies, relative to the root; "" for what
+    there is not."""
+    judge = settings.gate_file.judge
+    yield from ("" if settings.places is None else settings.places("runs").file, judge.calibration)
+    yield judge.replay
+    yield from (suite.criteria_source.file for suite in suites)
+
+
+def expectations(settings: Settings, suites: Collection[Suite]) -> frozenset[str]:
+    """The files and folders of a checkout, as absolute paths, by which its agents are judged or
+    that answer in a tool's or an agent's stead; what a link leads to as well."""
+    tools = settings.gate_file.tools
+    names = {*_measuring_files(settings, suites), tools.cassettes, tools.mocks}
+    for suite in suites:
+        names |= {suite.key, *_recording_files(suite.agent, settings.root)}
+    root = os.path.realpath(settings.root)
+    paths = {os.path.normpath(f"{root}/{name}") for name in names - {""}}
+    return frozenset(paths.union(map(os.path.realpath, paths))) - {root}
+
+
+def _text(root: Path, name: str) -> str:
+    """The text of a file, its digest if it is binary or very large; "" if there is no file, or a
+    link leads elsewhere: to git's own files, which hold the job's token."""
+    path = root / name
+    if places.refusal_reason(root, name, trusted=True):
+        return ""
     try:
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.is_file())
@@ -669,9 +691,9 @@ def _text(path: Path) -> str:
 
 
 def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
-    """Recorded conversations that replace an agent and differ: only the change vouches for them."""
-    known_agents = (suite.agent for suite in suites if suite.agent.driver in agents.DRIVERS)
-    uses = {fingerprints.agent_key(use): use for use in known_agents if not agents.is_asked(use)}
+    """Recorded conversations that replace an agent and differ now: only the change vouches for
+    them."""
+    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     for use in uses.values():
         base_digest, head_digest = (_recorded(use, settings.root) for settings in (base, head))
         if base_digest != head_digest:
@@ -680,8 +702,15 @@ def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iter
 
 
 def _recorded(use: AgentUse, root: Path) -> str:
-    files = agents.DRIVERS[use.driver].files(use.options, discovery_agents.CheckoutView(root))
-    return fingerprints.digest([(path, _text(root / path)) for path in sorted(files)])[:8]
+    files = _recording_files(use, root)
+    return fingerprints.digest([(path, _text(root, path)) for path in sorted(files)])[:8]
+
+
+def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:
+    """The files that replace an agent; none if it is asked."""
+    if use.driver not in agents.DRIVERS or agents.is_asked(use):
+        return ()
+    return agents.DRIVERS[use.driver].files(use.options, discovery_agents.CheckoutView(root))
 
 
 def _tool_files(settings: Settings) -> tuple[str, ...]:

@@ -1,12 +1,10 @@
-"""The terminal's door: `evalgate run`, `validate`, `list` and the others. Commands are imported
-when they are called.
+"""The command line: `evalgate run`, `validate`, `list` and the others. Commands are imported when
+they are called.
 
-Errors are shown here once, in plain words, and become an exit code.
-"""
+Errors are shown here once, in plain words, and become an exit code."""
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import shutil
@@ -78,13 +76,13 @@ COMMANDS: Table[Command] = Table(
         ),
     ),
 )
-"""In the order in which a person meets them; then those of the wings and of other packages."""
+"""In the order in which users need them; then the commands of wings and of other packages."""
 
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 
 
 class CommandGroup(click.Group):
-    """Knows each command's one line without importing it, so that `--help` is fast."""
+    """Knows the summary of each command without importing it, so that `--help` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names of the commands."""
@@ -105,18 +103,19 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named. Raises UsageError, which names the one that was probably
-        meant."""
+        """The named command. Raises UsageError, which suggests the nearest name."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            close = words.nearest(args[0], COMMANDS)
-            if close is None:
+            nearest_name = words.nearest(args[0], COMMANDS)
+            if nearest_name is None:
                 raise
-            raise click.UsageError(f"{error.message} Did you mean `{close}`?", ctx) from error
+            raise click.UsageError(
+                f"{error.message} Did you mean `{nearest_name}`?", ctx
+            ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        """One line a command."""
+        """One line per command."""
         with formatter.section("Commands"):
             formatter.write_dl([(command.name, command.about) for command in COMMANDS.values()])
 
@@ -148,15 +147,15 @@ def cli(context: click.Context) -> None:
 
 
 def main(argv: list[str] | None = None) -> Any:
-    """The console script. Ctrl-C ends it at once while no command is at work: there is nothing to
-    tidy up yet, and importing a command takes a second."""
-    # not where who started us has it ignored
+    """The console script. Ctrl-C ends it at once while no command runs: there is nothing to clean
+    up yet, and importing a command takes a second."""
+    # not if the parent process ignores it
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
-    # no line is a command, whatever ids and settings hold
-    in_workflow = os.environ.get("GITHUB_ACTIONS") == "true"
-    process.keep_streams(_Disarmed if in_workflow else io.TextIOWrapper)
-    process.collect_seldom()
+    # no line is read as a workflow command, whatever ids and settings contain
+    is_workflow = os.environ.get("GITHUB_ACTIONS") == "true"
+    process.keep_streams(_Disarmed if is_workflow else io.TextIOWrapper)
+    process.collect_garbage_rarely()
     return dispatch(argv)
 
 
@@ -164,17 +163,16 @@ def dispatch(argv: list[str] | None) -> Any:
     """Run the command that `argv` names; ends in SystemExit with its exit code."""
     try:
         cli.main(args=argv, prog_name="evalgate", standalone_mode=True)
-    except EvalgateError as error:  # of a package that brings commands
+    except EvalgateError as error:  # raised by another package's command
         show_error(error)
         sys.exit(error.exit_code)
-    except Exception:  # noqa: BLE001 - a command that cannot be imported: Python's own exit code, 1, would say "fail"
+    except Exception as error:  # noqa: BLE001 - a command that cannot be imported: Python's own exit code, 1, would say "fail"
         traceback.print_exc()
-        sys.exit(ExitCode.BUG)
+        sys.exit(ExitCode.NOT_MEASURED if errors.shortage(error) else ExitCode.BUG)
 
 
 def shows_links() -> bool:
-    """True if file names are links: at a terminal that has colors, and that is more than a line
-    printer."""
+    """True if file names are links: at a terminal with colors that is not a plain console."""
     return (
         sys.stdout.isatty()
         and not os.environ.get("NO_COLOR")
@@ -191,12 +189,12 @@ def width() -> int:
 def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
     with suppress(OSError):
         os.write(2, b"interrupted\n")
-    # an exception would end in what is being imported, which may take it for its own
+    # an exception would be raised inside an import, which may catch it
     os._exit(ExitCode.INTERRUPTED)
 
 
 def run_command(action: Callable[[], int], *, debug: bool) -> int:
-    """Run `action`; its exit code, or that of the error that it raised."""
+    """Run `action`; return its exit code, or that of its error."""
     try:
         with _interrupt_on_signal(), errors.paths_explained():
             return action()
@@ -208,11 +206,9 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
     except KeyboardInterrupt:
         click.secho("interrupted", err=True)
         return ExitCode.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            click.secho(
-                f"error: {error.strerror}: raise the limit (`ulimit -n`)", fg="red", err=True
-            )
+    except Exception as error:  # noqa: BLE001 - the last handler: it reports any bug as one
+        if shortage := errors.shortage(error):
+            click.secho(f"error: {shortage}", fg="red", err=True)
             return ExitCode.NOT_MEASURED
         message = plain.visible(f"{type(error).__name__}: {error}")
         click.secho(f"Internal error in evalgate {__version__}: {message}", fg="red", err=True)
@@ -222,7 +218,7 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
 
 
 def show_error(error: EvalgateError) -> None:
-    """An error with its problems and its hint, on standard error."""
+    """Show an error with its problems and its hint on standard error."""
     show_problems(error.problems)
     prefix = f"{error.where}: " if error.where else ""
     click.secho(plain.visible(f"error: {prefix}{error.message}"), fg="red", err=True)
@@ -231,8 +227,8 @@ def show_error(error: EvalgateError) -> None:
 
 
 def ends(action: Callable[..., int]) -> Callable[..., None]:
-    """The function of a command: ends the process with the exit code that `action` returns, or that
-    of its error."""
+    """The function of a command: it ends the process with the exit code of `action`, or of its
+    error."""
 
     @wraps(action)
     def command(**values: Any) -> None:
@@ -242,7 +238,7 @@ def ends(action: Callable[..., int]) -> Callable[..., None]:
 
 
 def show_problems(problems: tuple[Problem, ...]) -> None:
-    """One problem after another on standard error."""
+    """Show the problems on standard error, one after another."""
     for problem in problems:
         prefix = (
             click.style(plain.visible(f"{problem.place}: "), bold=True) if problem.place else ""
@@ -255,8 +251,7 @@ def show_problems(problems: tuple[Problem, ...]) -> None:
 
 @contextmanager
 def _interrupt_on_signal() -> Iterator[None]:
-    """While a command is at work, Ctrl-C and SIGTERM are a KeyboardInterrupt, so that it tidies
-    up."""
+    """While a command runs, Ctrl-C and SIGTERM raise KeyboardInterrupt, so that it cleans up."""
     signal.signal(signal.SIGTERM, _interrupt)
     previous_handler = signal.getsignal(signal.SIGINT)
     if previous_handler is not signal.SIG_IGN:
@@ -273,7 +268,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - 
 
 
 class _Disarmed(io.TextIOWrapper):
-    """Text for a runner that obeys what it reads; the beginning of every write counts as that of a
+    """A text stream for a runner that obeys workflow commands; each write counts as the start of a
     line."""
 
     def write(self, text: str, /) -> int:

@@ -1,5 +1,5 @@
 """`evalgate run`, `merge`, `compare` and `validate`; and the options of every command, from the
-table of settings."""
+settings table."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ SELECTING = (
     "strict",
     "runs",
 )
-"""What `list` and `validate` take; `run` takes everything."""
+"""The settings of `list` and `validate`; `run` has all."""
 
 DECIDING = (
     *("root", "config", "fail_on", "threshold", "alpha", "max_drop", "policy", "pass_rate"),
     *("min_measured", "output"),
 )
-"""What `merge` and `compare` take: they measure nothing."""
+"""The settings of `merge` and `compare`, which measure nothing."""
 
-FURTHER = {Heading.SELECTING: ("failed",), Heading.SHOWING: ("everything", "help")}
+OTHER_OPTIONS = {Heading.SELECTING: ("failed",), Heading.SHOWING: ("everything", "help")}
 GROUPS: dict[str, tuple[str, ...]] = {
-    group: (*config.names_with(Settings, Door.CLI, group), *FURTHER.get(group, ()))
+    group: (*config.names_with(Settings, Door.CLI, group), *OTHER_OPTIONS.get(group, ()))
     for group in Heading
 }
-"""The options of `run` by what they are about."""
+"""The options of `run` by topic."""
 
 EXAMPLES = """\b
 Examples:
@@ -78,7 +78,7 @@ Examples:
   evalgate run --agent python:app:answer      another agent than the one that is found
 """
 
-MERGING = (*DECIDING, "base", "baseline_folder", "save_baseline", "cache", "debug")
+MERGE_SETTINGS = (*DECIDING, "base", "baseline_folder", "save_baseline", "cache", "debug")
 
 
 def options(*names: str) -> Callable[[Command], Command]:
@@ -92,10 +92,10 @@ def options(*names: str) -> Callable[[Command], Command]:
 
 def settings_options(*names: str) -> Callable[[Command], Command]:
     """Add an option for each named setting (all if none is named)."""
-    chosen = names or config.names_with(Settings, Door.CLI)
+    setting_names = names or config.names_with(Settings, Door.CLI)
 
     def add(command: Command) -> Command:
-        for name in reversed(chosen):
+        for name in reversed(setting_names):
             if name != "paths":
                 command = _option(name)(command)
         return command
@@ -104,12 +104,12 @@ def settings_options(*names: str) -> Callable[[Command], Command]:
 
 
 def explicit_options(values: JsonObject) -> JsonObject:
-    """The settings that were really given on the command line."""
-    return {name: value for name, value in values.items() if value not in (None, ())}
+    """The settings that the command line contains."""
+    return {name: argument for name, argument in values.items() if argument not in (None, ())}
 
 
 def settings_of(values: JsonObject, names: Sequence[str]) -> Settings:
-    """The settings of a command that has other options as well. Raises ConfigError."""
+    """The settings of a command that also has other options. Raises ConfigError."""
     return load.load_settings(explicit_options({name: values[name] for name in names}))
 
 
@@ -139,10 +139,10 @@ def _option(name: str) -> Callable[[Command], Command]:
 
 
 class GroupedCommand(click.Command):
-    """Shows its options in GROUPS."""
+    """A command whose help shows its options in GROUPS."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """A section for each group; what is in none comes last."""
+        """A section for each group; options without a group come last."""
         records = {
             option.name: option.get_help_record(ctx)
             for option in self.params
@@ -150,8 +150,8 @@ class GroupedCommand(click.Command):
         }
         help_option = self.get_help_option(ctx)
         records["help"] = None if help_option is None else help_option.get_help_record(ctx)
-        grouped = {name for names in GROUPS.values() for name in names}
-        other_names = [name for name in records if name not in grouped and name is not None]
+        grouped_names = {name for names in GROUPS.values() for name in names}
+        other_names = [name for name in records if name not in grouped_names and name is not None]
         for title, names in {
             **GROUPS,
             **({"More": other_names} if any(map(records.get, other_names)) else {}),
@@ -180,9 +180,9 @@ def run(failed: bool, **values: Any) -> int:
     everything = values.pop("everything")
     options = explicit_options(values)
     if not failed:
-        return _decide(options, gate_run.run, everything=everything)
-    options["paths"], passed_count = known.failed(load.load_settings(options))
-    exit_code = _decide(options, gate_run.run, everything=everything)
+        return run_gate(options, gate_run.run, everything=everything)
+    options["paths"], passed_count = known.failed(load.load_settings(options), os.environ)
+    exit_code = run_gate(options, gate_run.run, everything=everything)
     if passed_count:
         click.echo(phrase("not_run_again", passed_count))
     return exit_code
@@ -190,7 +190,7 @@ def run(failed: bool, **values: Any) -> int:
 
 @click.command("merge")
 @click.argument("places", nargs=-1, required=True)
-@settings_options(*MERGING)
+@settings_options(*MERGE_SETTINGS)
 @show_all
 @cli.ends
 def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
@@ -200,11 +200,11 @@ def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
     Missing shards count as not measured. The policy comes from evalgate.yml and the options of this
     command."""
     gate = partial(gate_merge.merge_gate, places=[Path(place) for place in places])
-    return _decide(explicit_options(values), gate, everything=everything)
+    return run_gate(explicit_options(values), gate, everything=everything)
 
 
 def results_at(name: str) -> Path:
-    """A results.json that somebody named, or the one in the folder that was named."""
+    """The named results.json, or the one in the named folder."""
     path = Path(name).absolute()
     return path / RESULTS if path.is_dir() else path
 
@@ -218,7 +218,7 @@ def results_at(name: str) -> Path:
 def compare(base: str, head: str, everything: bool, **values: Any) -> int:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
     gate = partial(compare_files.compare, base=results_at(base), head=results_at(head))
-    return _decide(explicit_options(values), gate, everything=everything)
+    return run_gate(explicit_options(values), gate, everything=everything)
 
 
 @click.command("report")
@@ -227,10 +227,10 @@ def compare(base: str, head: str, everything: bool, **values: Any) -> int:
 @show_all
 @cli.ends
 def report(results: str, everything: bool, **values: Any) -> int:
-    """Write the reports of RESULTS (a results.json, with base.json beside it where there was a
-    base; or the folder that holds them) again."""
+    """Write the reports of RESULTS (a results.json, with base.json beside it if there was a base;
+    or their folder) again."""
     gate = partial(compare_files.report, results=results_at(results))
-    return _decide(explicit_options(values), gate, everything=everything)
+    return run_gate(explicit_options(values), gate, everything=everything)
 
 
 @click.command("validate")
@@ -239,27 +239,28 @@ def report(results: str, everything: bool, **values: Any) -> int:
 def validate(**values: Any) -> int:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
     settings = load.load_settings(explicit_options(values))
-    prepared = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
-    listed = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
-    prepared = replace(prepared, problems=(*prepared.problems, *listed))
-    problems = prepared.all_problems()
+    project = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
+    quarantine_problems = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
+    project = replace(project, problems=(*project.problems, *quarantine_problems))
+    problems = project.all_problems()
     cli.show_problems(problems)
     counts = {
         severity: sum(problem.severity is severity for problem in problems) for severity in Severity
     }
-    cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)
-    of_libraries = "".join(
-        f", {words.counted(library.size(), library.noun)}" for library in prepared.libraries
+    cases = sum(len(suite.eval_set.cases) for suite in project.suites)
+    library_counts = "".join(
+        f", {words.counted(library.size(), library.noun)}" for library in project.libraries
     )
     click.echo(
-        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}{of_libraries}: "
+        f"{words.counted(len(project.suites), 'suite')}, {words.counted(cases, 'case')}{library_counts}: "
         f"{words.counted(counts[Severity.ERROR], 'error')}, {words.counted(counts[Severity.WARNING], 'warning')}"
     )
-    return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
+    return ExitCode.CONFIG if project.stops(strict=settings.strict) else ExitCode.PASS
 
 
 def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
-    """True if agents are isolated: as asked, else in a workflow if that is possible."""
+    """True if agents are isolated: as requested; without a request, in a workflow if it is
+    possible."""
     if "isolate" in settings.explicit_options or os.environ.get("GITHUB_ACTIONS") != "true":
         return settings.isolate
     reason = isolation.refusal_reason()
@@ -270,45 +271,50 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     return not reason
 
 
-def _decide(
-    options: JsonObject, gate: Callable[[Settings, Context], Report], *, everything: bool
+def run_gate(
+    options: JsonObject,
+    gate: Callable[[Settings, Context], Report],
+    *,
+    everything: bool,
+    more: Callable[[Report], str] = lambda _: "",
 ) -> int:
-    """Run a gate; show problems as they come, the results and the written files. Return its exit
-    code."""
+    """Run a gate. Show problems as they occur, the results, what `more` says of them, and the
+    written files. Return its exit code."""
     settings = load.load_settings(options)
     shown_problems = list[Problem]()
     texts = list[str]()
     width = cli.width()
-    linked = cli.shows_links()
+    shows_links = cli.shows_links()
 
     def show(problems: Sequence[Problem]) -> None:
         cli.show_problems(tuple(problem for problem in problems if problem not in shown_problems))
         shown_problems.extend(problems)
 
-    # its conversations cannot be read any more when the run is over
+    # its conversations cannot be read after the run
     def present(report: Report) -> None:
-        folder = str(settings.root) if linked else ""
+        folder = str(settings.root) if shows_links else ""
         texts.append(
             reports.render_terminal(
-                report, width=width, color=True, everything=everything, folder=folder
+                report, width=width, color=True, all_criteria=everything, folder=folder
             )
         )
+        texts.append(more(report))
 
     watcher = progress.watch(sys.stderr)
     command = f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
-    doors = {
+    context_fields = {
         "reproduce": command,
         "show": show,
         "isolate": isolate,
         "present": present,
         "keep": True,
     }
-    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **doors)
+    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **context_fields)
     report = gate(settings, context)
     show(report.problems)
     click.echo("".join(texts), nl=False)  # drops colors if stdout is not a terminal
     for name, path in report.files.items():
         place = os.path.relpath(path)
-        click.echo(f"{name:>12}  {reports.link(place, path) if linked else place}")
+        click.echo(f"{name:>12}  {reports.link(place, path) if shows_links else place}")
     return report.exit_code

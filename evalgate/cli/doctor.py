@@ -1,4 +1,4 @@
-"""`evalgate doctor`: what a run would stumble over, each with the line that mends it."""
+"""`evalgate doctor`: the problems that a run would meet, each with a line that fixes it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARKS: dict[Severity | None, tuple[str, str]] = {
     Severity.WARNING: ("warn", "yellow"),
     Severity.ERROR: ("error", "red"),
 }
-"""A word and its color by severity; None: all is well."""
+"""A word and its color by severity; None: no problem."""
 DETAIL_LINES = 12
 DETAIL_BYTES = 2000
 
@@ -45,8 +45,8 @@ DETAIL_BYTES = 2000
 @click.option("--debug/--no-debug", default=False, help="Show tracebacks.")
 @cli.ends
 def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
-    """Check all that a run needs: files, criteria, judges, the agent's environment, import and
-    models, the base, permissions and workflows. Makes no model calls."""
+    """Check everything that a run needs: files, criteria, judges, the agent's environment, import
+    and models, the base, permissions and workflows. Makes no model calls."""
     settings = load.load_settings(commands.explicit_options(values))
     watcher = progress.PlainWatcher(sys.stderr)
     isolate = commands.isolates(settings, lambda _: None)
@@ -83,9 +83,9 @@ def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
     yield f"  {mark}  {check.label:<11}  {plain.visible(f'{place}{problem.message} [{problem.code}]')}"
     for line in plain.ends(check.detail, most_lines=DETAIL_LINES, limit=DETAIL_BYTES).splitlines():
         yield f"         | {plain.visible(line)}"
-    first, _, details = problem.hint.partition("\n")
-    if first:
-        yield f"         fix: {plain.visible(first)}"
+    first_line, _, details = problem.hint.partition("\n")
+    if first_line:
+        yield f"         fix: {plain.visible(first_line)}"
     for line in textwrap.dedent(details).splitlines():
         yield f"              {plain.visible(line)}"
 

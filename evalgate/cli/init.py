@@ -1,5 +1,5 @@
-"""`evalgate init`: the first case where there is none; a workflow and, if the defaults do not fit,
-an evalgate.yml for the files found."""
+"""`evalgate init`: the first case if there is none; a workflow and, if the defaults do not fit, an
+evalgate.yml for the evaluation files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTINGS = ("root", "config", "agent", "env", "cache")
     "question",
     default="",
     metavar="QUESTION",
-    help="The question of the first case, where there is none yet. [default: it is asked for]",
+    help="The question of the first case, if there is none yet. [default: ask for it]",
 )
 @click.option("--yes", is_flag=True, help="Write the first case without asking.")
 @click.option(
@@ -46,13 +46,13 @@ SETTINGS = ("root", "config", "agent", "env", "cache")
 @click.option(
     "--force/--no-force",
     default=False,
-    help="Replace files that are there; they are kept as *.orig.",
+    help="Replace existing files; they are kept as *.orig.",
 )
 @cli.ends
 def command(action: str, force: bool, **values: Any) -> int:
-    """Write a workflow, and an evalgate.yml if it is needed, for the evaluation files and agents
-    that are found. Makes no model calls, except where there is no evaluation file: then the agent
-    is asked one question, and what it does becomes the first case."""
+    """Write a workflow, and an evalgate.yml if it is needed, for the evaluation files and agents of
+    the repository. Makes no model calls, except if there is no evaluation file: then the agent
+    answers one question, and the conversation becomes the first case."""
     settings = commands.settings_of(values, ("paths", *SETTINGS))
     first_files: list[str] = []
     try:
@@ -78,15 +78,13 @@ def command(action: str, force: bool, **values: Any) -> int:
             )
         )
     pending = list(starter.changes(plan, force=force))
-    written = first_files
+    written_paths = first_files
     unchanged_paths = []
     for path, text, current_text in pending:
         if current_text is None or force:
-            former = starter.write(plan, path, text)
-            click.echo(
-                f"wrote {path}; what stood there is in {former}" if former else f"wrote {path}"
-            )
-            written.append(path)
+            backup = starter.write(plan, path, text)
+            click.echo(f"wrote {path}; the former file is {backup}" if backup else f"wrote {path}")
+            written_paths.append(path)
         else:
             click.echo(f"{path} exists and is left as it is; --force would make this change:")
             for line in difflib.unified_diff(
@@ -95,29 +93,29 @@ def command(action: str, force: bool, **values: Any) -> int:
                 click.echo(plain.visible(line))
             unchanged_paths.append(path)
     if not pending:
-        click.echo("nothing to write: the files are as they would be written")
-    for number, step in enumerate(next_steps(plan, written), start=1):
+        click.echo("nothing to write: all files are up to date")
+    for number, step in enumerate(next_steps(plan, written_paths), start=1):
         click.echo(f"{'Next:' if number == 1 else '     '} {number}. {plain.visible(step)}")
     return ExitCode.CONFIG if unchanged_paths else ExitCode.PASS
 
 
 def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterator[str]:
-    """Ask the agent one question, show what it does, and write it if the user agrees; the files.
-    Raises NothingToDo without a question or a yes."""
+    """Ask the agent one question, show its turn, and write it if the user agrees; yield the
+    files. Raises NothingToDo without a question or an agreement."""
     uses = candidates.find_agents(settings)
     if not uses:
         raise candidates.no_agent()
     click.echo("There is no evaluation file yet. The first case is what your agent does now.")
     click.echo(plain.visible(f"agent: {first_case.label(uses[0])}"))
     if len(uses) > 1:
-        others = words.listed([first_case.argument(use) for use in uses[1:]], limit=5)
-        click.echo(plain.visible(f"  (others by --agent: {others})"))
+        other_agents = words.listed([first_case.argument(use) for use in uses[1:]], limit=5)
+        click.echo(plain.visible(f"  (others by --agent: {other_agents})"))
     try:
         question = question or click.prompt("Ask it one question")
         watcher = progress.PlainWatcher(sys.stderr)
         context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
-        first = first_case.ask(uses, question, settings, context)
-        for line in shown(first.turn):
+        first_turn = first_case.ask(uses, question, settings, context)
+        for line in turn_lines(first_turn.turn):
             click.echo(plain.visible(line))
         if not is_agreed:
             click.confirm("Is this right, and the first case?", default=True, abort=True)
@@ -125,16 +123,16 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         click.echo()
         hint = f'evalgate init --ask "{candidates.QUESTION}" --yes'
         raise NothingToDo("no case was written", hint=hint) from None
-    _, reason = first_case.find_judge(first, settings, os.environ)
+    _, reason = first_case.find_judge(first_turn, settings, os.environ)
     if reason:
         click.echo(plain.visible(f"No judge reads the answer. {reason}"))
-    for path in first_case.write(first, settings, os.environ):
+    for path in first_case.write(first_turn, settings, os.environ):
         click.echo(plain.visible(f"wrote {path}"))
         yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))
 
 
-def shown(turn: Invocation) -> Iterator[str]:
-    """What an agent did in a turn: its calls, its answer."""
+def turn_lines(turn: Invocation) -> Iterator[str]:
+    """The calls and the answer of an agent in a turn, as lines."""
     for call in turn.tool_calls:
         yield f"  called  {call.name}({plain.short_json(dict(call.args or {}))})"
     yield f"  said    {plain.clip(plain.one_line(prompting.answer_of(turn)), MOST_SHOWN) or '(nothing)'}"
@@ -143,29 +141,29 @@ def shown(turn: Invocation) -> Iterator[str]:
 MOST_SHOWN = 800
 
 
-def next_steps(plan: Starter, written: list[str]) -> Iterator[str]:
+def next_steps(plan: Starter, written_paths: list[str]) -> Iterator[str]:
     """The steps left to do by hand, as commands if possible."""
-    workflow = starter.WORKFLOW in written
-    if workflow and plan.action == starter.ACTION:
-        yield f"In {starter.WORKFLOW}, replace OWNER by the publisher of the action."
+    writes_workflow = starter.WORKFLOW in written_paths
+    if writes_workflow and plan.action == starter.ACTION:
+        yield f"In {starter.WORKFLOW}, replace OWNER with the publisher of the action."
     if plan.undecided:
         rules = next(path for path in plan.files if path != starter.WORKFLOW)
         yield f"In {rules}, name the agent of {words.listed(plan.undecided, limit=3)}."
-    if workflow and plan.secrets:
-        yield "Set the secrets, and take those out that the agents do without: " + "; ".join(
+    if writes_workflow and plan.secrets:
+        yield "Set the secrets, and remove those that the agents do not need: " + "; ".join(
             f"gh secret set {name}" for name in plan.secrets.values()
         )
-    if workflow and (
-        renamed := {name: other for name, other in plan.secrets.items() if name != other}
+    if writes_workflow and (
+        renamed := {name: secret for name, secret in plan.secrets.items() if name != secret}
     ):
-        pairs = words.listed(f"{name} from {other}" for name, other in renamed.items())
+        pairs = words.listed(f"{name} from {secret}" for name, secret in renamed.items())
         yield f"GitHub refuses secrets whose names begin with GITHUB_, so the workflow sets {pairs}."
-    if workflow and plan.uses_cloud:
+    if writes_workflow and plan.uses_cloud:
         yield (
             "Set who the workflow signs in to Google Cloud as (docs/action.md, Vertex AI): "
             + "; ".join(f"gh variable set {name}" for name in starter.CLOUD_VARIABLES)
         )
     yield "Check what a run needs: evalgate doctor"
-    if written:
-        paths = " ".join(shlex.quote(os.path.relpath(plan.top / path)) for path in written)
+    if written_paths:
+        paths = " ".join(shlex.quote(os.path.relpath(plan.top / path)) for path in written_paths)
         yield f"git add {paths} && git commit -m 'Gate pull requests with evalgate'"

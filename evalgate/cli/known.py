@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,23 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
-from evalgate.gate import edit, known
+from evalgate.gate import edit, known, waiting
 from evalgate.gate.edit import CaseUnchanged, Proposal
 from evalgate.gate.known import StoredCase
-from evalgate.model import Purpose, Report, VerdictKind
+from evalgate.gate.waiting import WaitingChange
+from evalgate.model import CaseKey, Purpose, Report, VerdictKind
+from evalgate.reports import view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.results import kept
 from evalgate.results.kept import About
 from evalgate.text import plain, words
 from evalgate.text.phrases import phrase
+from evalgate.values import frozen_dataclass
 
 SETTINGS = ("root", "config", "output", "debug")
 NAME_WIDTH = 80
+FILTERS = ("failed", "only_new", "calls", "answer", "run_number", "results")
+"""Options of `accept` that choose among cases."""
 KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 
 
@@ -51,11 +57,10 @@ def show(**values: Any) -> int:
     """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn; without one,
     list them."""
     settings = commands.settings_of(values, SETTINGS)
-    results = commands.results_at(values["results"]) if values["results"] else None
     folder = str(settings.root) if cli.shows_links() else ""
-    stored_cases = known.newest(settings, results)
+    stored_cases, unrun_count = _known(settings, values["results"])
     if not values["cases"]:
-        return _list_cases(stored_cases.values())
+        return _list_cases(stored_cases.values(), unrun_count)
     for number, stored_case in enumerate(known.select(stored_cases, values["cases"])):
         run = stored_case.stored.run
         policy = load.policy_of(settings, stored_case.stored.run.suites)
@@ -74,15 +79,24 @@ def show(**values: Any) -> int:
     return ExitCode.PASS
 
 
-def _list_cases(stored_cases: Iterable[StoredCase]) -> int:
+def _known(settings: Settings, results: str | None) -> tuple[dict[CaseKey, StoredCase], int]:
+    """All cases that ran, or those of the `results`; and how many never did."""
+    if results:
+        return known.of_file(commands.results_at(results)), 0
+    report, stored_cases = known.current(settings, os.environ)
+    return stored_cases, sum(case.key not in stored_cases for case in report.verdict.cases)
+
+
+def _list_cases(stored_cases: Iterable[StoredCase], unrun_count: int) -> int:
     """A line for each case, those that did not pass first."""
     rows = [("", "case", "suite", "ran at")]
     for stored_case in sorted(stored_cases, key=lambda case: case.verdict.kind is VerdictKind.PASS):
         suite, case_id = (plain.label(name, NAME_WIDTH) for name in stored_case.key)
-        word = reports.stored_word(stored_case.verdict.kind, stored_case.label)
-        rows.append((word, case_id, suite, stored_case.stored.run.started_at))
+        rows.append((stored_case.word, case_id, suite, stored_case.stored.run.started_at))
     for line in plain.table(rows):
         click.echo(line)
+    if unrun_count:
+        click.echo(phrase("never_run", unrun_count))
     click.echo("Show one: evalgate show CASE")
     return ExitCode.PASS
 
@@ -99,14 +113,11 @@ def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseVi
             f"case {stored_case.key[1]!r} has no run {number}",
             hint=f"It has {len(stored_case.trials)}.",
         )
-    case = next(
-        case for case in stored_case.suite.eval_set.cases if case.case_id == stored_case.key[1]
-    )
     return CaseView(
         report=report,
         verdict=stored_case.verdict,
         suite=stored_case.suite,
-        case=case,
+        case=stored_case.case,
         trials=tuple(trials),
         label=stored_case.label,
     )
@@ -124,6 +135,7 @@ def history(**values: Any) -> int:
     if name is None:
         return _list_runs(settings)
     rows = [("time", "commit", "verdict", "")]
+    words_of_runs: dict[CaseKey, str] = {}
     names = set[str]()
     for run in kept.runs(settings.root):
         about = run.about
@@ -131,19 +143,22 @@ def history(**values: Any) -> int:
         for (suite, case_id), kind in about.kinds().items():
             names.add(case_id)
             if name in (case_id, f"{suite}:{case_id}"):
+                word = reports.stored_word(kind, case_labels.get((suite, case_id)))
+                words_of_runs.setdefault((suite, case_id), word)
                 rows.append(
-                    (
-                        about.started_at,
-                        _commit(about),
-                        reports.stored_word(kind, case_labels.get((suite, case_id))),
-                        plain.label(suite, NAME_WIDTH),
-                    )
+                    (about.started_at, _commit(about), word, plain.label(suite, NAME_WIDTH))
                 )
     if len(rows) == 1:
         hint = words.did_you_mean(
-            name, names, otherwise="Runs at a terminal are kept: `evalgate run`."
+            name, names, fallback="Runs at a terminal are kept: `evalgate run`."
         )
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
+    _, stored_cases = known.current(settings, os.environ)
+    rows[1:1] = (
+        ("now", "", stored_cases[key].word, plain.label(key[0], NAME_WIDTH))
+        for key, word in words_of_runs.items()
+        if key in stored_cases and stored_cases[key].word != word
+    )
     for line in plain.table(rows):
         click.echo(line)
     if any(row[1].endswith("*") for row in rows[1:]):
@@ -158,9 +173,13 @@ def _commit(about: About) -> str:
 def _counts(about: About) -> list[str]:
     """`17 pass`, `2 fail`, `1 flaky`: how many cases ended how."""
     case_labels = about.case_labels()
-    counts = Counter(
+    return _counted(
         reports.stored_word(kind, case_labels.get(key)) for key, kind in about.kinds().items()
     )
+
+
+def _counted(case_words: Iterable[str]) -> list[str]:
+    counts = Counter(case_words)
     return [f"{count:,} {word}" for word, count in sorted(counts.items(), reverse=True)]
 
 
@@ -187,13 +206,14 @@ def show_last_run() -> bool:
     runs = kept.runs(settings.root)
     if not runs:
         return False
-    click.echo(phrase("last_run", runs[0].about, _counts(runs[0].about)))
-    stored_cases = known.newest(settings).values()
-    broken = [case for case in stored_cases if case.verdict.kind is not VerdictKind.PASS]
+    report, stored_cases = known.current(settings, os.environ)
+    counts = _counted(map(wording.case_word, view.of(report).cases))
+    click.echo(phrase("last_run", runs[0].about, _counts(runs[0].about), counts))
+    broken = [case for case in stored_cases.values() if case.verdict.kind is not VerdictKind.PASS]
     wrong = [
         case.key[1]
         for case in broken
-        if case.verdict.kind is VerdictKind.FAIL and not case.is_flaky
+        if case.verdict.kind is VerdictKind.FAIL and case.label not in edit.ASIDE
     ]
     rows = reports.commands_after([*wrong, *(case.key[1] for case in broken)], wrong)
     for line in plain.table(rows if broken else [("evalgate run", phrase("purpose_run"))]):
@@ -228,73 +248,135 @@ def show_last_run() -> bool:
 @cli.ends
 def accept(**values: Any) -> int:
     """Accept what the agent did as what CASES (ids) expect: by default the calls or answers that
-    their criteria found wrong. Only these values change in an evaluation file. Asks for each
-    case."""
+    their criteria found wrong; or, by its name, a change that an assistant proposed. Only these
+    values change in an evaluation file. Asks for each."""
     settings = commands.settings_of(values, SETTINGS)
     asks = not values["yes"] and not values["dry_run"]
     if asks and not sys.stdin.isatty():
         raise ConfigError(
             "nobody is there to be asked", hint="Use --dry-run to look, --yes to accept."
         )
-    results = commands.results_at(values["results"]) if values["results"] else None
-    chosen = known.select(known.newest(settings, results), values["cases"])
-    if not values["cases"] or values["only_new"] or values["failed"]:
-        chosen = [
-            stored_case
-            for stored_case in chosen
-            if edit.is_wanted(stored_case, only_new=values["only_new"])
-        ]
-    parts = [name for name in ("calls", "answer") if values[name]]
-    proposals: list[Proposal] = []
+    changes, names = _waiting_changes(values, settings)
+    offers = [_offer_change(settings.root, change) for change in changes]
     skipped_count = 0
+    try:
+        chosen = _chosen_cases(values, settings, names) if names or not values["cases"] else []
+    except NothingToDo:
+        chosen = []
+        if not changes:
+            raise
     for stored_case in chosen:
         try:
-            proposals.append(
-                edit.propose(
-                    stored_case, root=settings.root, parts=parts, run_number=values["run_number"]
-                )
-            )
+            offers.append(_offer_case(_propose(stored_case, values, settings)))
         except CaseUnchanged as why:
             skipped_count += 1
-            _tell(stored_case, str(why))
-    decisions = list(_decisions(proposals, asks=asks, dry_run=values["dry_run"]))
-    files = {
-        proposal.path for proposal, is_taken in zip(proposals, decisions, strict=False) if is_taken
-    }
-    _conclude(decisions.count(True), len(chosen), files=files, dry_run=values["dry_run"])
+            _tell(stored_case.key[1], str(why))
+    decisions = list(_decisions(offers, asks=asks, dry_run=values["dry_run"]))
+    taken = [offer for offer, is_taken in zip(offers, decisions, strict=False) if is_taken]
+    files = {file for offer in taken for file in offer.files}
+    total = len(offers) + skipped_count
+    _conclude(decisions.count(True), total, files=files, dry_run=values["dry_run"])
     return (
         ExitCode.FAIL if None in decisions or (skipped_count and values["cases"]) else ExitCode.PASS
     )
 
 
-def _decisions(
-    proposals: Sequence[Proposal], *, asks: bool, dry_run: bool
-) -> Iterator[bool | None]:
-    """In order, True for each accepted proposal, until the user quits; None if its file is not
+def _waiting_changes(
+    values: dict[str, Any], settings: Settings
+) -> tuple[list[WaitingChange], list[str]]:
+    """The proposed changes that are named, all of them if nothing is asked for; and the other
+    names."""
+    changes = waiting.changes(settings.root)
+    names = [name for name in values["cases"] if name not in changes]
+    if not any(values[option] for option in ("cases", *FILTERS)):
+        return list(changes.values()), names
+    return [changes[name] for name in values["cases"] if name in changes], names
+
+
+def _chosen_cases(
+    values: dict[str, Any], settings: Settings, names: Sequence[str]
+) -> list[StoredCase]:
+    chosen = known.select(_known(settings, values["results"])[0], names)
+    if not names or values["only_new"] or values["failed"]:
+        chosen = [
+            stored_case
+            for stored_case in chosen
+            if edit.is_wanted(stored_case, only_new=values["only_new"])
+        ]
+    return chosen
+
+
+def _propose(stored_case: StoredCase, values: dict[str, Any], settings: Settings) -> Proposal:
+    parts = [name for name in ("calls", "answer") if values[name]]
+    return edit.propose(
+        stored_case, root=settings.root, parts=parts, run_number=values["run_number"]
+    )
+
+
+@frozen_dataclass
+class _Offer:
+    """What a person may accept. `check` raises ConfigError or UnavailableError if it is not
+    possible; `show` takes its place among the others."""
+
+    name: str
+    files: tuple[Path, ...]
+    check: Callable[[], object]
+    show: Callable[[str], None]
+    write: Callable[[], None]
+    reject: Callable[[], None] = lambda: None
+
+
+def _offer_case(proposal: Proposal) -> _Offer:
+    return _Offer(
+        name=proposal.stored_case.key[1],
+        files=(proposal.path,),
+        check=partial(edit.apply, proposal),
+        show=partial(_show_proposal, proposal),
+        write=partial(edit.write, proposal),
+    )
+
+
+def _offer_change(root: Path, change: WaitingChange) -> _Offer:
+    return _Offer(
+        name=change.name,
+        files=tuple(root / file for file in change.texts),
+        check=partial(waiting.apply, root, change),
+        show=partial(_show_change, change),
+        write=partial(waiting.accept, root, change),
+        reject=partial(waiting.drop, root, change),
+    )
+
+
+def _decisions(offers: Sequence[_Offer], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
+    """In order, True for each accepted offer, until the user quits; None if its file is not
     changeable."""
-    for number, proposal in enumerate(proposals, 1):
+    for number, offer in enumerate(offers, 1):
         try:
-            edit.apply(proposal)  # before anybody decides
-            _show_proposal(proposal, f"{number} of {len(proposals)}")
+            offer.check()  # before anybody decides
+            offer.show(f"{number} of {len(offers)}")
             answer = _answer() if asks else "a"
             if answer == "q":
                 return
             asks = asks and answer != "A"
             is_accepted = answer in ("a", "A")
             if is_accepted and not dry_run:
-                edit.write(proposal)
+                offer.write()
+            elif answer == "r":
+                offer.reject()
         except (ConfigError, UnavailableError) as error:
-            _tell(proposal.stored_case, f"{error.message}\n  {error.hint}".rstrip())
+            _tell(offer.name, f"{error.message}\n  {error.hint}".rstrip())
             yield None
         else:
             yield is_accepted
 
 
-def _tell(stored_case: StoredCase, reason: str) -> None:
-    click.echo(
-        plain.visible(f"{plain.label(stored_case.key[1], NAME_WIDTH)}: not accepted: {reason}"),
-        err=True,
-    )
+def _tell(name: str, reason: str) -> None:
+    click.echo(plain.visible(f"{plain.label(name, NAME_WIDTH)}: not accepted: {reason}"), err=True)
+
+
+def _show_change(change: WaitingChange, place: str) -> None:
+    click.secho(f"{plain.label(change.name, NAME_WIDTH)} (proposed), {place}", bold=True)
+    click.echo(plain.visible("\n".join(("; ".join(change.reasons), change.diff))))
 
 
 def _show_proposal(proposal: Proposal, place: str) -> None:

@@ -17,8 +17,10 @@ from evalgate.model import (
     CaseKey,
     CaseStatus,
     CaseVerdict,
+    Confirmation,
     CriterionUse,
     GradedTrial,
+    NonBlocking,
     Policy,
     Purpose,
     Reruns,
@@ -162,10 +164,16 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
     largest = max(factors.values(), default=1.0)
     is_worse = worse_evidence >= terms.needed
     is_failing = failing_evidence >= terms.needed
-    confirmations = [
+    shard_confirmations = [
         shard_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest_factor=largest)
         for shard_purse in purses
     ]
+    confirmations = {
+        key: confirmation
+        for confirmed in shard_confirmations
+        for key, confirmation in confirmed.items()
+    }
+    earlier = sides.head.earlier_verdicts
     return Book(
         needed=terms.needed,
         worse=worse_evidence,
@@ -173,13 +181,20 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
         failing=failing_evidence,
         bets=tuple(bet for shard_purse in purses for bet in shard_purse.bets),
         factors=factors,
-        confirmations={
-            key: confirmation
-            for shard_confirmations in confirmations
-            for key, confirmation in shard_confirmations.items()
-        },
+        confirmations=confirmations | dict(_of_earlier(earlier.values(), confirmations)),
         on_both=frozenset(key for shard_purse in purses for key in shard_purse.failed_together),
-    ), tuple(reruns)
+    ), tuple(rerun for rerun in reruns if rerun.key not in earlier)
+
+
+def _of_earlier(
+    verdicts: Iterable[CaseVerdict], confirmations: Mapping[CaseKey, Confirmation]
+) -> Iterator[tuple[CaseKey, Confirmation]]:
+    """What earlier runs confirmed otherwise than these bets do, which began with other cases."""
+    for verdict in verdicts:
+        if verdict.nonblocking is NonBlocking.FLAKY:
+            yield verdict.key, Confirmation.FLAKY
+        elif confirmations.get(verdict.key) is Confirmation.FLAKY:
+            yield verdict.key, Confirmation.FAILING
 
 
 def _terms(sides: Sides) -> Terms:

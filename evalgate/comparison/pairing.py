@@ -55,10 +55,11 @@ def uses_by_case(run: Run) -> dict[CaseKey, tuple[CriterionUse, ...]]:
 def case_verdicts(
     run: Run, uses: Mapping[CaseKey, Sequence[CriterionUse]], *, policy: Policy
 ) -> dict[CaseKey, CaseVerdict]:
-    """The verdict on each case in `uses`, from the trials of a run."""
+    """The verdict on each of the cases of `uses`: an earlier run's, else from the trials."""
     trials_by_case = by_case(run.trials)
     return {
-        key: threshold.judge_case(
+        key: run.earlier_verdicts.get(key)
+        or threshold.judge_case(
             key=key,
             criteria=criteria,
             trials=trials_by_case.get(key, ()),

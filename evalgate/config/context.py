@@ -42,6 +42,8 @@ class Context:
     show: Callable[[Sequence[Problem]], None] = lambda _: None
     # receives the report while its conversations can be read
     present: Callable[[Report], None] = lambda _: None
+    # opens every agent in this process, by its setting, in place of its driver: a test's guest
+    host: Callable[[Any], Any] | None = None
     environments: dict[Path, str] = field(default_factory=dict)  # see `seals.Seals.verified`
 
     def say(self, line: str) -> None:

@@ -339,7 +339,7 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
             f"Use {' or '.join(phrases[door] for door in doors)}.",
         )
     keys = [*GateFile.model_fields, *(config_settings.input_name(setting) for setting in allowed)]
-    hint = words.did_you_mean(key, keys, otherwise=f"Known keys: {', '.join(keys)}.")
+    hint = words.did_you_mean(key, keys, fallback=f"Known keys: {', '.join(keys)}.")
     return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
 

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate import config
 from evalgate.config import Decider, Door, Heading, Trait
-from evalgate.config.gate_file import GateFile
+from evalgate.config.gate_file import LONGEST_S, GateFile
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import deviations
@@ -135,6 +135,9 @@ Commenting = Annotated[
     BeforeValidator(lambda value: "off" if value is False else value),
 ]
 
+MOST_DAYS = 100_000
+"""Of an age: dates can count with it."""
+
 SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 
 TERMINAL = Door.CLI
@@ -232,11 +235,13 @@ class Settings(BaseModel):
     max_baseline_age: Annotated[float, SETTING, COMPARING, BASE, NONE] = Field(
         default=14,
         gt=0,
+        le=MOST_DAYS,
         description="Age in days from which the comment says that stored results are old.",
     )
     reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
         default=7,
         ge=0,
+        le=MOST_DAYS,
         description="Days for which results are reused if the agent's inputs and environment have not changed. 0: always run it.",
     )
     depends_on: Annotated[Listed, SETTING, COMPARING, DOOR, NONE] = Field(
@@ -271,15 +276,23 @@ class Settings(BaseModel):
         description="`worker`: one process runs many cases, each in its own session; `case`: a new process for "
         "every run of a case.",
     )
-    turn_timeout: Limit[float] = Field(default=300, gt=0, description="Maximum seconds per turn.")
+    turn_timeout: Limit[float] = Field(
+        default=300, gt=0, le=LONGEST_S, description="Maximum seconds per turn."
+    )
     case_timeout: Limit[float] = Field(
-        default=1800, gt=0, description="Maximum seconds of the agent's time per case."
+        default=1800,
+        gt=0,
+        le=LONGEST_S,
+        description="Maximum seconds of the agent's time per case.",
     )
     start_timeout: Limit[float] = Field(
-        default=300, gt=0, description="Maximum seconds for an agent to start."
+        default=300, gt=0, le=LONGEST_S, description="Maximum seconds for an agent to start."
     )
     memory: Limit[int] = Field(
-        default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit."
+        default=0,
+        ge=0,
+        le=10**9,
+        description="Memory limit of one agent process, in MB; 0: no limit.",
     )
     max_output: Limit[int] = Field(
         default=16, ge=1, description="Maximum agent output per turn, in MB."
@@ -315,6 +328,11 @@ class Settings(BaseModel):
         description="Where tool responses come from: `live` (tools run), `record` (tools run, and their responses are "
         "recorded in cassettes), `replay` (from cassettes; no tool runs), `mock` (from rules). Default: "
         "`tools` of evalgate.yml, else `live`.",
+    )
+    on_platform: Annotated[bool, STARTER, RUNNING, DOOR, AGENT] = Field(
+        default=False,
+        description="Let the agent's platform run and judge its evaluations (driver `ces`, docs/ces.md).\n"
+        "Its outcomes decide; evalgate's own criteria are informational.",
     )
     trace: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT] = Field(
         default=False,
@@ -431,6 +449,12 @@ class Settings(BaseModel):
         description="Keep the agent's code apart: it sees a copy of the checkout and no other files of yours "
         "(docs/security.md). Takes bubblewrap, or root. In a workflow it is the default "
         "if it is possible; the action always does it.",
+    )
+    needs_evaluation_files: Annotated[bool, Door.FILE, BASE, AGENT] = Field(
+        default=False,
+        description="Give the isolated agent evaluation files, criteria, evalgate.yml and recordings as well.\n"
+        "For an agent that does not start without them: it can read the answers that are expected of it, "
+        "which the comment says.",
     )
     confirm: Annotated[bool, TERMINAL, FAILING, DOOR, MACHINE] = Field(
         default=False,

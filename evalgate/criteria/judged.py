@@ -269,7 +269,10 @@ def _again(
     missing_names = [names.get(item, item) for item in items]
     all_names = list(names.values()) or [""]
     return prompting.remind(
-        question.prompt, lacking=missing_names, all_names=all_names, briefly=bool(question.code)
+        question.prompt,
+        missing_names=missing_names,
+        all_names=all_names,
+        briefly=bool(question.code),
     )
 
 

@@ -54,6 +54,25 @@ def is_evaluation_file(path: str) -> bool:
     )
 
 
+def holds_expectations(path: str) -> bool:
+    """True if a file of a checkout, by its absolute path, holds evaluations, criteria, rules or
+    recordings: by its name, or by its content if others use the name as well."""
+    folder, _, name = path.rpartition("/")
+    if not name.endswith((".json", ".jsonl", ".yaml", ".yml")):
+        return False
+    is_known = name.endswith(walk.OWN_ENDINGS) or name in walk.CONFIG_NAMES | _GATE_FILES
+    if is_known or _RECORDING.fullmatch(name):
+        return True
+    if any(row.is_evaluation_file(path) for row in formats.FORMATS.values()):
+        return True
+    if not walk.is_evaluation_name(f"{folder}/", name):
+        return walk.holds_set(Path(folder), name)
+    text = walk.read_head(Path(folder), name, size=LARGEST_SOURCE_BYTES).decode(errors="replace")
+    return formats.kind_of(text, file=name) in formats.CASE_FILES
+
+
+_GATE_FILES = {PurePosixPath(name).name for name in config_gate_file.NAMES}
+_RECORDING = re.compile(r".*\.(evalset_result|session|recording)\.jsonl?")
 LARGEST_SOURCE_BYTES = 4 * 10**6
 
 

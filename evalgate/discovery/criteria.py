@@ -66,7 +66,7 @@ def check(
             hint = (
                 f"Known criteria: {names}. A metric of your own needs an entry in `custom_metrics`."
             )
-            hint = words.did_you_mean(use.name, specs, otherwise=hint)
+            hint = words.did_you_mean(use.name, specs, fallback=hint)
             message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
             problems.append(errors.error("unknown-criterion", message, use.place, hint))
             checked_uses.append(use)
@@ -220,7 +220,7 @@ def _option_hint(name: str, option_names: Collection[str]) -> str:
         if option_names
         else "Its only option is `threshold`."
     )
-    return words.did_you_mean(name, option_names, otherwise=otherwise)
+    return words.did_you_mean(name, option_names, fallback=otherwise)
 
 
 def _place_of(use: CriterionUse, option: str) -> Place | None:

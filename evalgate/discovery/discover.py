@@ -517,15 +517,17 @@ def _suites_of(
     for library, key in (
         (library, key) for library in libraries for key in sets if library.is_of_cases(key)
     ):
+        agent = agents.with_defaults(uses[key], settings)
         deciding = [
-            base.with_facts(use, specs[use.name]) for use in library.criteria_of(sets[key].cases)
+            base.with_facts(use, specs[use.name])
+            for use in library.criteria_of(sets[key].cases, agent)
         ]
         yield Suite(
             key=key,
             eval_set=sets[key],
             criteria=(*deciding, *criteria.informational_uses(specs, beside=deciding)),
             criteria_source=CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
-            agent=agents.with_defaults(uses[key], settings),
+            agent=agent,
             simulator=SimulatorUse(max_turns=None),
         )
 
@@ -747,7 +749,7 @@ def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterato
                 next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"
             )
             hint = words.did_you_mean(
-                case_id, keys_by_id, otherwise=f"Its cases: {words.listed(keys_by_id, limit=8)}."
+                case_id, keys_by_id, fallback=f"Its cases: {words.listed(keys_by_id, limit=8)}."
             )
             message = f"no case {case_id!r} in {location} (selected by {selection.text!r})"
             yield errors.error("unknown-case", message, Place(file=next(iter(sets))), hint)

@@ -73,7 +73,7 @@ def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Pro
     for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
         if path[-1] not in names:
             hint = words.did_you_mean(
-                path[-1], names, otherwise="Remove the rule, or correct its name."
+                path[-1], names, fallback="Remove the rule, or correct its name."
             )
             message = f"`{'.'.join(path)}`: no suite has a criterion with this name"
             yield errors.warning("rule-matches-nothing", message, locate(*path), hint)

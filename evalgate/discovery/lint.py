@@ -49,26 +49,30 @@ def _case_names(cases: Sequence[Case]) -> str:
 
 
 def identical_cases(suite: Suite) -> Iterator[Problem]:
-    """Cases with the same input and expectations: they count twice and add no information."""
+    """Cases with the same input and expectations: they count twice and add no information. One
+    warning."""
     by_opening: dict[tuple[str, int], list[Case]] = {}
     for case in suite.eval_set.cases:
         by_opening.setdefault(
             (discover.opening_text(case), len(case.conversation or ())), []
         ).append(case)
+    identical: list[tuple[Case, Sequence[Case]]] = []
     for similar_cases in by_opening.values():
-        if len(similar_cases) == 1:
-            continue
         by_content: dict[str, list[Case]] = {}
-        for case in similar_cases:
+        for case in similar_cases if len(similar_cases) > 1 else ():
             by_content.setdefault(_content(case), []).append(case)
-        for first_case, *copies in by_content.values():
-            if copies:
-                verb = "is" if len(copies) == 1 else "are"
-                message = f"{_case_names(copies)} {verb} identical to case {first_case.case_id}"
-                hint = "To repeat a case, use `runs`; a copy only counts twice."
-                yield errors.warning(
-                    "identical-cases", message, place=_place_of(suite, copies[0]), hint=hint
-                )
+        identical += ((first_case, copies) for first_case, *copies in by_content.values() if copies)
+    if identical:
+        message = words.listed(
+            (
+                f"{_case_names(copies)} {'is' if len(copies) == 1 else 'are'} identical to case {first_case.case_id}"
+                for first_case, copies in identical
+            ),
+            limit=5,
+        )
+        hint = "To repeat a case, use `runs`; a copy only counts twice."
+        place = _place_of(suite, identical[0][1][0])
+        yield errors.warning("identical-cases", message, place=place, hint=hint)
 
 
 def silent_conversations(suite: Suite) -> Iterator[Problem]:

@@ -229,7 +229,7 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
         driver = agents.DRIVERS.get(use.driver)
         if driver is None:
             hint = words.did_you_mean(
-                use.driver, agents.DRIVERS, otherwise=f"Drivers: {', '.join(agents.DRIVERS)}."
+                use.driver, agents.DRIVERS, fallback=f"Drivers: {', '.join(agents.DRIVERS)}."
             )
             yield errors.error(
                 "agent-options", f"`{use.driver}` is not a known agent driver", hint=hint
@@ -246,7 +246,7 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
                     hint = words.did_you_mean(
                         str(finding["loc"][-1]),
                         fields,
-                        otherwise=f"The driver takes: {', '.join(fields)}.",
+                        fallback=f"The driver takes: {', '.join(fields)}.",
                     )
                 message = f"agent with driver `{use.driver}`: `{path}`: {words.fault(finding)}"
                 yield errors.error("agent-options", message, hint=hint)

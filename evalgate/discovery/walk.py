@@ -147,6 +147,12 @@ def visit(
         yield prefix, entries, rules
 
 
+def is_evaluation_name(prefix: str, name: str) -> bool:
+    """True if an evaluation file may have this name in the folder `prefix`, which ends with `/`."""
+    is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix) is not None
+    return is_dataset or name.endswith(EVALUATION_ENDINGS)
+
+
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """True for a folder, not for a link to one."""
     try:
@@ -163,7 +169,8 @@ class Tree:
     evaluated: `excluded` by globs; `ignored` by git; `ignored_configs` of folders that are not
     ignored. `other_json`, `other_yaml`, `other_python`: the first files with other names that git
     does not ignore. `near_names`: files with names similar to those of evaluation files or
-    criteria."""
+    criteria. `origins`: the walked folders and the rules in them; as long as none of these changes,
+    no file comes or goes."""
 
     def __init__(
         self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()
@@ -180,6 +187,7 @@ class Tree:
         self.other_yaml: list[str] = []
         self.other_python: list[str] = []
         self.near_names: list[str] = []
+        self.origins: list[str] = [".git/info/exclude"]
         self.problems: list[Problem] = []
         self._contents: dict[str, bytes] = {}
         self._ignored_folders: list[str] = []
@@ -227,13 +235,13 @@ class Tree:
         configs, each for used and for ignored files."""
         pending = [(start, start_rules)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
+            self.origins += (prefix, f"{prefix}.gitignore")[: 1 + (".gitignore" in entries)]
             if markers := AGENT_NAMES.intersection(entries):
                 self.agent_files[prefix.rstrip("/") or "."] = markers
             for name, entry in entries.items():
                 path = f"{prefix}{name}"
                 is_config = name in CONFIG_NAMES
-                is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix)
-                if not is_config and not is_dataset and not name.endswith(EVALUATION_ENDINGS):
+                if not is_config and not is_evaluation_name(prefix, name):
                     self._note_other(path, entry, rules)
                 elif rules.match(path):
                     if _is_own_file(entry):
@@ -304,14 +312,18 @@ def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | N
     if printable_path != path:
         return report("unusable-name", "the file name is not UTF-8", Place(file=printable_path))
     try:
-        if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(
-            root.resolve()
-        ):
+        if entry.is_symlink() and not _is_inside(root, Path(entry.path).resolve(strict=True)):
             message = "the symbolic link points outside the repository and is not followed"
             return report("outside-root", message, Place(file=path))
     except (OSError, RuntimeError):
         return report("unreadable-file", "the symbolic link is broken", Place(file=path))
     return None
+
+
+def _is_inside(root: Path, resolved: Path) -> bool:
+    """True if a place without links lies below the root, and not in git's own folder."""
+    top = root.resolve()
+    return resolved.is_relative_to(top) and ".git" not in resolved.relative_to(top).parts
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -333,7 +345,7 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
     """The content of the file at `path` (POSIX, relative to `root`), or why it is not read."""
     try:
         resolved = (root / path).resolve(strict=True)
-        if not resolved.is_relative_to(root.resolve()):
+        if not _is_inside(root, resolved):
             return errors.error(
                 "outside-root",
                 "the file is outside the repository and is not read",
@@ -350,9 +362,7 @@ def read_head(root: Path, path: str, *, size: int) -> bytes:
     outside."""
     full_path = root / path
     try:
-        if full_path.is_symlink() and not full_path.resolve(strict=True).is_relative_to(
-            root.resolve()
-        ):
+        if full_path.is_symlink() and not _is_inside(root, full_path.resolve(strict=True)):
             return b""
         if not stat.S_ISREG(full_path.stat().st_mode):
             return b""

@@ -234,7 +234,7 @@ class _MetricsReader:
         if pool_path is not None:
             message = f"`{name}` has no {words.listed(f'`{key}`' for key in _BODIES[:3])}"
         hint = words.did_you_mean(
-            base, known, otherwise=f"built-in metrics: {', '.join(sorted(known))}"
+            base, known, fallback=f"built-in metrics: {', '.join(sorted(known))}"
         )
         self._problems.error("unknown-criterion", message, path=path, hint=hint)
         return None

@@ -12,7 +12,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import Problem
 from evalgate.extensions import Table
 from evalgate.formats.json_source import Problems
-from evalgate.model import Case, CriterionUse, EvalSet, JudgedCriterion, Suite, Transcript
+from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, JudgedCriterion, Suite, Transcript
 
 
 class SearchedTree(Protocol):
@@ -49,8 +49,8 @@ class FormatFiles(ABC):
         """True if a chosen file holds cases that could run, not settings for them."""
 
     @abstractmethod
-    def criteria_of(self, cases: Iterable[Case]) -> list[CriterionUse]:
-        """The criteria that score these cases."""
+    def criteria_of(self, cases: Iterable[Case], agent: AgentUse) -> list[CriterionUse]:
+        """The criteria that score these cases of the agent."""
 
     @abstractmethod
     def size(self) -> int:

@@ -85,7 +85,11 @@ def _compared(
     settings = settings.model_copy(update={"adk_compat": head_results.deviations.are_taken_back})
     if base_results is None:
         rules = baseline_rules.of(settings, head_results.run.suites, None)
-        rules = replace(rules, edits=head_results.edits)  # what their run knew of the base's rules
+        rules = replace(
+            rules,
+            quarantined=quarantine.of_checkout(settings, rules.suites, today=context.moment.date()),
+            edits=head_results.edits,  # what their run knew of the base's rules
+        )
         head = replace(head_results.run, suites=rules.suites)
         return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
     origin = BaseOrigin(

@@ -1,5 +1,4 @@
-"""What the gate says of what was measured: the verdict by each rule book, the report, and its
-files."""
+"""The decision on a measurement: the verdict by each rule book, the report, and its files."""
 
 from __future__ import annotations
 
@@ -52,8 +51,8 @@ def decide(
     past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
     was_run: bool = True,
 ) -> Report:
-    """The report, not written yet: by the change's rule book, or the base's if the worse of both
-    counts. `was_run`: by this command, which makes the reruns."""
+    """The report, not written yet: by the change's rule book, or by the base's if `policy: both`
+    and the base's is stricter. `was_run`: this command ran the cases, and made the reruns."""
     settings = rules.settings
     head = replace(
         measurement.head,
@@ -70,7 +69,7 @@ def decide(
     by_base = rules.is_both and ranks[-1] < ranks[0]
     draft = drafts[-1 if by_base else 0]
     passes = [not draft.verdict.blocks for draft in drafts]
-    # by one rule book alone the change passes; what the base asks and nobody asked is no pass
+    # only one rule book lets the change pass; an unmet demand of the base is not a pass
     is_decisive = len(set(passes)) > 1 or bool(rules.edits.unasked and passes[0])
     is_decisive = is_decisive or (len(drafts) == 1 and rules.edits.decide)
     edits = replace(rules.edits, decide=is_decisive, by_base=by_base or rules.edits.by_base)
@@ -86,7 +85,7 @@ def decide(
         edits=edits,
         trends=() if history is None else history.trends(head),
         past=past or ({} if history is None else history.of_cases()),
-        # once each: shards have reported their own
+        # once each: shards repeat them
         problems=tuple(dict.fromkeys(problems)),
     )
 
@@ -146,33 +145,38 @@ def verdict_of(
     quarantined_cases: Mapping[CaseKey, Quarantine],
     was_run: bool = False,
 ) -> tuple[Verdict, tuple[Problem, ...]]:
-    """The verdict in words, and a warning where files lack fresh runs that failures ask for.
+    """The verdict in words, and a warning if files lack reruns that failures need.
     `quarantined_cases`: cases that never decide; `was_run`: see `decide`."""
-    compared = comparison if comparison is not None and comparison.base is not None else None
+    usable_comparison = (
+        comparison if comparison is not None and comparison.base is not None else None
+    )
     book: Book | None = None
     cases: Mapping[CaseKey, CaseVerdict] = {}
-    lacking: frozenset[CaseKey] = frozenset()
-    if compared is None or not was_run:  # else the comparison has them
+    missing_reruns: frozenset[CaseKey] = frozenset()
+    if usable_comparison is None or not was_run:  # otherwise the comparison has them
         sides = Sides(
             head=run,
-            base=compared.base if compared else None,
+            base=usable_comparison.base if usable_comparison else None,
             policy=policy,
             recorded=failures.recorded_of(run),
-            unpaired={case.key: case.status for case in compared.cases} if compared else {},
+            unpaired={case.key: case.status for case in usable_comparison.cases}
+            if usable_comparison
+            else {},
             informational=quarantined_cases,
-            unchanged=compared.unchanged if compared else (),
-            is_together=compared is None or compared.origin.source is BaseSource.RERUN,
+            unchanged=usable_comparison.unchanged if usable_comparison else (),
+            is_together=usable_comparison is None
+            or usable_comparison.origin.source is BaseSource.RERUN,
         )
         (book, reruns) = sides.settled
         cases = sides.scored_sides[0].verdicts
-        lacking = frozenset(rerun.key for rerun in reruns)
+        missing_reruns = frozenset(rerun.key for rerun in reruns)
     verdict = comparison_verdict.decide(
         run, policy, comparison=comparison, quarantines=quarantined_cases, book=book, decided=cases
     )
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
-    if not lacking:
+    if not missing_reruns:
         return verdict, ()
-    message = phrase("reruns_missing", len(lacking))
+    message = phrase("reruns_missing", len(missing_reruns))
     hint = phrase("reruns_missing_hint")
     return verdict, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
@@ -186,16 +190,18 @@ def publish(
     outcomes: Sequence[RawOutcomes] = (),
     write: Write | None = None,
 ) -> Report:
-    """Write every report on what was decided; what could not be written is among the report's
-    problems.
+    """Write every report on a decision. Files that could not be written are among the report's
+    problems, and no run passes without them.
 
-    `outcomes`: where head's, and the base's, lie as they were written; without them there are
-    results already, and none are written. `write`: see `GateSession.write`."""
+    `outcomes`: the sources of head's and the base's outcomes; without them the results exist
+    already and are not written. `write`: see `GateSession.write`."""
     settings = rules.settings
     rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
-    take_out = redact.redactor_of_files(context.environ)
-    if write is None and take_out is not str:  # `write` redacts stored runs
-        rendered = {name: reports.without(text, take_out) for name, text in rendered.items()}
+    redact_text = redact.redactor_of_files(context.environ)
+    if write is None and redact_text is not str:  # `write` redacts stored runs
+        rendered = {
+            name: reports.rewrite_texts(text, redact_text) for name, text in rendered.items()
+        }
     texts = [
         (name, reports.RENDERERS[name].file_name, iter([text]))
         for name, text in rendered.items()
@@ -203,9 +209,9 @@ def publish(
     ]
     texts += _results(report, measurement.base, outcomes)
     files: Mapping[str, str] = {}
-    # an agent may have put a link there meanwhile
+    # an agent may have made a link there
     reason = places.refusal_reason(settings.root, settings.output, trusted=True)
-    to = settings.root / settings.output
+    folder = settings.root / settings.output
     if reason:
         message = f"no report is written: the path {reason}"
         unwritten: tuple[Problem, ...] = (
@@ -213,17 +219,21 @@ def publish(
         )
     else:
         files, unwritten = (
-            output.write_all(texts, to) if write is None else write(texts, to, report)
+            output.write_all(texts, folder) if write is None else write(texts, folder, report)
         )
-    problems = (*report.problems, *unwritten)
-    return replace(report, files=files, summary=rendered["summary"], problems=problems)
+    return replace(
+        report,
+        files=files,
+        summary=rendered["summary"],
+        problems=(*report.problems, *unwritten),
+        exit_code=errors.without_files(report.exit_code) if unwritten else report.exit_code,
+    )
 
 
 def _results(
     report: Report, base: Run | None, outcomes: Sequence[RawOutcomes]
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
-    """results.json; and the base's run in a file of its own, with the threshold gate's word on
-    it."""
+    """results.json; and the base's run in its own file, with its threshold verdict."""
     if outcomes:
         causes = reports.causes_of(report)
         yield (
@@ -252,8 +262,8 @@ def _results(
 
 def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
     """The exit code of the process. 0: the policy does not block. 1: a fail blocks. 3: anything
-    else blocks, also beside a fail that does not block. 130: the run was interrupted. A shard
-    decides nothing; its code is 3 if its agent never ran at all."""
+    else blocks, also beside a non-blocking fail. 130: the run was interrupted. A shard has no
+    verdict; its code is 3 if its agent failed in every trial."""
     if not run.complete:
         return ExitCode.INTERRUPTED
     if (

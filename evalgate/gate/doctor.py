@@ -1,8 +1,8 @@
-"""Everything that can be known of a run without a model call: `evalgate doctor`.
+"""All checks of a run that need no model call: `evalgate doctor`.
 
-The agent's environment is made and the agent imported in it, as a run would; a conversation is
-opened, and where a turn costs nothing, it is taken. What its models need (keys, credentials) is
-asked of the agent that was loaded."""
+The agent's environment is made and the agent imported in it, as in a run; a conversation is opened,
+and a turn is taken if it costs nothing. The loaded agent names the models whose keys and
+credentials are checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from evalgate import agents, errors
 from evalgate.agents import opening, python_process
 from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.python_process import PythonOptions
-from evalgate.baseline import base as baseline_base
+from evalgate.baseline import base as baseline_base, rules as baseline_rules
 from evalgate.config import variables
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
@@ -61,16 +61,16 @@ from evalgate.text import plain, words
 from evalgate.values import Environ, frozen_dataclass
 
 LEAST_DISK_BYTES = 2 * 10**9
-"""Of free space below the cache: an environment with google-adk takes up to half of it, and is
-unpacked twice."""
+"""The least free space below the cache: an environment with google-adk needs up to half of it, and
+is unpacked twice."""
 
-OF_JUDGES = frozenset({"credentials-missing", "simulator-credentials"})
-NOT_OF_FILES = frozenset({
+JUDGE_CODES = frozenset({"credentials-missing", "simulator-credentials"})
+ENVIRONMENT_CODES = frozenset({
     "agent-environment", "agent-start", "agent-turn", "cloud-credentials", "model-key-missing", "not-writable",
 })  # fmt: skip
-"""Errors of the surroundings."""
+"""Codes of errors outside files and settings."""
 
-OF_AGENTS = discovery_agents.CODES | {"agent-missing", "agent-options"}
+AGENT_CODES = discovery_agents.CODES | {"agent-missing", "agent-options"}
 PACKAGES = {
     "dotenv": "python-dotenv", "yaml": "pyyaml", "bs4": "beautifulsoup4", "PIL": "pillow", "sklearn": "scikit-learn",
     "cv2": "opencv-python", "google.adk": "google-adk", "google.genai": "google-genai", "vertexai":
@@ -84,7 +84,7 @@ _NO_MODULE = re.compile(r"no module named '([\w.]+)'")
 
 @frozen_dataclass
 class Section:
-    """A suite, or what all suites share, with its checks in order."""
+    """The checks of a suite, or of all suites together, in order."""
 
     title: str
     checks: tuple[Check, ...]
@@ -92,36 +92,36 @@ class Section:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What a run could not do better than: 2 where files or settings are wrong, as of
-        `validate`; 3 where something would keep cases from being measured."""
-        wrong = {
+        """The best exit code that a run could have: 2 if files or settings are wrong, as in
+        `validate`; 3 if cases could not be measured."""
+        error_codes = {
             problem.code
             for problem in errors_in(check.problem for check in self.checks if check.problem)
         }
-        if wrong == {NO_CASE}:
+        if error_codes == {NO_CASE}:
             return ExitCode.NOTHING_TO_DO
-        if wrong - NOT_OF_FILES - {NO_CASE}:
+        if error_codes - ENVIRONMENT_CODES - {NO_CASE}:
             return ExitCode.CONFIG
-        return ExitCode.NOT_MEASURED if wrong else ExitCode.PASS
+        return ExitCode.NOT_MEASURED if error_codes else ExitCode.PASS
 
 
 @dataclass(slots=True)
 class _DoctorState:
-    """State shared by sections; problems shown once."""
+    """State shared by sections; it shows each problem once."""
 
     context: Context
     project: Project
     judges: JudgeEnvironment
     isolated: isolation.Isolation | None = None
     reported_problems: set[Problem] = field(default_factory=set)
-    # the suite below which each agent was looked at
+    # the suite in whose section each agent was checked
     agents: dict[str, str] = field(default_factory=dict)
     # names of the variables that agents should get in a workflow
     needed: set[str] = field(default_factory=set)
 
 
 def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
-    """The sections, as they are found out. Raises NothingToDo, ConfigError."""
+    """The sections, one after another. Raises NothingToDo, ConfigError."""
     forks.refuse_target(context.environ)
     try:
         project = prepare.prepare(settings, environ=context.environ)
@@ -133,22 +133,27 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     )
     state = _DoctorState(context, project, judges)
     with ExitStack() as stack:
-        state.isolated = stack.enter_context(measure.isolated(settings, [settings.root], context))
+        hidden_paths = baseline_rules.expectations(settings, (*project.suites, *project.unread))
+        isolation = measure.open_isolation(
+            settings, [settings.root], context, hidden_paths=hidden_paths
+        )
+        state.isolated = stack.enter_context(isolation)
         for suite in sorted((*project.suites, *project.unread), key=lambda suite: suite.key):
             checks = [*_files(suite, state), *_judges(suite, state), *_agent(suite, state)]
             yield Section(title=suite.key, checks=tuple(checks), is_suite=True)
     problems = [
         problem
         for problem in project.problems
-        if problem not in state.reported_problems and problem.code not in OF_JUDGES
+        if problem not in state.reported_problems and problem.code not in JUDGE_CODES
     ]
-    shared = [
+    project_checks = [
         Check(label="project", problem=problem)
         for problem in problems
         if problem.severity is not Severity.NOTE
     ]
     yield Section(
-        title="shared by all suites", checks=(*shared, *_machine(settings, context, project))
+        title="shared by all suites",
+        checks=(*project_checks, *_machine(settings, context, project)),
     )
     yield Section(title=workflows.FOLDER, checks=tuple(_workflows(state)))
 
@@ -157,7 +162,7 @@ NO_CASE = "no-evaluation-file"
 
 
 def _empty_project(settings: Settings) -> Project:
-    """The project with the case that `evalgate init` would make. Raises ConfigError without an
+    """A project with the case that `evalgate init` would write. Raises ConfigError without an
     agent."""
     uses = candidates.find_agents(settings)
     if not uses:
@@ -173,7 +178,7 @@ def _empty_project(settings: Settings) -> Project:
 
 
 def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
-    """The evaluation file and its criteria, with what `validate` says of them."""
+    """The evaluation file and its criteria, with the problems that `validate` reports."""
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     cases = suite.eval_set.cases
@@ -181,16 +186,18 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     problems_by_label: dict[str, list[Problem]] = {"cases": [], "criteria": []}
     for problem in state.project.problems:
         place = problem.place.file if problem.place else ""
-        is_own = place in (suite.key, source.file) and problem.code not in OF_JUDGES | OF_AGENTS
-        if is_own and problem.severity is not Severity.NOTE:
+        is_of_suite = (
+            place in (suite.key, source.file) and problem.code not in JUDGE_CODES | AGENT_CODES
+        )
+        if is_of_suite and problem.severity is not Severity.NOTE:
             is_of_criteria = place == source.file or "criteria" in problem.code
             problems_by_label["criteria" if is_of_criteria else "cases"].append(problem)
-    listed = ", ".join(use.name for use in suite.criteria if not use.informational)
-    if not listed:  # of a suite that is to be made
+    criteria_names = ", ".join(use.name for use in suite.criteria if not use.informational)
+    if not criteria_names:  # the suite does not exist yet
         problems_by_label.pop("criteria")
     texts = {
         "cases": f"{len(cases)} ({words.counted(turns, 'turn')})",
-        "criteria": f"{listed}, from {origin}",
+        "criteria": f"{criteria_names}, from {origin}",
     }
     for label, problems in problems_by_label.items():
         if not errors_in(problems):
@@ -204,7 +211,7 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
 
 
 def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
-    """Check that every model that judges or plays users can be asked."""
+    """Check that every model that judges or plays users can be used."""
     settings = state.project.settings
     environ = state.judges.environ
     defaults = criteria_judges.defaults_of(settings)
@@ -219,20 +226,20 @@ def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     models = criteria_judges.models_of(settings, [suite])
     if models and not missing:
         keys = sorted(criteria_judges.key_names(settings, [suite], environ))
-        by = (
+        source = (
             "recorded replies"
             if defaults.client == "replay"
             else f"key in {words.listed(keys)}"
             if keys
             else "no key"
         )
-        yield Check(label="judge", text=f"{words.listed(models)}: {by}")
+        yield Check(label="judge", text=f"{words.listed(models)}: {source}")
         if not keys and any(model.startswith("vertex") for model in models):
             yield cloud_credentials(environ)
 
 
 def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
-    """The suite's agent: its place, its environment, what it reads, and whether it can be
+    """The suite's agent: its place, its environment, its tools and models, and whether it can be
     imported."""
     use = suite.agent
     key = fingerprints.agent_key(suite.agent)
@@ -242,25 +249,25 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     found_by = f" ({use.found_by})" if use.found_by else ""
     name = f"{use.driver} {driver.label(use.options) if driver else ''}"
     if key in state.agents:
-        yield Check(label="agent", text=f"{name}, looked at for {state.agents[key]}")
+        yield Check(label="agent", text=f"{name}, checked for {state.agents[key]}")
         return
-    wrong = [
+    agent_problems = [
         problem
         for problem in project.problems
-        if problem.code in OF_AGENTS and _is_of(problem, suite)
+        if problem.code in AGENT_CODES and _is_of(problem, suite)
     ]
-    wrong = [
+    agent_problems = [
         problem
-        for problem in wrong
+        for problem in agent_problems
         if problem.severity is not Severity.NOTE and problem not in state.reported_problems
     ]
-    state.reported_problems.update(wrong)
-    yield from (Check(label="agent", problem=problem) for problem in wrong)
+    state.reported_problems.update(agent_problems)
+    yield from (Check(label="agent", problem=problem) for problem in agent_problems)
     if use.found_by == discovery_agents.UNKNOWN.found_by:
-        if not wrong:
-            yield Check(label="agent", text="none found, as said above")
+        if not agent_problems:
+            yield Check(label="agent", text="none found, see above")
         return
-    if errors_in(wrong):  # there is nothing to open
+    if errors_in(agent_problems):  # no agent can be opened
         state.agents[key] = suite.key
         return
     yield Check(label="agent", text=f"{name}{found_by}")
@@ -268,7 +275,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         options = agents.options_of(use)
     except (KeyError, ValidationError):  # reported for evalgate.yml
         return
-    if not suite.eval_set.cases:  # there is nothing to open a conversation for
+    if not suite.eval_set.cases:  # a conversation needs a question
         return
     state.agents[key] = suite.key
     source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
@@ -281,10 +288,10 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         yield _environment(agent, needs, python)
     if isinstance(agent, AgentFailure):
         if agent.kind is not FailureKind.INSTALL:
-            yield Check(label="start", problem=_not_loaded(agent, needs, python, settings.root))
-        yield from _examples(source)
+            yield Check(label="start", problem=_start_problem(agent, needs, python, settings.root))
+        yield from _example_variables(source)
         return
-    yield from _parts(agent, source, use)
+    yield from _tools_and_context(agent, source, use)
     if surroundings := agent.surroundings():
         yield from _models(surroundings, use, state)
     yield Check(label="start", text="loaded, and a conversation was opened")
@@ -292,7 +299,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
 
 
 def _is_of(problem: Problem, suite: Suite) -> bool:
-    """True if a problem with agents keeps this suite from having one."""
+    """True if a problem with agents concerns this suite's agent."""
     place = problem.place
     found_by = suite.agent.found_by
     if found_by == discovery_agents.UNKNOWN.found_by:
@@ -306,19 +313,19 @@ def _is_of(problem: Problem, suite: Suite) -> bool:
 def _open_agent(
     suite: Suite, state: _DoctorState, source: AgentSource
 ) -> tuple[Agent | AgentFailure, Invocation | AgentFailure | None, str]:
-    """The agent, closed after a conversation, or why none can be opened; its first turn, and why
-    none was taken."""
+    """The agent, closed after a conversation, or the failure to open it; its first turn, and the
+    reason why there is none."""
     settings = state.project.settings
     context = state.context
     sandboxes = None if state.isolated is None else state.isolated.sides[measure.HEAD]
-    passed = AgentVariables.of(settings, context, state.judges.keys).environment()
-    environment = {**dotenv.of_agent(suite.agent, settings.root), **passed}
+    passed_variables = AgentVariables.of(settings, context, state.judges.keys).environment()
+    environment = {**dotenv.of_agent(suite.agent, settings.root), **passed_variables}
     first_question = discover.opening_text(suite.eval_set.cases[0]) or candidates.QUESTION
     reasons: list[str] = []
-    opened: list[Agent] = []
+    opened_agents: list[Agent] = []
 
     def question(agent: Agent) -> str:
-        opened.append(agent)
+        opened_agents.append(agent)
         reason = cost_of_turn(suite.agent, agent, source, environment)
         reasons.append(reason)
         return "" if reason else first_question
@@ -327,8 +334,8 @@ def _open_agent(
         agent, turn = opening.ask_once(
             suite, question, settings, context, judge_keys=state.judges.keys, sandboxes=sandboxes
         )
-    except AgentFailed as failed:
-        return (opened[0], failed.failure, "") if opened else (failed.failure, None, "")
+    except AgentFailed as error:
+        return (opened_agents[0], error.failure, "") if opened_agents else (error.failure, None, "")
     return agent, turn, reasons[0]
 
 
@@ -337,15 +344,15 @@ CLIENTS = re.compile(
     r"mistralai|cohere|boto3|botocore|langchain(_(?!core)\w+)?|langgraph\.prebuilt|llama_index|agents|smolagents|"
     r"crewai|autogen\w*|agent_framework|semantic_kernel|strands|pydantic_ai\.models|requests|httpx|aiohttp|urllib)(\.|$)"
 )
-"""Modules that may ask somebody who takes money."""
+"""Modules that may call a paid service."""
 
 
 def cost_of_turn(use: AgentUse, agent: Agent, source: AgentSource, environ: Environ) -> str:
-    """Why a turn of the agent may cost something; "" if it costs nothing: a model or an endpoint on
-    this machine, a scripted model, a plain function."""
+    """The reason why a turn of the agent may cost something; "" if it costs nothing: a model or
+    endpoint on this machine, a scripted model, a plain function."""
     address = str(use.options.get("url", ""))
     if address or "command" in use.options:
-        return "" if LOOPBACK.match(address) else "what it asks is not known"
+        return "" if LOOPBACK.match(address) else "its calls are unknown"
     surroundings = agent.surroundings()
     loaded_models = surroundings.models if surroundings is not None else ()
     models = dict.fromkeys((*loaded_models, *sorted(source.models)))
@@ -357,11 +364,11 @@ def cost_of_turn(use: AgentUse, agent: Agent, source: AgentSource, environ: Envi
         for provider in variables.PROVIDERS.values()
         if any(environ.get(name) for name in (*provider.keys, *provider.endpoints))
     ]
-    is_local = [
+    local_flags = [
         any(LOOPBACK.match(environ.get(name, "")) for name in provider.endpoints)
         for provider in providers
     ]
-    if is_local and all(is_local) and not source.logs_in:
+    if local_flags and all(local_flags) and not source.logs_in:
         return ""
     return f"it asks {words.listed(models, limit=3)}" if models else f"it uses {clients[0]}"
 
@@ -370,36 +377,38 @@ LOOPBACK = re.compile(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])([:/]|$)"
 
 
 def _turn(turn: Invocation | AgentFailure | None, refusal: str) -> Check:
-    """The first turn: what it gave, or why it was not taken."""
+    """The first turn: its answer, or the reason why it was not taken."""
     if isinstance(turn, AgentFailure):
         problem = errors.error("agent-turn", f"the first turn failed: {turn.message}")
         return Check(label="first turn", problem=problem, detail=turn.detail)
     if turn is None:
-        return Check(label="first turn", text=f"not taken, as {refusal}: `evalgate run` takes it")
+        return Check(
+            label="first turn", text=f"not taken, because {refusal}: `evalgate run` takes it"
+        )
     calls = words.counted(len(turn.tool_calls), "tool call")
     text = plain.clip_end(plain.one_line(prompting.answer_of(turn)), 60)
     return Check(label="first turn", text=f"answered with {calls}: {text}")
 
 
-def _parts(agent: Agent, source: AgentSource, use: AgentUse) -> Iterator[Check]:
-    """The tools and toolsets that the agent has, and the context that it wants."""
+def _tools_and_context(agent: Agent, source: AgentSource, use: AgentUse) -> Iterator[Check]:
+    """The agent's tools and toolsets, and the context that it needs."""
     description = agent.description()
-    loaded = description.agents if description is not None else ()
-    names = dict.fromkeys(name for agent in loaded for name in agent.tools)
+    loaded_agents = description.agents if description is not None else ()
+    names = dict.fromkeys(name for agent in loaded_agents for name in agent.tools)
     names |= dict.fromkeys(sorted(source.toolsets))
     if names:
         yield Check(label="tools", text=words.listed(names, limit=20))
-    wanted = words.listed(sorted(source.contexts))
+    context_names = words.listed(sorted(source.contexts))
     if use.options.get("context"):
         yield Check(label="context", text=f"{use.options['context']}")
-    elif wanted and "context" in agents.DRIVERS[use.driver].options.model_fields:
+    elif context_names and "context" in agents.DRIVERS[use.driver].options.model_fields:
         hint = "Name what makes it in evalgate.yml, at the agent: `context: module:function`"
-        message = f"the agent's tools may want a {wanted}, and get the session's state"
+        message = f"the agent's tools may want a {context_names}, and get the session's state"
         yield Check(label="context", problem=errors.warning("agent-context", message, hint=hint))
 
 
-def _examples(source: AgentSource) -> Iterator[Check]:
-    """The variables of an example file, for an agent that does not start and has no `.env`."""
+def _example_variables(source: AgentSource) -> Iterator[Check]:
+    """The variables of an example file, if an agent does not start and has no `.env`."""
     names = [name for name in source.samples if name not in os.environ]
     if names and not source.values:
         message = f"an example names {words.listed(names, limit=20)}, and there is no `.env`"
@@ -408,8 +417,7 @@ def _examples(source: AgentSource) -> Iterator[Check]:
 
 
 def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) -> Check:
-    """The Python that an agent runs in, and what it was made from; `python`: as configured, "" for
-    none."""
+    """The agent's Python and its requirements; `python`: as configured, "" for none."""
     if isinstance(agent, AgentFailure) and agent.kind is FailureKind.INSTALL:
         hint = "" if needs is None else (
             f"Correct {needs}, or name a Python that has everything, in evalgate.yml:\n    python: .venv/bin/python"
@@ -418,30 +426,30 @@ def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) 
             hint = "export SSL_CERT_FILE=/path/to/the/proxy.pem   # or add it to the system's certificates"
         problem = errors.error("agent-environment", agent.message, hint=hint)
         return Check(label="environment", problem=problem, detail=agent.detail)
-    about = {} if isinstance(agent, AgentFailure) else agent.about()
-    parts = [f"Python {about['python']}"] if about.get("python") else []
-    parts += (
-        [f"{about.get('framework')} {about['framework_version']}"]
-        if about.get("framework_version")
+    details = {} if isinstance(agent, AgentFailure) else agent.about()
+    texts = [f"Python {details['python']}"] if details.get("python") else []
+    texts += (
+        [f"{details.get('framework')} {details['framework_version']}"]
+        if details.get("framework_version")
         else []
     )
-    without_needs = "as configured" if python else "as it is: nothing says what to install"
+    without_needs = "as configured" if python else "as it is: no file lists its requirements"
     return Check(
-        label="environment", text=", ".join([*parts, f"from {needs}" if needs else without_needs])
+        label="environment", text=", ".join([*texts, f"from {needs}" if needs else without_needs])
     )
 
 
-def _not_loaded(failure: AgentFailure, needs: Needs | None, python: str, root: Path) -> Problem:
-    """The true cause and its line, and what mends it."""
+def _start_problem(failure: AgentFailure, needs: Needs | None, python: str, root: Path) -> Problem:
+    """The cause and its line, with advice."""
     frames = _FRAME.findall(failure.detail.replace(f"{root}{os.sep}", ""))
     places = [
         Place(file=path, line=int(line)) for path, line in frames if not path.startswith(("/", "<"))
     ]
     message = failure.message
     hint = ""
-    if absent := _NO_MODULE.search(message):
-        top = absent[1].partition(".")[0]
-        package = PACKAGES.get(absent[1]) or PACKAGES.get(top, top)
+    if match := _NO_MODULE.search(message):
+        top_module = match[1].partition(".")[0]
+        package = PACKAGES.get(match[1]) or PACKAGES.get(top_module, top_module)
         message = message.partition(". ")[0]
         hint = f"Add `{package}` to {needs or 'a requirements.txt beside the agent'}."
         if needs is not None and needs.kind is NeedKind.LOCK:
@@ -459,22 +467,24 @@ def _not_loaded(failure: AgentFailure, needs: Needs | None, python: str, root: P
 def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
     yield _base(settings, context, project)
     for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
-        above = next(folder for folder in (place, *place.parents) if folder.exists())
-        if above.is_dir() and os.access(above, os.W_OK):
-            yield Check(label=label, text=f"{_short(place)} is writable")
+        existing_folder = next(folder for folder in (place, *place.parents) if folder.exists())
+        if existing_folder.is_dir() and os.access(existing_folder, os.W_OK):
+            yield Check(label=label, text=f"{_display_path(place)} is writable")
         else:
             hint = f"Choose another folder (`{'output' if label == 'reports' else 'cache'}`), or make it writable."
             problem = errors.error(
-                "not-writable", f"{_short(place)} cannot be written to", hint=hint
+                "not-writable", f"{_display_path(place)} cannot be written to", hint=hint
             )
             yield Check(label=label, problem=problem)
         if label == "cache":
-            free = shutil.disk_usage(above).free
-            message = f"{words.size(free)} free for environments"
+            free_bytes = shutil.disk_usage(existing_folder).free
+            message = f"{words.size(free_bytes)} free for environments"
             hint = f"Make room, or choose a cache on another disk (`--cache`): {words.size(LEAST_DISK_BYTES)} are safe."
-            scarce = errors.warning("disk-space", f"only {message}", hint=hint)
+            space_warning = errors.warning("disk-space", f"only {message}", hint=hint)
             yield Check(
-                label="disk", text=message, problem=scarce if free < LEAST_DISK_BYTES else None
+                label="disk",
+                text=message,
+                problem=space_warning if free_bytes < LEAST_DISK_BYTES else None,
             )
     reason = isolation.refusal_reason()
     if context.isolate:
@@ -486,19 +496,19 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
         )
         yield Check(label="isolation", problem=problem)
     else:
-        how = f"not possible here: {reason}" if reason else "possible here: --isolate"
+        possibility = f"not possible here: {reason}" if reason else "possible here: --isolate"
         yield Check(
             label="isolation",
-            text=f"agents run with your rights ({how}); the action keeps them apart",
+            text=f"agents run with your rights ({possibility}); the action keeps them apart",
         )
 
 
-def _short(path: Path) -> str:
+def _display_path(path: Path) -> str:
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _base(settings: Settings, context: Context, project: Project) -> Check:
-    """Check that there is a base to compare with, and report problems."""
+    """Check that there is a base to compare with."""
     if settings.baseline == "none" or settings.baseline.startswith("file:"):
         return Check(label="base", text=f"`baseline: {settings.baseline}`")
     try:
@@ -506,16 +516,16 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     except UnavailableError as error:
         return _no_base(error.message, "git init && git add --all && git commit")
     if not project.sound():
-        return Check(label="base", text="not looked at: no evaluation file can be run")
+        return Check(label="base", text="not checked: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
-    quiet = replace(context, watcher=SilentWatcher())
+    silent_context = replace(context, watcher=SilentWatcher())
     rerun_settings = settings.model_copy(
         update={
             "baseline": "rerun",
             "explicit_options": {**settings.explicit_options, "baseline": "rerun"},
         }
     )
-    with baseline_base.open_bases(rerun_settings, project.sound(), quiet) as (base, _):
+    with baseline_base.open_bases(rerun_settings, project.sound(), silent_context) as (base, _):
         assert base is not None
     commit, notes = base.origin.commit, "; ".join(base.origin.notes)
     if not commit or notes:
@@ -539,8 +549,8 @@ def _no_base(message: str, hint: str) -> Check:
 
 
 def _workflows(state: _DoctorState) -> Iterator[Check]:
-    """The workflows that run evalgate: permissions, the token, and the variables that agents would
-    get there."""
+    """The workflows that run evalgate: permissions, the token, and the variables of agents in
+    them."""
     settings = state.project.settings
     steps = list(workflows.steps_of(isolation.top_of(settings.root)))
     if not steps:
@@ -553,21 +563,23 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
         if isinstance(step, Problem):
             yield Check(label="workflow", problem=step)
             continue
-        unset = unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys)
-        wrong: list[Problem | None] = [*workflows.problems(step), *unset]
-        text = f"{step.place.file}:{step.place.line}: permissions and variables are there"
+        variable_problems = unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys)
+        step_problems: list[Problem | None] = [*workflows.problems(step), *variable_problems]
+        text = f"{step.place.file}:{step.place.line}: permissions and variables are set"
         yield from (
-            Check(label="workflow", text=text, problem=problem) for problem in wrong or [None]
+            Check(label="workflow", text=text, problem=problem)
+            for problem in step_problems or [None]
         )
 
 
-# --- what models are asked with -------------------------------------------------------------------
+# --- keys and credentials of models
+# -------------------------------------------------------------------
 
 
 @frozen_dataclass
 class Check:
-    """One thing that was looked at: what it is called, what is known, or the problem. `detail`:
-    lines to be shown with a problem."""
+    """One check: its label, its result in words, or its problem. `detail`: lines to show with a
+    problem."""
 
     label: str
     text: str = ""
@@ -576,38 +588,44 @@ class Check:
 
 
 def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> Iterator[Check]:
-    """Check that a loaded agent's models can be asked: by a key, or by way of Vertex AI."""
+    """Check that a loaded agent's models can be used: by a key, or through Vertex AI."""
     variables = AgentVariables.of(state.project.settings, state.context, state.judges.keys)
-    passed = variables.environment()
-    there = surroundings.variables
-    from_outside = {*passed, *dotenv.of_agent(use, state.project.settings.root)}
-    by_keys: dict[tuple[str, ...], list[str]] = {}
+    passed_variables = variables.environment()
+    present_names = surroundings.variables
+    outside_names = {*passed_variables, *dotenv.of_agent(use, state.project.settings.root)}
+    models_by_keys: dict[tuple[str, ...], list[str]] = {}
     for name in surroundings.models:
-        by_keys.setdefault(agent_source.keys_of(name), []).append(name)
-    flag, *of_vertex = agent_source.VERTEX
-    for keys, names in by_keys.items():
+        models_by_keys.setdefault(agent_source.keys_of(name), []).append(name)
+    flag, *vertex_names = agent_source.VERTEX
+    for keys, names in models_by_keys.items():
         model_names = words.listed(names)
-        if keys == GOOGLE_KEYS and flag in there:
-            missing = [name for name in of_vertex if name not in there]
+        if keys == GOOGLE_KEYS and flag in present_names:
+            missing = [name for name in vertex_names if name not in present_names]
             state.needed |= {
-                name for name in agent_source.VERTEX if name not in there or name in from_outside
+                name
+                for name in agent_source.VERTEX
+                if name not in present_names or name in outside_names
             }
             state.needed.add(workflows.CREDENTIALS)
             yield _model(
-                f"{model_names} by way of Vertex AI",
+                f"{model_names} through Vertex AI",
                 missing,
                 "project and location are set",
                 variables,
             )
             if not missing and (
-                workflows.CREDENTIALS in passed or workflows.CREDENTIALS not in there
+                workflows.CREDENTIALS in passed_variables
+                or workflows.CREDENTIALS not in present_names
             ):
-                yield cloud_credentials(passed)
+                yield cloud_credentials(passed_variables)
         elif keys:
-            has = [key for key in keys if key in there]
-            state.needed |= {has[0]} & from_outside if has else {keys[0]}
+            present_keys = [key for key in keys if key in present_names]
+            state.needed |= {present_keys[0]} & outside_names if present_keys else {keys[0]}
             yield _model(
-                model_names, () if has else keys, f"{has[0]} is set" if has else "", variables
+                model_names,
+                () if present_keys else keys,
+                f"{present_keys[0]} is set" if present_keys else "",
+                variables,
             )
 
 
@@ -624,12 +642,12 @@ def _model(model_names: str, missing: Sequence[str], text: str, variables: Agent
 
 
 def needs_naming(name: str) -> bool:
-    """True if an agent in a workflow gets a variable only when `env` names it."""
+    """True if an agent in a workflow gets a variable only if `env` names it."""
     return not AgentVariables(environ={}).passes(name)
 
 
 def cloud_credentials(environ: Environ) -> Check:
-    """Check that Google Cloud credentials are in a file. A Google Cloud machine has others, which
+    """Check that Google Cloud credentials are in a file. The credentials of a Google Cloud machine
     are not checked."""
     path = environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip()
     home = environ.get("HOME", "")
@@ -639,12 +657,12 @@ def cloud_credentials(environ: Environ) -> Check:
         else Path(home, ".config", "gcloud", "application_default_credentials.json")
     )
     if file.is_file():
-        by = "GOOGLE_APPLICATION_CREDENTIALS" if path else "gcloud's application default"
-        return Check(label="credentials", text=f"of Google Cloud: {by}")
+        source = "GOOGLE_APPLICATION_CREDENTIALS" if path else "gcloud's application default"
+        return Check(label="credentials", text=f"of Google Cloud: {source}")
     message = (
         "GOOGLE_APPLICATION_CREDENTIALS names a file that does not exist"
         if path
-        else "no credentials of Google Cloud were found; only a machine of Google Cloud has them anyway"
+        else "no credentials of Google Cloud were found; machines of Google Cloud have their own"
     )
     hint = "gcloud auth application-default login"
     return Check(
@@ -653,7 +671,7 @@ def cloud_credentials(environ: Environ) -> Check:
 
 
 def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
-    """The variables with the keys that judges, and models that play users, are asked with."""
+    """The variables with the keys of judges and of models that play users."""
     own_key = settings.gate_file.judge.api_key_env
     if own_key:
         return [own_key] if own_key.isidentifier() else []
@@ -668,41 +686,55 @@ def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
 def unset_in_workflow(
     step: GateStep, needed: Sequence[str], settings: Settings, *, for_judges: Sequence[str] = ()
 ) -> Iterator[Problem]:
-    """A warning if a step does not give agents, or judges, what they need."""
+    """A warning if a step does not give agents or judges their variables."""
     if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
-        return  # a part of the repository, whose agents may be others
-    passed = AgentVariables(
+        return  # the step runs a part of the repository, whose agents may differ
+    passed_variables = AgentVariables(
         environ=dict.fromkeys(step.variables, "set"), names=step.env or settings.env
     ).environment()
-    missing = _lacking(needed, passed.keys())
-    absent = dict.fromkeys(
-        [*missing, *(name for name in step.env if name not in step.variables and "*" not in name)]
+    missing_names = _missing_names(needed, passed_variables.keys())
+    absent_names = dict.fromkeys(
+        [
+            *missing_names,
+            *(name for name in step.env if name not in step.variables and "*" not in name),
+        ]
     )
-    judges = _lacking([name for name in for_judges if name not in absent], step.variables)
-    if judges:
-        message = f"judges would not get {words.listed(judges, limit=20)}"
+    judge_names = _missing_names(
+        [name for name in for_judges if name not in absent_names], step.variables
+    )
+    if judge_names:
+        message = f"judges would not get {words.listed(judge_names, limit=20)}"
         yield errors.warning(
-            "workflow-variable", message, step.place, "\n".join(["At the step:", *_env(judges)])
+            "workflow-variable",
+            message,
+            step.place,
+            "\n".join(["At the step:", *_env(judge_names)]),
         )
-    if not absent:
+    if not absent_names:
         return
-    names = dict.fromkeys([*step.env, *(name for name in missing if needs_naming(name))])
+    names = dict.fromkeys([*step.env, *(name for name in missing_names if needs_naming(name))])
     lines = ["At the step:", *(["    with:", f"      env: {', '.join(names)}"] if names else [])]
     lines += _env(
-        [name for name in absent if name not in step.variables and name != workflows.CREDENTIALS]
+        [
+            name
+            for name in absent_names
+            if name not in step.variables and name != workflows.CREDENTIALS
+        ]
     )
-    if workflows.CREDENTIALS in absent and workflows.CREDENTIALS not in step.variables:
+    if workflows.CREDENTIALS in absent_names and workflows.CREDENTIALS not in step.variables:
         lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
-    message = f"the agent would not get {words.listed(absent, limit=20)}"
+    message = f"the agent would not get {words.listed(absent_names, limit=20)}"
     yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
 
 
-def _lacking(names: Iterable[str], there: Collection[str]) -> list[str]:
-    """The variables that are not there, and in whose place no other one is that asks the same
-    models."""
+def _missing_names(names: Iterable[str], present_names: Collection[str]) -> list[str]:
+    """The names of missing variables; a Google variable is not missing if another one serves the
+    same models."""
     google = {*GOOGLE_KEYS, agent_source.VERTEX[0]}
-    is_asked = not google.isdisjoint(there)
-    return [name for name in names if name not in there and not (is_asked and name in google)]
+    has_google = not google.isdisjoint(present_names)
+    return [
+        name for name in names if name not in present_names and not (has_google and name in google)
+    ]
 
 
 def _env(names: Sequence[str]) -> list[str]:

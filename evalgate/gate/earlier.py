@@ -1,4 +1,4 @@
-"""What earlier runs of the same agent gave, in place of running it again
+"""Results of earlier runs of the same agent, used instead of a new run
 (docs/decisions/020-stored-heads.md)."""
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ from evalgate.values import frozen_dataclass
 HEAD = 0
 BASE = 1
 JOURNALS = ("journal.jsonl", "base-journal.jsonl")
-"""Of head and of the base, in the output folder."""
+"""The journals of head and of the base, in the output folder."""
 
 
 @frozen_dataclass
 class Earlier:
-    """`trees`: the checkouts of head and base. `store`: keeps the results of this run; `entries`:
-    the results of earlier runs, nearest first. `unchanged`: the suites whose agent is the same on
-    both sides. `is_part`: this run is a shard; the merge stores its results."""
+    """The results of earlier runs. `trees`: the checkouts of head and base. `store`: keeps the
+    results of this run; `entries`: the results of earlier runs, nearest first. `unchanged`: the
+    suites whose agent is the same on both sides. `is_part`: this run is a shard; the merge stores
+    its results."""
 
     trees: tuple[Snapshot, ...]
     store: Store | None = None
@@ -56,7 +57,7 @@ class Earlier:
 
     @contextmanager
     def keep_journals(self, session: Session, context: Context) -> Iterator[None]:
-        """Keep what the sides measured, however the block ends."""
+        """Keep the measurements of the sides, however the block ends."""
         try:
             yield
         finally:
@@ -65,24 +66,28 @@ class Earlier:
                     _put(self.store, side.journal.path, number, context)
 
     def other_agents(self, session: Session) -> int:
-        """How many other agents this pull request's runs measured before: each had its chance of a
-        false alarm."""
+        """The number of other agents that this pull request's runs measured before: each was a
+        chance of a false alarm."""
         head = session.sides[HEAD]
         other_inputs = list[Mapping[str, Inputs]]()
         for entry in self.entries:
             inputs = entry.journal.inputs
-            is_own = entry.is_head and self.store is not None and entry.scope == self.store.scope
-            is_other = is_own and not all(head.inputs.stands(key, inputs[key]) for key in inputs)
+            is_of_scope = (
+                entry.is_head and self.store is not None and entry.scope == self.store.scope
+            )
+            is_other = is_of_scope and not all(
+                head.inputs.stands(key, inputs[key]) for key in inputs
+            )
             if (
                 is_other
                 and "@refs/pull/" in entry.scope
-                and not any(_agree(inputs, other) for other in other_inputs)
+                and not any(_may_be_same(inputs, known_inputs) for known_inputs in other_inputs)
             ):
                 other_inputs.append(inputs)
         return len(other_inputs)
 
     def take(self, session: Session, rules: Rules) -> tuple[Takeover, ...]:
-        """Put what is known into the journals of the sides; what was taken over of each."""
+        """Add reusable results to the journals of the sides; return what each side reused."""
         takeovers = tuple(Takeover() for _ in session.sides)
         if baseline_base.clock_based([rules.policy], rules.suites):
             return takeovers
@@ -95,8 +100,8 @@ class Earlier:
         return takeovers
 
     def is_same_agent(self, suite: Suite) -> bool:
-        """True if the checkouts do not differ in what the suite's agent read in an earlier run, or
-        at all."""
+        """True if the checkouts do not differ in the files that the suite's agent read in an
+        earlier run, or are equal."""
         key = fingerprints.agent_key(suite.agent)
         earlier_inputs = [entry.journal.inputs.get(key, Inputs()) for entry in self.entries]
         head, base = self.trees
@@ -107,7 +112,7 @@ class Earlier:
 
 
 def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
-    """Keep the journals that the parts of this workflow run left in their folders."""
+    """Keep the journals that the shards of this workflow run left in their folders."""
     store = _store(rules, context) if rules.settings.reuse_days else None
     for folder in folders:
         for number, name in enumerate(JOURNALS):
@@ -122,23 +127,25 @@ def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
 
 
 def _put(store: Store, path: Path, number: int, context: Context) -> None:
-    """Keep the journal of a side, 0 of head."""
+    """Keep the journal of a side; 0 is head."""
     try:
         store.put(path, side=number, started_at=context.moment)
     except EvalgateError as error:
         context.say(f"the results are not kept for later runs: {error.message}")
 
 
-def _agree(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
-    """True if both may be of the same agents: no question has two answers."""
-    return first.keys() == second.keys() and all(_agrees(first[key], second[key]) for key in first)
+def _may_be_same(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
+    """True if both may be inputs of the same agents: no question has two answers."""
+    return first.keys() == second.keys() and all(
+        _same_answers(first[key], second[key]) for key in first
+    )
 
 
-def _agrees(first: Inputs, second: Inputs) -> bool:
-    common = first.answers.keys() & second.answers.keys()
+def _same_answers(first: Inputs, second: Inputs) -> bool:
+    common_questions = first.answers.keys() & second.answers.keys()
     is_same = first.environment == second.environment
     return is_same and all(
-        first.answers[question] == second.answers[question] for question in common
+        first.answers[question] == second.answers[question] for question in common_questions
     )
 
 
@@ -151,16 +158,17 @@ def open_earlier(
     is_fresh: bool,
     drift_time: datetime | None = None,
 ) -> Iterator[Earlier]:
-    """What is known from before. `is_fresh`: this run itself is to be one that others use, so it
-    takes nothing over. `drift_time`: when the provider's model last did, before which nothing
-    counts."""
+    """The reusable results of earlier runs. `is_fresh`: later runs will use this run, so it reuses
+    nothing. `drift_time`: the last change of the provider's model; older results do not count."""
     settings = rules.settings
-    tops = [
+    top_folders = [
         isolation.top_of(settings.root),
         *([base.top] if base is not None and base.top is not None else []),
     ]
-    apart = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
-    trees = tuple(_tree(top, [*apart, context.cache], settings.root, context) for top in tops)
+    excluded_paths = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
+    trees = tuple(
+        _tree(top, [*excluded_paths, context.cache], settings.root, context) for top in top_folders
+    )
     store = _store(rules, context) if settings.reuse_days else None
     oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
@@ -171,10 +179,12 @@ def open_earlier(
             )
             earlier = replace(earlier, entries=entries)
         if base is not None and len(trees) > 1:
-            same = [
+            same_suites = [
                 suite for suite in rules.suites if baseline_base.is_same_use(suite, base, settings)
             ]
-            unchanged = frozenset(suite.key for suite in same if earlier.is_same_agent(suite))
+            unchanged = frozenset(
+                suite.key for suite in same_suites if earlier.is_same_agent(suite)
+            )
             earlier = replace(earlier, unchanged=unchanged)
         yield earlier
 
@@ -194,13 +204,15 @@ def _entries(
     except OSError as error:
         context.say(f"results of earlier runs are not read: {error.strerror or error}")
         return ()
-    forever = results_stores.NEVER
+    oldest_moment = results_stores.NEVER
     leftovers = list(
-        _leftovers(settings, context, store, scratch, oldest=forever if settings.resume else oldest)
+        _leftovers(
+            settings, context, store, scratch, oldest=oldest_moment if settings.resume else oldest
+        )
     )
     for entry in leftovers:
         stack.callback(entry.journal.close)
-    # a scheduled run, or one that somebody starts by hand, asks how the agent is now
+    # a scheduled run, or one that was started by hand, measures the agent anew
     is_asked_anew = context.workflow_run and not (
         context.is_pull_request or events.is_of_repository(context.environ)
     )
@@ -245,7 +257,7 @@ def _leftovers(
         if entry.journal.damaged:
             lines = words.counted(entry.journal.damaged, "line")
             context.say(f"{path}: {lines} cannot be read; those runs are repeated")
-        if store is not None:  # for whoever is killed before it is taken over
+        if store is not None:  # in case this run is killed before it reuses them
             try:
                 store.put(path, side=side, started_at=results_stores.moment(leftover.started_at))
             except EvalgateError as error:
@@ -261,8 +273,10 @@ def _not_continued(path: Path, reason: str, settings: Settings) -> ConfigError:
     )
 
 
-def _tree(top: Path, apart: Iterable[str | Path], root: Path, context: Context) -> Snapshot:
-    """The checkout at `top`, of head or of the base: all of that is a commit's."""
+def _tree(
+    top: Path, excluded_paths: Iterable[str | Path], root: Path, context: Context
+) -> Snapshot:
+    """The checkout at `top`, of head or of the base, with all of its committed files."""
 
     def is_committed(path: Path) -> bool:
         return (
@@ -271,12 +285,17 @@ def _tree(top: Path, apart: Iterable[str | Path], root: Path, context: Context) 
         )
 
     is_aside = discovery_agents.is_evaluation_file
-    return Snapshot(top, _within(top, root, apart), is_aside=is_aside, is_committed=is_committed)
+    return Snapshot(
+        top,
+        _inside_checkout(top, root, excluded_paths),
+        is_aside=is_aside,
+        is_committed=is_committed,
+    )
 
 
-def _within(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str]:
-    """Those of the paths, absolute or relative to `root`, that lie in the checkout: posix, relative
-    to its top."""
+def _inside_checkout(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str]:
+    """The paths, absolute or relative to `root`, that are inside the checkout: POSIX, relative to
+    its top."""
     absolute = (Path(os.path.normpath(root / path)) for path in paths if str(path))
     return frozenset(
         path.relative_to(top).as_posix() for path in absolute if path.is_relative_to(top)
@@ -284,8 +303,8 @@ def _within(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str
 
 
 def _store(rules: Rules, context: Context) -> Store | None:
-    """At a terminal; in a workflow for a push or for a change from the same repository: whoever
-    writes a fork's workflow could write what it keeps."""
+    """The store: at a terminal, or in a workflow for a push or for a change from the same
+    repository. Authors of a fork's workflow could write its results."""
     if context.keep and context.is_attended:
         return results_store.of_checkout(
             rules.settings.root, context.cache, key=context.store_key, commit=context.commit

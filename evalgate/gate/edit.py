@@ -29,6 +29,7 @@ from evalgate.model import (
     call_diff,
 )
 from evalgate.reports import turns
+from evalgate.results.labels import CaseLabel
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
@@ -129,6 +130,12 @@ def _insist_on(version: str, case: Case | None, key: CaseKey) -> None:
 CALLS: Final = frozenset({"tool_trajectory_avg_score"})
 ANSWER: Final = frozenset({"response_match_score", "final_response_match_v2"})
 """The criteria that compare with what a case expects; of others no expectation is in its file."""
+ASIDE: Final = {
+    CaseLabel.FLAKY: "it is flaky: reruns did not confirm its failure",
+    CaseLabel.QUARANTINED: "it is quarantined, so what the agent does in it is not relied on: take it out of "
+    "`quarantine` in evalgate.yml first",
+}
+"""One run's answer would be no better an expectation of these than the one that is there."""
 REDACTED: Final = "***"
 
 
@@ -180,9 +187,8 @@ def propose(
     ]
     if stored_case.verdict.kind is VerdictKind.PASS and not parts:
         raise CaseUnchanged("it passes")
-    # one run's answer would be no better an expectation than the one that is there
-    if stored_case.is_flaky:
-        raise CaseUnchanged("it is flaky: reruns did not confirm its failure")
+    if stored_case.label in ASIDE:
+        raise CaseUnchanged(ASIDE[stored_case.label])
     if stored_case.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
         raise CaseUnchanged(
             f"it was not measured: {stored_case.verdict.reason or stored_case.verdict.kind.value.replace('_', ' ')}"

@@ -1,5 +1,5 @@
-"""The first case of a repository: its agent is found and asked one question, and what it did
-becomes an evaluation set."""
+"""The first case of a repository: its agent answers one question, and the conversation becomes an
+evaluation set."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ from evalgate.values import Environ, JsonObject, frozen_dataclass
 CONFIG = "test_config.json"
 RUBRIC = "The answer is a useful reply to the user's message: it answers it, or asks for what is missing."
 LIKENESS = 0.3
-"""Of an answer that no judge can read, in words: low, as one answer says little about the next."""
+"""The threshold for an answer that no judge can read, in words: low, since one answer says little
+about the next."""
 
 JUDGES = (ADK_MODEL, "openai/gpt-4o-mini", "anthropic/claude-3-5-haiku-latest", "groq/llama-3.3-70b-versatile",
           "mistral/mistral-small-latest", "deepseek/deepseek-chat")  # fmt: skip
-"""Models that may judge where the agent's own cannot: the first that has a key."""
+"""Models that may judge if the agent's own model cannot: the first one with a key."""
 
 
 @frozen_dataclass
 class FirstTurn:
-    """What the agent `use` did with one question; `models`: those that it asks."""
+    """The turn of the agent `use` for one question; `models`: the models that it calls."""
 
     use: AgentUse
     turn: Invocation
@@ -51,8 +52,8 @@ class FirstTurn:
 
 
 def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Context) -> FirstTurn:
-    """What the first of the agents that starts does with the question. Raises UnavailableError if
-    none answers, ConfigError if there is none."""
+    """The turn of the first agent that starts, for the question. Raises UnavailableError if none
+    answers, ConfigError if there is none."""
     forks.refuse_change(context.environ, "evalgate init --ask")
     if not uses:
         raise candidates.no_agent()
@@ -61,12 +62,12 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
         suite = candidates.suite_of(use, settings)
         try:
             agent, turn = opening.ask_once(suite, lambda _: question, settings, context)
-        except AgentFailed as failed:
-            failure = failure or failed.failure
-            if failed.failure.kind is not FailureKind.START:
-                failure = failed.failure
+        except AgentFailed as error:
+            failure = failure or error.failure
+            if error.failure.kind is not FailureKind.START:
+                failure = error.failure
                 break
-            context.say(f"{label(use)} does not start: {failed.failure.message}")
+            context.say(f"{label(use)} does not start: {error.failure.message}")
             continue
         assert turn is not None
         surroundings = agent.surroundings()
@@ -86,25 +87,25 @@ MOST_TRIED = 5
 
 
 def label(use: AgentUse) -> str:
-    """An agent in a few words: its driver, its name, and how it was found."""
+    """An agent in a few words: its driver, its name, and its origin."""
     found_by = f" ({use.found_by})" if use.found_by else ""
     return f"{use.driver} {agents.DRIVERS[use.driver].label(use.options)}{found_by}"
 
 
 def argument(use: AgentUse) -> str:
-    """How `--agent` names an agent."""
+    """The value of `--agent` for an agent."""
     return f"{use.driver}:{agents.DRIVERS[use.driver].label(use.options)}"
 
 
-def criteria_of(first: FirstTurn, settings: Settings, environ: Environ) -> JsonObject:
-    """The criteria of the first case: the tools that were called, and a rubric for a judge that has
-    a key. Nothing is compared word by word, except where neither exists."""
+def criteria_of(first_turn: FirstTurn, settings: Settings, environ: Environ) -> JsonObject:
+    """The criteria of the first case: the tools that were called, and a rubric for a judge with a
+    key. Words are compared only if neither exists."""
     criteria: JsonObject = {}
-    if first.turn.tool_calls:
-        # a model words the arguments anew each time
+    if first_turn.turn.tool_calls:
+        # a model phrases the arguments differently each time
         trajectory = {"threshold": 1.0, "match_type": "ANY_ORDER", "ignore_args": True}
         criteria["tool_trajectory_avg_score"] = trajectory
-    judge, _ = find_judge(first, settings, environ)
+    judge, _ = find_judge(first_turn, settings, environ)
     if judge:
         rubric = {"rubric_id": "useful", "rubric_content": {"text_property": RUBRIC}}
         options = {"judge_model_options": {"judge_model": judge}} if judge != ADK_MODEL else {}
@@ -116,12 +117,12 @@ def criteria_of(first: FirstTurn, settings: Settings, environ: Environ) -> JsonO
     return criteria or {"response_match_score": LIKENESS}
 
 
-def find_judge(first: FirstTurn, settings: Settings, environ: Environ) -> tuple[str, str]:
-    """A model that can be asked to judge: the one that is configured, the agent's, or another that
-    has a key here; or "", and what is missing for the first of them."""
+def find_judge(first_turn: FirstTurn, settings: Settings, environ: Environ) -> tuple[str, str]:
+    """A model that can judge: the configured one, the agent's, or another one with a key; or "",
+    and the configuration that the first of them lacks."""
     defaults = criteria_judges.defaults_of(settings)
-    environment = dotenv.of_judges(environ, defaults, [first.use], root=settings.root).environ
-    models = [model for model in (defaults.model, *first.models, *JUDGES) if model]
+    environment = dotenv.of_judges(environ, defaults, [first_turn.use], root=settings.root).environ
+    models = [model for model in (defaults.model, *first_turn.models, *JUDGES) if model]
     missing = clients.missing(
         models, drivers=judges.JUDGES, defaults=defaults, environment=environment
     )
@@ -129,31 +130,33 @@ def find_judge(first: FirstTurn, settings: Settings, environ: Environ) -> tuple[
     return judge, "" if judge else missing[models[0]]
 
 
-def write(first: FirstTurn, settings: Settings, environ: Environ) -> Iterator[str]:
+def write(first_turn: FirstTurn, settings: Settings, environ: Environ) -> Iterator[str]:
     """Write the evaluation set, its criteria, and a rule for an agent that a run would not find;
-    the paths that were written. Raises ConfigError if the set exists, UnavailableError."""
+    yield the written paths. Raises ConfigError if the set exists, UnavailableError."""
     folder = settings.root / candidates.folder_of(settings)
     file = folder / candidates.FILE
     if file.exists():
         raise ConfigError(f"{file.relative_to(settings.root)} exists already")
     folder.mkdir(parents=True, exist_ok=True)
     recording = Recording(
-        case_id=candidates.NAME, eval_set_id=None, transcript=Transcript(invocations=(first.turn,))
+        case_id=candidates.NAME,
+        eval_set_id=None,
+        transcript=Transcript(invocations=(first_turn.turn,)),
     )
     record.add(file, [recording], name=candidates.NAME, redact=redact.redactor_of_files(environ))
     yield file.relative_to(settings.root).as_posix()
     config = folder / CONFIG
     if not config.exists():
-        text = json.dumps({"criteria": criteria_of(first, settings, environ)}, indent=2) + "\n"
+        text = json.dumps({"criteria": criteria_of(first_turn, settings, environ)}, indent=2) + "\n"
         rewrite.create(config, text, root=settings.root)
         yield config.relative_to(settings.root).as_posix()
-    suite = candidates.suite_of(first.use, settings)
+    suite = candidates.suite_of(first_turn.use, settings)
     rules = settings.gate_file
-    if settings.agent:  # which stands in no file
+    if settings.agent:  # which is in no file
         rules = rules.model_copy(update={"agents": []})
     tree = Tree(settings.root, exclude=rules.exclude)
-    chosen, _ = discovery_agents.choose_agents(
+    chosen_agents, _ = discovery_agents.choose_agents(
         {suite.key: suite.eval_set}, gate_file=rules, tree=tree
     )
-    if fingerprints.agent_key(chosen[suite.key]) != fingerprints.agent_key(first.use):
-        yield starter.add_rule(settings, [f"{candidates.folder_of(settings)}/**"], first.use)
+    if fingerprints.agent_key(chosen_agents[suite.key]) != fingerprints.agent_key(first_turn.use):
+        yield starter.add_rule(settings, [f"{candidates.folder_of(settings)}/**"], first_turn.use)

@@ -1,4 +1,4 @@
-"""The judges of a run's criteria: asked in it, or named by stored results."""
+"""The judges of a run's criteria: configured, or named by stored results."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ def criterion_judges(suites: Iterable[Suite], settings: Settings) -> tuple[Crite
     """The judge of each criterion of settled suites, once; empty if no judge is asked."""
     if settings.skip_judged:
         return ()
-    asked_judges = [
+    all_judges = [
         CriterionJudge(criterion=use.name, judge=judge)
         for suite in suites
         for use in suite.criteria
         if (judge := judges.judge_of(use)) is not None
     ]
     return tuple(
-        asked_judge
-        for at, asked_judge in enumerate(asked_judges)
-        if asked_judge not in asked_judges[:at]
+        criterion_judge
+        for index, criterion_judge in enumerate(all_judges)
+        if criterion_judge not in all_judges[:index]
     )
 
 
 def stored_judges(stored: Stored) -> tuple[CriterionJudge, ...]:
-    """The judges of the criteria that have a score in stored results, once. Each has the version of
-    its question that the file names, "" if it names none. At most MOST_JUDGES: the file is
-    untrusted."""
+    """The judges of the criteria that have a score in stored results, once. Each has the prompt
+    version that the file names, "" if it names none. At most MOST_JUDGES: the file is untrusted."""
     run = stored.run
-    asked_judges = list[CriterionJudge]()
-    scored = {
+    all_judges = list[CriterionJudge]()
+    scored_criteria = {
         (trial.key.suite, name)
         for trial in run.trials
         for name in trial.grades
@@ -49,11 +48,13 @@ def stored_judges(stored: Stored) -> tuple[CriterionJudge, ...]:
         for use in suite.criteria:
             judge = None
             with suppress(ValidationError):
-                if (suite.key, use.name) in scored:
+                if (suite.key, use.name) in scored_criteria:
                     judge = judges.judge_of(use, prompt_version=use.prompt_version)
-            asked_judge = None if judge is None else CriterionJudge(criterion=use.name, judge=judge)
-            if asked_judge is not None and asked_judge not in asked_judges:
-                asked_judges.append(asked_judge)
-            if len(asked_judges) == MOST_JUDGES:
-                return tuple(asked_judges)
-    return tuple(asked_judges)
+            criterion_judge = (
+                None if judge is None else CriterionJudge(criterion=use.name, judge=judge)
+            )
+            if criterion_judge is not None and criterion_judge not in all_judges:
+                all_judges.append(criterion_judge)
+            if len(all_judges) == MOST_JUDGES:
+                return tuple(all_judges)
+    return tuple(all_judges)

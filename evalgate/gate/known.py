@@ -1,5 +1,5 @@
 """What earlier runs at this place found: the newest results of each case, from the runs that were
-kept."""
+kept, and what they say under today's files."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evalgate import __version__
-from evalgate.comparison import threshold
-from evalgate.config import load
+from evalgate import __version__, reports
+from evalgate.comparison import pairing, threshold
+from evalgate.config.context import SilentWatcher
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, NothingToDo, UnavailableError
-from evalgate.formats import eval_set, fingerprints, rewrite
+from evalgate.errors import ConfigError, EvalgateError, NothingToDo
+from evalgate.formats import fingerprints
+from evalgate.gate import compare_files, prepare
 from evalgate.model import (
+    Case,
     CaseKey,
     CaseStatus,
     CaseVerdict,
+    CriterionUse,
     FailureOrigin,
     GradedTrial,
+    NonBlocking,
     NotEvaluated,
     Reason,
+    Report,
     Run,
     Suite,
     TrialKey,
@@ -30,9 +35,9 @@ from evalgate.model import (
 from evalgate.results import file, kept, labels as case_labels
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
-from evalgate.results.output import RESULTS
+from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import plain, words
-from evalgate.values import JsonObject
+from evalgate.values import Environ, JsonObject
 
 NEW = (FailureOrigin.NEW.value, FailureOrigin.UNKNOWN.value)
 
@@ -53,9 +58,14 @@ class StoredCase:
     reruns: tuple[GradedTrial, ...] = ()
 
     @property
-    def is_flaky(self) -> bool:
-        """True if reruns did not confirm its failure."""
-        return self.label is CaseLabel.FLAKY
+    def case(self) -> Case:
+        """The case itself."""
+        return next(case for case in self.suite.eval_set.cases if case.case_id == self.key[1])
+
+    @property
+    def word(self) -> str:
+        """`pass`, `fail`, `flaky`, ...: the word of every report for it."""
+        return reports.stored_word(self.verdict.kind, self.label)
 
     @property
     def key(self) -> CaseKey:
@@ -63,22 +73,20 @@ class StoredCase:
         return self.verdict.key
 
 
-def newest(settings: Settings, results: Path | None = None) -> dict[CaseKey, StoredCase]:
-    """The newest results of each case, or those in one file. Raises NothingToDo if there are no
-    results, ConfigError if they cannot be read."""
+def newest(settings: Settings) -> dict[CaseKey, StoredCase]:
+    """The newest results of each case, as they ran. Raises NothingToDo if there are no results,
+    ConfigError if they cannot be read."""
     stored_cases: dict[CaseKey, StoredCase] = {}
-    if results is not None:
-        return _of_file(results, settings, case_keys=None)
     last = settings.root / settings.output / RESULTS
     runs = kept.runs(settings.root)
     for run in runs:
         case_keys = run.about.keys() - stored_cases.keys()
         if case_keys:
-            stored_cases |= _of_file(run.results, settings, case_keys=case_keys)
+            stored_cases |= of_file(run.results, case_keys=case_keys)
         if run.about.complete and not run.about.selected:
             break
     if not runs and last.exists():
-        return _of_file(last, settings, case_keys=None)
+        return of_file(last)
     if not stored_cases:
         raise NothingToDo("there are no results yet", hint="Run `evalgate run` first.")
     return stored_cases
@@ -100,11 +108,102 @@ def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> 
             hint = words.did_you_mean(
                 name,
                 [case for _, case in stored_cases],
-                otherwise="`evalgate list` shows the cases.",
+                fallback="`evalgate list` shows the cases.",
             )
             raise ConfigError(f"no results of a case {plain.label(name, 80)!r}", hint=hint)
         chosen += [stored_case for stored_case in matches if stored_case not in chosen]
     return chosen
+
+
+def current(settings: Settings, environ: Environ) -> tuple[Report, dict[CaseKey, StoredCase]]:
+    """All that is known under today's files: one report, and the newest results of each case with
+    its words. Raises NothingToDo if there are no results, ConfigError."""
+    stored_cases = newest(settings)
+    context = prepare.make_context(settings, environ=environ, watcher=SilentWatcher())
+    head, base = together(settings, environ, stored_cases)
+    report = compare_files.beside(settings, context, head=head, base=base)
+    return report, dict(_as_reported(stored_cases, report))
+
+
+def _as_reported(
+    stored_cases: Mapping[CaseKey, StoredCase], report: Report
+) -> Iterator[tuple[CaseKey, StoredCase]]:
+    """The cases that are still there, with what the report says of them."""
+    verdicts = {verdict.key: verdict for verdict in report.verdict.cases}
+    reported_labels = case_labels.of(report.verdict, report.comparison)
+    suites = {suite.key: suite for suite in report.run.suites}
+    trials = pairing.by_case(report.run.trials)
+    for key, stored_case in stored_cases.items():
+        suite = suites.get(key[0])
+        if suite is not None and key in verdicts:
+            keys = {trial.key for trial in stored_case.trials}
+            yield (
+                key,
+                replace(
+                    stored_case,
+                    suite=suite,
+                    verdict=verdicts[key],
+                    label=reported_labels[key],
+                    trials=tuple(trial for trial in trials.get(key, ()) if trial.key in keys),
+                ),
+            )
+        elif suite is not None and suite.problem:
+            verdict = replace(
+                stored_case.verdict, kind=VerdictKind.NOT_MEASURED, reason=suite.problem
+            )
+            yield key, replace(stored_case, verdict=verdict, label=CaseLabel.NOT_MEASURED)
+
+
+def together(
+    settings: Settings, environ: Environ, stored_cases: Mapping[CaseKey, StoredCase]
+) -> tuple[Stored, Stored | None]:
+    """The newest results of each case as one run of today's suites, and the base beside the only
+    run, else beside the newest of all cases. Raises ConfigError."""
+    head = joined(stored_cases, _suites(settings, environ, stored_cases))
+    files = {stored_case.stored.file for stored_case in stored_cases.values()}
+    whole_runs = (
+        str(run.results)
+        for run in kept.runs(settings.root)
+        if run.about.complete and not run.about.selected
+    )
+    file_name = files.pop() if len(files) == 1 else next(whole_runs, "")
+    base = Path(file_name).with_name(BASE_RESULTS) if file_name else None
+    return head, None if base is None or not base.is_file() else compare_files.read_run(
+        base, of="the base"
+    )
+
+
+def _suites(
+    settings: Settings, environ: Environ, stored_cases: Mapping[CaseKey, StoredCase]
+) -> tuple[Suite, ...]:
+    """What a run would measure, and unless that is chosen, what ran and is still there; as it ran
+    if that cannot be found out."""
+    suites = _prepared(settings, environ)
+    other_files = {suite for suite, _ in stored_cases} - {suite.key for suite in suites}
+    present_files = tuple(sorted(file for file in other_files if (settings.root / file).is_file()))
+    if present_files and not {"paths", "grep"} & settings.explicit_options.keys():
+        others = settings.model_copy(update={"paths": present_files, "grep": ""})
+        suites += _prepared(others, environ)
+    if suites:
+        return suites
+    by_file: dict[str, list[StoredCase]] = {}
+    for (suite, _), stored_case in stored_cases.items():
+        by_file.setdefault(suite, []).append(stored_case)
+    return tuple(
+        replace(
+            cases[0].suite,
+            eval_set=replace(cases[0].suite.eval_set, cases=tuple(case.case for case in cases)),
+        )
+        for cases in by_file.values()
+    )
+
+
+def _prepared(settings: Settings, environ: Environ) -> tuple[Suite, ...]:
+    try:
+        project = prepare.prepare(settings, environ=environ)
+    except EvalgateError:
+        return ()
+    return project.suites if project.fatal() else project.set_apart().suites
 
 
 def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]) -> Stored:
@@ -112,51 +211,90 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
     that there are now.
 
     A score counts as long as the case and its criterion are what they were; else what the agent did
-    is known, and how good it was is not. A run that holds all of them stays whole: its reruns, and
+    is known, and how good it was is not. What a run decided of a case holds as long as today's
+    thresholds say the same of its scores. A run that holds all of them stays whole: its reruns, and
     what its agents were made of. Raises ConfigError."""
     case_fingerprints = fingerprints.CaseFingerprints().of_cases(suites)
     every = [stored_cases[key] for key in case_fingerprints if key in stored_cases]
     stored = list({id(stored_case.stored): stored_case.stored for stored_case in every}.values())
+    suites_by_key = {suite.key: suite for suite in suites}
+    alike = {(id(part), suite.key): _alike(part, suite) for part in stored for suite in suites}
+    cases = [
+        _today(
+            stored_case,
+            suites_by_key[stored_case.key[0]],
+            case_fingerprints[stored_case.key],
+            alike[id(stored_case.stored), stored_case.key[0]],
+        )
+        for stored_case in every
+    ]
+    earlier_verdicts = {verdict.key: verdict for _, _, verdict in cases if verdict is not None}
     if (
         len(stored) == 1
         and case_fingerprints == stored[0].run.fingerprints
-        and _has_all(stored[0], suites)
+        and all(len(alike[id(stored[0]), suite.key]) == len(suite.criteria) for suite in suites)
     ):
-        return replace(stored[0], run=replace(stored[0].run, suites=suites))
-    trials: list[GradedTrial] = []
-    reruns: list[GradedTrial] = []
-    for suite in suites:
-        for stored_case in (
-            stored_case
-            for case in suite.eval_set.cases
-            if (stored_case := stored_cases.get((suite.key, case.case_id)))
-        ):
-            is_same = case_fingerprints[stored_case.key] == stored_case.stored.run.fingerprints.get(
-                stored_case.key
-            )
-            trials += _under(stored_case, suite, is_same=is_same)
-            if is_same and len(_alike(stored_case.stored, suite)) == len(suite.criteria):
-                reruns += stored_case.reruns
-    outcome_pairs = (
-        (trial.key, stored_case.stored.outcomes.find_json(trial.key))
-        for stored_case in every
-        for trial in (*stored_case.trials, *stored_case.reruns)
-    )
-    raw = {key: outcome for key, outcome in outcome_pairs if outcome is not None}
-    outcomes = StoredOutcomes(
-        raw, {at: agent for part in stored for at, agent in part.outcomes.agents().items()}
-    )
+        run = replace(stored[0].run, suites=suites, earlier_verdicts=earlier_verdicts)
+        return replace(stored[0], run=run)
+    outcomes = _outcomes(every, stored)
     run = Run(
         suites=suites,
-        trials=tuple(trials),
-        confirmations=tuple(reruns),
+        trials=tuple(trial for trials, _, _ in cases for trial in trials),
+        confirmations=tuple(trial for _, reruns, _ in cases for trial in reruns),
         transcripts=outcomes,
         seconds=sum(part.run.seconds for part in stored),
         agents={key: about for part in stored for key, about in part.run.agents.items()},
         fingerprints=case_fingerprints,
+        earlier_verdicts=earlier_verdicts,
         **_origin(stored),
     )
     return _together(stored, run, outcomes)
+
+
+def _today(
+    stored_case: StoredCase, suite: Suite, fingerprint: str, names: Sequence[str]
+) -> tuple[Sequence[GradedTrial], Sequence[GradedTrial], CaseVerdict | None]:
+    """The trials of a case, those of its reruns that count, and what its run decided, if that
+    holds. `names`: the criteria that score as they did."""
+    stored = stored_case.stored
+    is_same = fingerprint == stored.run.fingerprints.get(stored_case.key)
+    trials = tuple(_under(stored_case, suite, names if is_same else None))
+    if not is_same or len(names) < len(suite.criteria):
+        return trials, (), None
+    criteria = suite.criteria_of(stored_case.case)
+    verdict = _judged(stored, stored_case.key, criteria, stored_case.trials)
+    today, then = (
+        [(criterion.name, criterion.kind) for criterion in case.criteria]
+        for case in (verdict, stored_case.verdict)
+    )
+    standing = replace(stored_case.verdict, criteria=verdict.criteria) if today == then else None
+    return trials, stored_case.reruns, standing
+
+
+def _outcomes(stored_cases: Iterable[StoredCase], stored: Iterable[Stored]) -> StoredOutcomes:
+    """What the agents did in these cases."""
+    pairs = (
+        (trial.key, stored_case.stored.outcomes.find_json(trial.key))
+        for stored_case in stored_cases
+        for trial in (*stored_case.trials, *stored_case.reruns)
+    )
+    raw = {key: outcome for key, outcome in pairs if outcome is not None}
+    return StoredOutcomes(
+        raw, {at: agent for part in stored for at, agent in part.outcomes.agents().items()}
+    )
+
+
+def _judged(
+    stored: Stored, key: CaseKey, criteria: Sequence[CriterionUse], trials: Sequence[GradedTrial]
+) -> CaseVerdict:
+    return threshold.judge_case(
+        key=key,
+        criteria=criteria,
+        trials=trials,
+        repeats=stored.run.repeats,
+        deviations=stored.deviations,
+        truncated=stored.run.truncated,
+    )
 
 
 def _origin(stored: Sequence[Stored]) -> JsonObject:
@@ -185,21 +323,22 @@ def _together(stored: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> S
     )
 
 
-def _has_all(stored: Stored, suites: Iterable[Suite]) -> bool:
-    """True if every criterion of the suites is the same as in the run."""
-    return all(len(_alike(stored, suite)) == len(suite.criteria) for suite in suites)
-
-
-def _under(stored_case: StoredCase, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]:
-    """The trials of a case by the criteria of today; those that it lacks are not measured."""
+def _under(
+    stored_case: StoredCase, suite: Suite, names: Sequence[str] | None
+) -> Iterator[GradedTrial]:
+    """The trials of a case by the criteria of today: those of `names` score as they did; None: the
+    case was changed, and nothing of it is measured."""
     changed = NotEvaluated(
         reason=Reason.SKIPPED, message="the case was changed since it ran: run it again"
     )
-    same = _alike(stored_case.stored, suite)
     for trial in stored_case.trials:
-        grades = {name: trial.grades[name] for name in same if name in trial.grades}
         deciding = (use.name for use in suite.criteria if not use.informational)
-        yield replace(trial, grades=grades if is_same else dict.fromkeys(deciding, changed))
+        grades = (
+            dict.fromkeys(deciding, changed)
+            if names is None
+            else {name: trial.grades[name] for name in names if name in trial.grades}
+        )
+        yield replace(trial, grades=grades)
     numbers = {trial.key.number for trial in stored_case.trials if trial.key.is_first}
     for number in range(stored_case.stored.run.repeats if stored_case.trials else 0):
         if number not in numbers:
@@ -222,25 +361,24 @@ def _alike(stored: Stored, suite: Suite) -> list[str]:
     ]
 
 
-def failed(settings: Settings) -> tuple[tuple[str, ...], int]:
-    """The cases that did not pass when they last ran, as a selection of paths, and how many others
-    passed. Cases that their files no longer have are omitted. Raises NothingToDo if none remain."""
+def failed(settings: Settings, environ: Environ) -> tuple[tuple[str, ...], int]:
+    """The cases that do not pass by what is known of them, as a selection of paths, and how many
+    others pass. Cases that never ran, and those that their files no longer have, are omitted.
+    Raises NothingToDo if none remain."""
     by_suite: dict[str, list[str]] = {}
     passed_count = 0
-    for (suite, case_id), stored_case in newest(settings).items():
+    _, stored_cases = current(settings, environ)
+    for (suite, case_id), stored_case in stored_cases.items():
         if stored_case.verdict.kind is VerdictKind.PASS:
             passed_count += 1
         else:
             by_suite.setdefault(suite, []).append(case_id)
     if not by_suite:
-        raise NothingToDo("every case passed when it last ran")
-    by_suite = {
-        suite: remaining_cases
-        for suite, ids in by_suite.items()
-        if (remaining_cases := _there(settings.root, suite, ids))
-    }
-    if not by_suite:
-        raise NothingToDo("the cases that failed when they last ran are no longer there")
+        raise NothingToDo(
+            "every case passed when it last ran"
+            if stored_cases
+            else "the cases that failed when they last ran are no longer there"
+        )
     # an id with a comma cannot be named there: then all cases of its file are
     paths = tuple(
         suite if any("," in case_id for case_id in cases) else f"{suite}:{','.join(cases)}"
@@ -249,25 +387,10 @@ def failed(settings: Settings) -> tuple[tuple[str, ...], int]:
     return paths, passed_count
 
 
-def _there(root: Path, suite: str, cases: list[str]) -> list[str]:
-    """Those of the cases that their file has now; all if it cannot be read, which the run will
-    report."""
-    path = root / suite
-    if not path.is_file():
-        return []
-    try:
-        evaluation_set = eval_set.parse_eval_set(
-            rewrite.read(path, shown_as=suite).text, file=suite
-        ).eval_set
-    except (ConfigError, UnavailableError):
-        return cases
-    case_ids = cases if evaluation_set is None else {case.case_id for case in evaluation_set.cases}
-    return [case for case in cases if case in case_ids]
-
-
-def _of_file(
-    path: Path, settings: Settings, *, case_keys: Collection[CaseKey] | None
+def of_file(
+    path: Path, *, case_keys: Collection[CaseKey] | None = None
 ) -> dict[CaseKey, StoredCase]:
+    """The cases of a results.json, or some of them. Raises ConfigError."""
     stored = file.read_results(path)
     document = json.loads(path.read_bytes())
     compared = _by_key(document.get("comparison", {}).get("cases", []))
@@ -277,7 +400,6 @@ def _of_file(
         for case in suite.get("cases", [])
     )
     run = stored.run
-    policy = load.policy_of(settings, stored.run.suites)
     trials: dict[CaseKey, list[GradedTrial]] = {}
     for trial in (*run.trials, *run.confirmations):
         trials.setdefault(trial.key.case, []).append(trial)
@@ -290,13 +412,15 @@ def _of_file(
             comparison = compared.get(key, {})
             first_trials = tuple(trial for trial in trials.get(key, ()) if trial.key.is_first)
             reruns = tuple(trial for trial in trials.get(key, ()) if not trial.key.is_first)
-            verdict = threshold.judge_case(
-                key=(suite.key, case.case_id),
-                criteria=suite.criteria_of(case),
-                trials=first_trials,
-                repeats=run.repeats,
-                deviations=policy.deviations,
-                truncated=run.truncated,
+            verdict = _judged(stored, key, suite.criteria_of(case), first_trials)
+            entry = label_entries.get(key, {})
+            label = CaseLabel(entry.get("label") or case_labels.label(verdict))
+            # the run's own word: it knew the base, and what its reruns confirmed
+            verdict = replace(
+                verdict,
+                kind=VerdictKind(entry.get("verdict") or verdict.kind),
+                reason=str(entry.get("reason") or verdict.reason),
+                nonblocking=NonBlocking.FLAKY if label is CaseLabel.FLAKY else None,
             )
             stored_cases[key] = StoredCase(
                 stored=stored,
@@ -306,9 +430,7 @@ def _of_file(
                 reruns=reruns,
                 origin=str(comparison.get("origin") or ""),
                 is_new=comparison.get("status") == CaseStatus.NEW.value,
-                label=CaseLabel(
-                    label_entries.get(key, {}).get("label") or case_labels.label(verdict)
-                ),
+                label=label,
             )
     return stored_cases
 

@@ -1,4 +1,4 @@
-"""Measuring head and base together: first all cases, then what the purse asks for."""
+"""Measuring head and base together: first all cases, then the reruns that the purse requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import base as baseline_base, environment as agent_environment, failures
+from evalgate.baseline import (
+    base as baseline_base,
+    environment as agent_environment,
+    failures,
+    rules as baseline_rules,
+)
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison.book import NOTHING, Sides
@@ -62,29 +67,29 @@ from evalgate.values import frozen_dataclass
 HEAD = 0
 BASE = 1
 MOST_UNREAD = 50
-"""Changed files that no agent opened, which a comparison names."""
+"""The most changed files that a comparison names because no agent opened them."""
 MOST_AGENTS = 3
-"""Of one pull request, that raise what it takes to block: beyond 160 : 1 a broken case would go
-unseen too often."""
+"""The most other agents of a pull request that raise the evidence that blocks: beyond 160 : 1, a
+broken case would be missed too often."""
 PAIRS_TO_CONFIRM = 6
 RUNS_TO_CONFIRM = 10
-"""What a failure that always shows takes to be confirmed, beside a base and alone; kept back of a
-budget."""
+"""The trials that confirming a constant failure takes, with a base and without; a budget reserves
+them."""
 
 
 @frozen_dataclass
 class Measurement:
-    """What the runs of both sides gave."""
+    """The runs of both sides, with their comparisons."""
 
     head: Run
-    base: Run | None = None  # as far as it was measured
+    base: Run | None = None  # the part that was measured
     comparisons: Sequence[Comparison | None]  # by each rule book; None without a base
-    problems: Sequence[Problem] = ()  # all that was found until then
+    problems: Sequence[Problem] = ()  # all problems until then
 
 
 @contextlib.contextmanager
 def open_session(session: GateSession, context: Context) -> Iterator[Session]:
-    """The agents of both sides and the judges, ready to be asked for as long as the block lasts."""
+    """The agents of both sides and the judges, ready for the block."""
     rules = session.rules
     trees = session.earlier.trees
     settings = session.rules.settings
@@ -111,8 +116,10 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         )
         watches = stack.enter_context(Watches.of_trees(trees))
         roots = list(dict.fromkeys(root for root, _, _ in checkouts))
-        isolated_sides = stack.enter_context(isolated(settings, roots, context))
-        sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
+        isolation = stack.enter_context(
+            open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
+        )
+        sandboxes = (None, None) if isolation is None else isolation.sides
         open_agents = partial(
             opening.open_agents, judge_keys=session.judges.keys, starting=CommonStart()
         )
@@ -145,7 +152,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
                 shared=() if number == HEAD else session.earlier.unchanged,
             )
             trials.sides.append(side)
-        watches.begin_with(isolated_sides)
+        watches.begin_with(isolation)
         yield trials
 
 
@@ -159,7 +166,7 @@ def _inputs(
     watches: Watches,
     tree: Snapshot,
 ) -> SideInputs:
-    """What the agents of the checkout at `root` read and run in."""
+    """The inputs and environment of the agents in the checkout at `root`."""
     settings = session.rules.settings
     return SideInputs(
         tree=tree,
@@ -181,8 +188,7 @@ def _inputs(
 def _checkouts(
     session: GateSession,
 ) -> Iterator[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
-    """The root of each side that is measured, its suites with its agents, and the cases that it
-    does not run."""
+    """The root of each measured side, its suites with its agents, and the cases that it skips."""
     base = session.base
     suites = session.rules.suites
     root = session.rules.settings.root
@@ -192,22 +198,48 @@ def _checkouts(
         yield base.root or root, baseline_base.with_agents(suites, base), skipped
 
 
+def _hidden_paths(session: GateSession) -> frozenset[str]:
+    """What shows agents how they are judged, in the checkouts of both sides."""
+    project = session.project
+    paths = baseline_rules.expectations(project.settings, (*project.suites, *project.unread))
+    if session.base is not None and session.base.project.settings is not None:
+        rules = session.base.project.rules
+        suites = () if rules is None else rules.suites
+        paths |= baseline_rules.expectations(session.base.project.settings, suites)
+    return paths
+
+
 @contextlib.contextmanager
-def isolated(
-    settings: Settings, roots: Sequence[Path], context: Context
+def open_isolation(
+    settings: Settings,
+    roots: Sequence[Path],
+    context: Context,
+    *,
+    hidden_paths: Collection[str],
 ) -> Iterator[Isolation | None]:
-    """Other users for code that is not ours, if `context` asks for them; None if it runs as we
-    do."""
+    """Other users for code that is not ours, if `context` asks for them; None if it runs with our
+    rights. Unless they need them, agents get no evaluation files and none of `hidden_paths`."""
     if not context.isolate:
         yield None
         return
-    private = [
+    private_folders = [
         settings.root / folder
         for folder in (settings.output, settings.baseline_folder, kept.FOLDER)
         if folder
     ]
+
+    def is_hidden(path: str) -> bool:
+        return not settings.needs_evaluation_files and (
+            path in hidden_paths or discovery_agents.holds_expectations(path)
+        )
+
     isolation_context = isolation.open_sandboxes(
-        roots, cache=context.cache, private=private, environ=context.environ, say=context.say
+        roots,
+        cache=context.cache,
+        private_folders=private_folders,
+        is_hidden=is_hidden,
+        environ=context.environ,
+        say=context.say,
     )
     with isolation_context as isolated_users:
         yield isolated_users
@@ -221,9 +253,9 @@ def _criteria(
     *,
     scored: Collection[str] | None,
 ) -> dict[str, dict[str, Criterion]]:
-    """The criteria of both sides: the same judges, blind to the side; custom metrics by head's own
-    code, those of the base's rule book by the base's. `sides`: the suites of each, `pools`: its
-    agents; `scored`: the names of criteria that are scored, None: all."""
+    """The criteria of both sides: the same judges, blind to the side; custom metrics run head's
+    code, those of the base's rule book the base's. `sides`: the suites of each side, `pools`: its
+    agents; `scored`: the names of criteria to score, None: all."""
     settings = rules.settings
     judge = None if settings.skip_judged else panel
 
@@ -240,7 +272,7 @@ def _criteria(
         head = agents[HEAD]
         base = agents[BASE] if len(agents) > 1 else None
         criteria_by_suite[suites[HEAD].key] = {
-            use.name: _skipped
+            use.name: _skip_criterion
             if scored is not None and use.name not in scored
             else criteria.build(use, services(base if use.metric else head))
             for use in suites[HEAD].criteria
@@ -248,12 +280,12 @@ def _criteria(
     return criteria_by_suite
 
 
-def _skipped(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
+def _skip_criterion(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
     return NotEvaluated(reason=Reason.SKIPPED, message=phrase("criterion_not_chosen"))
 
 
 def measure(session: GateSession, context: Context) -> Measurement:
-    """Run all trials that the settings ask for, and compare their results by each rule book.
+    """Run all trials that the settings request, and compare their results by each rule book.
 
     Raises UnavailableError if a journal cannot be written."""
     with open_session(session, context) as trials, session.earlier.keep_journals(trials, context):
@@ -261,8 +293,8 @@ def measure(session: GateSession, context: Context) -> Measurement:
 
 
 class _Measuring:
-    """The phases of a run, and their results so far. `planned`: all that is measured, here or
-    elsewhere; `cause`: the part of the change that may have made the base's agent fail. `taken`:
+    """The phases of a run, and their results so far. `planned`: all cases of the plan, also of
+    other shards; `cause`: the part of the change that may have made the base's agent fail; `taken`:
     the reused results per side."""
 
     def __init__(self, session: GateSession, trials: Session, context: Context) -> None:
@@ -278,7 +310,7 @@ class _Measuring:
         self._settled: list[Sides] = []
 
     def carry_out(self) -> Measurement:
-        """The first runs, then what the purse asks for."""
+        """The first runs, then the reruns that the purse requests."""
         session = self._session
         runs = self._rules.settings.runs
         base = self._base
@@ -286,16 +318,18 @@ class _Measuring:
         self._taken = self._gate.earlier.take(session, self._rules)
         if self._is_attended and self._taken[HEAD].keys:
             count = words.counted(len(self._taken[HEAD].keys), "run")
-            session.watcher.say(f"{count} known from earlier (`--fresh` measures all again)")
+            session.watcher.say(
+                f"{count} reused from earlier runs (`--fresh` measures everything again)"
+            )
         if base is not None and base.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
             stored_tasks = [
                 task for task in tasks if task.side == BASE and task.suite.key in base.reusable
             ]
-            results = reuse.take_results(
+            reused_results = reuse.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
-            self._taken[BASE].join(results)
+            self._taken[BASE].join(reused_results)
         estimate_text = prepare.tell_expected(self._open(runs), session.settings)
         if estimate_text:
             rerun_text = prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
@@ -309,13 +343,13 @@ class _Measuring:
         return Measurement(
             head=replace(all_sides[0].head, commit=project.commit, dirty=project.dirty),
             base=all_sides[0].base,
-            comparisons=self._compared(all_sides),
+            comparisons=self._comparisons(all_sides),
             problems=(*project.problems, *self._rules.problems, *self._problems()),
         )
 
     def _share_unchanged(self) -> None:
-        """Share suites if nothing that head's agent read differs on the base. Both are one agent:
-        any difference is chance, and head's runs count for both."""
+        """Share suites if head's agent read nothing that differs on the base. Both sides then have
+        one agent: any difference is chance, and head's runs count for both."""
         base = self._base
         if base is None or len(self._session.sides) == 1:
             return
@@ -330,11 +364,11 @@ class _Measuring:
 
     @property
     def _is_rerun(self) -> bool:
-        """True if failures are rerun. At a terminal without a base, a failure is final."""
+        """True if failures are rerun. At a terminal without a base, they are not."""
         return self._base is not None or not self._is_attended or self._session.settings.confirm
 
     def _runs_to_confirm(self) -> int:
-        """The trials that confirming one failure may take of a budget."""
+        """The trials of a budget that confirming one failure may take."""
         if not self._is_rerun or all(
             book.policy.threshold is ThresholdRule.ALL for book in self._rules.books
         ):
@@ -343,27 +377,23 @@ class _Measuring:
         return RUNS_TO_CONFIRM if sides == 1 else PAIRS_TO_CONFIRM * sides
 
     def _rerun(self) -> None:
-        """What the purse asks for, until nothing that could be run would change the verdict."""
+        """Rerun as the purse requests, until no run could change the verdict."""
         session = self._session
-        is_told = False
         if not self._is_rerun:
             return
         while not session.stop.is_set():
-            every = self._sides()
+            all_sides = self._sides()
             reruns = Counter[Rerun]()
-            for sides in every:
-                reruns |= Counter(sides.settled[1])  # a run is a bet in each of the books
+            for sides in all_sides:
+                reruns |= Counter(sides.settled[1])  # one run is a bet in every book
             if not reruns:
-                self._settled = every
+                self._settled = all_sides
                 break
-            if not is_told:
-                session.watcher.say("Rerunning what failed, to see whether it lasts")
-                is_told = True
-            if not session.rerun([*reruns.elements()]):  # cut off
+            if not session.rerun([*reruns.elements()]):  # the run was cut short
                 break
 
     def _open(self, repeats: int) -> Iterator[Task]:
-        """The first trials of both sides, except those that have results already."""
+        """The first trials of both sides that have no results yet."""
         sides = self._session.sides
         for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
             side = sides[task.side]
@@ -381,8 +411,8 @@ class _Measuring:
         return reuse.marked(self._session.run(self._session.sides[HEAD]), self._taken[HEAD])
 
     def _problems(self) -> Iterator[Problem]:
-        """Results that are not of today; a budget in dollars that could not count everything, and
-        what it had no room for."""
+        """Problems: reused results, agents tried before, unpriced models, and token counts that
+        differ."""
         yield from gate_earlier.takeover_notes(self._taken[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
             message = phrase("agents_tried", self._others, self._settled[0].settled[0].needed)
@@ -395,28 +425,28 @@ class _Measuring:
         if answer_tokens:
             message = phrase("tokens_understated", event_tokens, answer_tokens)
             hint = phrase("tokens_understated_hint")
-            bounds = self._session.settings.budget
-            if bounds.tokens is bounds.usd is None:  # nobody is deceived
+            limits = self._session.settings.budget
+            if limits.tokens is limits.usd is None:  # no limit depends on it
                 yield errors.note("tokens-understated", message, hint=hint)
             else:
                 yield errors.warning("tokens-understated", message, hint=hint)
 
     def _sides(self) -> list[Sides]:
-        """Both sides as they are now, by each rule book."""
-        compared_base = self._base
+        """Both sides in their current state, by each rule book."""
+        base_side = self._base
         rules = self._rules
         head = self._head_run()
         base = None
         unpaired = NOTHING
         shared = frozenset[str]()
         is_together = True
-        if compared_base is not None and len(self._session.sides) > 1:
-            base = self._base_run(compared_base)
+        if base_side is not None and len(self._session.sides) > 1:
+            base = self._base_run(base_side)
             shared = self._session.sides[BASE].shared
-            is_together = self._origin(compared_base, head).source is BaseSource.RERUN
-            # new cases, deleted ones, and what stored results cannot be compared in
-            unpaired = baseline_base.unpaired(compared_base, rules.suites, plan=self._planned)
-            unpaired |= self._taken[BASE].unpaired if compared_base.root is None else {}
+            is_together = self._origin(base_side, head).source is BaseSource.RERUN
+            # new cases, deleted cases, and cases that stored results cannot be compared with
+            unpaired = baseline_base.unpaired(base_side, rules.suites, plan=self._planned)
+            unpaired |= self._taken[BASE].unpaired if base_side.root is None else {}
         return [
             Sides(
                 head=divided_book.applied(head),
@@ -431,48 +461,48 @@ class _Measuring:
             for divided_book in (book.divided(2**self._others) for book in rules.books)
         ]
 
-    def _compared(self, every: Sequence[Sides]) -> Sequence[Comparison | None]:
+    def _comparisons(self, all_sides: Sequence[Sides]) -> Sequence[Comparison | None]:
         base = self._base
         rules = self._rules
-        head = every[0].head
+        head = all_sides[0].head
         if base is None:
-            return (None,) * len(every)
-        if every[0].base is None:
+            return (None,) * len(all_sides)
+        if all_sides[0].base is None:
             comparison = Comparison(
                 origin=base.origin,
                 problem=base.problem,
                 no_agent=base.no_agent,
                 base_failed=base.base_failed,
             )
-            return (comparison,) * len(every)
+            return (comparison,) * len(all_sides)
         shared = self._session.sides[BASE].shared
         origin = self._origin(base, head)
         edited = baseline_base.edited(base, rules.suites, shared)
         unread = self._unread(shared) if shared else ()
         return [
             failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause)
-            for sides in every
+            for sides in all_sides
         ]
 
     def _unread(self, suites: Collection[str]) -> tuple[str, ...]:
-        """The files that the change edits and that the agents of these suites did not open,
-        evaluation files aside."""
+        """The files that the change edits and that the agents of these suites did not open, without
+        evaluation files."""
         head, base = self._session.sides
         keys = {
             fingerprints.agent_key(suite.agent) for suite in self._planned if suite.key in suites
         }
-        read = {
+        opened_names = {
             name
             for key in keys & head.journal.inputs.keys()
             for name in head.journal.inputs[key].answers
         }
-        edited = head.inputs.tree.differing(base.inputs.tree)
-        unread = (path for path in edited if inputs.question("file", path) not in read)
-        unread = (path for path in unread if not discovery_agents.is_evaluation_file(path))
-        return tuple(itertools.islice(unread, MOST_UNREAD))
+        edited_paths = head.inputs.tree.differing(base.inputs.tree)
+        paths = (path for path in edited_paths if inputs.question("file", path) not in opened_names)
+        paths = (path for path in paths if not discovery_agents.is_evaluation_file(path))
+        return tuple(itertools.islice(paths, MOST_UNREAD))
 
     def _base_run(self, base: Base) -> Run:
-        """The base's run; if no base could be run, with as many repeats as are stored."""
+        """The base's run. If the base was not run, it has as many repeats as the stored results."""
         side = self._session.sides[BASE]
         run = reuse.marked(self._session.run(side), self._taken[BASE])
         run, self._cause = failures.marked(
@@ -491,19 +521,19 @@ class _Measuring:
             )
         return replace(
             run,
-            trials=tuple(map(self._placed, trials)),
-            confirmations=tuple(map(self._placed, run.confirmations)),
+            trials=tuple(map(self._mark_apart, trials)),
+            confirmations=tuple(map(self._mark_apart, run.confirmations)),
             repeats=repeats,
             commit=base.origin.commit,
             agents=baseline_base.environments_of(base, run),
             descriptions=baseline_base.descriptions(base, run),
-            # it has its own agents in the plan that it is a part of
+            # the plan of its shard has the base's agents
             shard=run.shard
             and replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
         )
 
-    def _placed(self, trial: GradedTrial) -> GradedTrial:
-        """A trial of the base, marked `apart` if it did not run with head's."""
+    def _mark_apart(self, trial: GradedTrial) -> GradedTrial:
+        """A trial of the base, marked `apart` if it did not run together with head's."""
         measured_at = [takeover.keys.get(trial.key, "") for takeover in self._taken]
         is_beside = (
             measured_at[HEAD] == measured_at[BASE]

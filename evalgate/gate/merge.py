@@ -1,5 +1,5 @@
-"""Many machines' results as one gate: shards joined, both sides compared again, one verdict, one
-set of reports."""
+"""The merge of shards into one gate: one run per side, a new comparison, one verdict, one set of
+reports."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ CHECK_OUT = "Check out the repository in the merge job, so that git can fetch th
 
 
 def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) -> Report:
-    """Join the results in `places` (files, or folders to search), decide by the settings, and
+    """Merge the results in `places` (files, or folders to search), decide by the settings, and
     report.
 
     Raises ConfigError if results do not belong together or are not of this workflow run,
-    UnavailableError if nothing is found."""
+    UnavailableError if there are none."""
     heads, bases = _read(places, settings, context)
     head = shards.join(heads)
-    # as it was measured, on both sides
+    # both sides are judged as they were measured
     overrides = {"adk_compat": head.deviations.are_taken_back}
     settings = settings.model_copy(
         update={**overrides, "explicit_options": {**settings.explicit_options, **overrides}}
     )
-    _insist_at_home(head.run, settings, context)
+    _insist_same_root(head.run, settings, context)
     with ExitStack() as stack:
         rules, rule_base = _rules(settings, head.run.suites, heads, context)
         history_settings = settings if context.on_base_branch else rules.settings
@@ -52,18 +52,24 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         )
         rules = replace(rules, quarantined=cases)
         base = shards.join(bases) if bases and head.comparison is not None else None
-        remarks = (*settings.problems, *rules.problems, *history.problems, *notices, *head.problems)
+        problems = (
+            *settings.problems,
+            *rules.problems,
+            *history.problems,
+            *notices,
+            *head.problems,
+        )
         measurement = Measurement(
             head=head.run,
             base=None if base is None else base.run,
-            comparisons=[_compared(head, base, book, rules) for book in rules.books],
-            problems=(*remarks, *_without_base(heads, bases)),
+            comparisons=[_comparison(head, base, book, rules) for book in rules.books],
+            problems=(*problems, *_without_base(heads, bases)),
         )
         report = decision.decide(measurement, rules, context, history=history, was_run=False)
         outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
         report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
         earlier.keep_parts(
-            {path.parent for path in _files(places, apart=settings.root / settings.output)},
+            {path.parent for path in _files(places, output_folder=settings.root / settings.output)},
             rules,
             context,
         )
@@ -79,19 +85,19 @@ def _read(
     places: Sequence[Path], settings: Settings, context: Context
 ) -> tuple[tuple[Stored, ...], tuple[Stored, ...]]:
     """The shards of both sides, head's and the base's."""
-    files = _files(places, apart=settings.root / settings.output)
+    files = _files(places, output_folder=settings.root / settings.output)
     if not files:
         location = ", ".join(str(place) for place in places) or "nowhere"
         raise UnavailableError(
             f"no {RESULTS} of a shard in {location}",
             hint="All shards failed early, or their results were not downloaded: see their jobs.",
         )
-    beside = [path.with_name(BASE_RESULTS) for path in files]
-    beside = [path for path in beside if path.is_file()]
+    base_files = [path.with_name(BASE_RESULTS) for path in files]
+    base_files = [path for path in base_files if path.is_file()]
     journals = [path.with_name(name) for path in files for name in earlier.JOURNALS]
-    _insist_not_committed(places, [*files, *beside, *journals], settings, context)
+    _insist_not_committed(places, [*files, *base_files, *journals], settings, context)
     heads = shards.parts_of(_read_part(path, context, commit=context.commit) for path in files)
-    bases = shards.parts_of(_read_part(path, context, commit="") for path in beside)
+    bases = shards.parts_of(_read_part(path, context, commit="") for path in base_files)
     for part in bases:
         if shards.shard_of(part).fingerprint != shards.shard_of(heads[0]).fingerprint:
             raise ConfigError("shards come from different runs", place=Place(file=part.file))
@@ -101,36 +107,36 @@ def _read(
 def _insist_not_committed(
     places: Sequence[Path], files: Sequence[Path], settings: Settings, context: Context
 ) -> None:
-    """Raises ConfigError for a file that the commit brought along: a change would write the results
-    that it is judged by. On somebody's own machine they are theirs."""
+    """Raises ConfigError for a committed file: a change could write the results that decide about
+    it. On a developer's machine, committed results are allowed."""
     if context.is_attended or not git.first_committed(places, settings.root, context.environ):
         return
-    brought = git.first_committed(files, settings.root, context.environ)
-    if brought is not None:
+    committed_file = git.first_committed(files, settings.root, context.environ)
+    if committed_file is not None:
         raise ConfigError(
             "is part of the commit, not a result of this workflow",
-            place=Place(file=os.path.relpath(brought, settings.root)),
+            place=Place(file=os.path.relpath(committed_file, settings.root)),
             hint="Delete it from the commit, and unpack the shards' artifacts into a folder of their own.",
         )
 
 
 def _read_part(path: Path, context: Context, *, commit: str) -> Stored:
-    """The results in a file. Raises ConfigError also where another workflow run wrote them, or one
-    of another commit than `commit` ("": any)."""
+    """The results in a file. Raises ConfigError also if another workflow run wrote them, or one of
+    another commit than `commit` ("": any)."""
     stored = file.read_results(path)
     if context.workflow_run:
         shards.insist_of_run(stored, run=context.workflow_run, commit=commit)
     return stored
 
 
-def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
+def _insist_same_root(run: Run, settings: Settings, context: Context) -> None:
     """Raises ConfigError if the shards ran in another folder of the repository than the settings
-    name. Its evalgate.yml and links would differ."""
-    here = events.root_of(settings.root, context.links)
-    if None in (run.root, here) or run.root == here:
+    name: evalgate.yml and links would differ."""
+    merge_root = events.root_of(settings.root, context.links)
+    if None in (run.root, merge_root) or run.root == merge_root:
         return
     shard_folder, merge_folder = (
-        f"`{root}`" if root else "the top of the repository" for root in (run.root, here)
+        f"`{root}`" if root else "the top of the repository" for root in (run.root, merge_root)
     )
     raise ConfigError(
         f"the shards ran in {shard_folder}, but this merge runs in {merge_folder}",
@@ -138,15 +144,17 @@ def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
     )
 
 
-def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
-    """Every results.json, each once; those of an earlier merge (`apart`) are left aside unless they
-    are named."""
+def _files(places: Iterable[Path], *, output_folder: Path) -> list[Path]:
+    """Every results.json, each once. Results of an earlier merge, in `output_folder`, are skipped
+    unless they are named."""
     paths: dict[Path, None] = {}
     for place in places:
         if place.is_dir():
-            inside = sorted(place.rglob(RESULTS))
+            found_paths = sorted(place.rglob(RESULTS))
             paths |= dict.fromkeys(
-                path for path in inside if not path.absolute().is_relative_to(apart.absolute())
+                path
+                for path in found_paths
+                if not path.absolute().is_relative_to(output_folder.absolute())
             )
         elif place.is_file():
             paths[place] = None
@@ -162,25 +170,26 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
 def _rules(
     settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], context: Context
 ) -> tuple[Rules, Base | None]:
-    """By which rule books the shards are decided, and the base. Which base it is, the shards
-    say."""
+    """The rule books that decide on the shards, and the base, which the shards name."""
     origins = (part.comparison.origin for part in heads if part.comparison is not None)
     commits = (origin.commit for origin in origins if origin.source is not BaseSource.FILE)
-    picked = next((commit for commit in commits if commit), settings.base)
-    if not (picked or context.event_base or context.is_pull_request):
+    base_commit = next((commit for commit in commits if commit), settings.base)
+    if not (base_commit or context.event_base or context.is_pull_request):
         book = RuleBook(policy=load.policy_of(settings, suites))
         return Rules(settings=settings, suites=suites, books=(book,)), None
-    # its code and its rules, whatever was run of it
+    # only its code and its rules are needed
     raw_settings = {**settings.explicit_options, "baseline": "rerun"}
     settings = settings.model_copy(update={"baseline": "rerun", "explicit_options": raw_settings})
-    chosen = settings.model_copy(update={"base": picked})
-    with baseline_base.open_bases(chosen, suites, context) as (base, _):
-        is_lost = base is not None and not base.origin.commit  # git did not find it
+    base_settings = settings.model_copy(update={"base": base_commit})
+    with baseline_base.open_bases(base_settings, suites, context) as (base, _):
+        is_lost = base is not None and not base.origin.commit  # git does not have it
         hint = CHECK_OUT if is_lost else baseline_rules.REVIEW
         return baseline_rules.of(settings, suites, base, context, hint=hint), base
 
 
-def _compared(head: Stored, base: Stored | None, book: RuleBook, rules: Rules) -> Comparison | None:
+def _comparison(
+    head: Stored, base: Stored | None, book: RuleBook, rules: Rules
+) -> Comparison | None:
     """The comparison of both sides by a rule book; None if no shard was compared."""
     if head.comparison is None:
         return None
@@ -197,10 +206,10 @@ def _compared(head: Stored, base: Stored | None, book: RuleBook, rules: Rules) -
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:
     """A warning for every shard that lacks the base's side while others have it."""
-    have = {shards.shard_of(part).index for part in bases}
-    for part in heads if have else ():
+    base_indexes = {shards.shard_of(part).index for part in bases}
+    for part in heads if base_indexes else ():
         shard = shards.shard_of(part)
-        if shard.index not in have and shard.index in shard.homes.values():
+        if shard.index not in base_indexes and shard.index in shard.homes.values():
             reason = (part.comparison and part.comparison.problem) or "it had no baseline"
             yield errors.warning(
                 "shard-without-base", f"shard {shard} has no base results: {reason}"

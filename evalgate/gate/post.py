@@ -1,9 +1,8 @@
-"""Results that a pull request's own run claims, posted by a workflow of ours that runs nothing of
-it (`mode: post`).
+"""Results from a pull request's own run, posted by a trusted workflow that runs none of its code
+(`mode: post`).
 
-The pull request is found by the API from the commit of the run that ended; of the artifact only
-numbers and texts are taken, the verdict is made anew from them, and every text is escaped as
-always."""
+The API finds the pull request by the commit of the finished run. Only numbers and texts of the
+artifact are used: the verdict is computed again, and every text is escaped as always."""
 
 from __future__ import annotations
 
@@ -32,11 +31,11 @@ from evalgate.text import markdown
 from evalgate.values import frozen_dataclass
 
 NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
-"""Conclusions of runs that measured nothing."""
+"""Conclusions of runs without measurements."""
 
 MOST_PROBLEMS = 1_000
 
-CLAIMED = (
+UNVERIFIED_NOTE = (
     "These results come from a run of the pull request's own code and workflow, without secrets. They are "
     "unverified: produced by the pull request's own workflow."
 )
@@ -44,11 +43,9 @@ CLAIMED = (
 
 @frozen_dataclass
 class PostOutcome:
-    """What came of it: `report` None where there was nothing to post, and `reason` then says why
-    not.
+    """The outcome: `report`, or None and the `reason` why nothing was posted.
 
-    `summary`: for the job's summary. `done`: something of what was wanted was posted.
-    """
+    `summary`: for the job's summary. `done`: at least one of the requested posts was made."""
 
     report: Report | None = None
     reason: str = ""
@@ -60,11 +57,10 @@ class PostOutcome:
 def post(
     settings: Settings, event: EventContext, client: Client, *, job: Job, links: Links
 ) -> PostOutcome:
-    """Find the pull request and the artifact of the run that ended, decide on its results, and
-    post.
+    """Find the pull request and the artifact of the finished run, decide on its results, and post.
 
-    `links`: to the commit and the run that ended. Raises ConfigError if the artifact does not hold
-    our results, UnavailableError if GitHub does not give or take what is needed."""
+    `links`: to the commit and the finished run. Raises ConfigError if the artifact does not contain
+    results of evalgate, UnavailableError if GitHub fails."""
     finished = _finished_run(event, client)
     if finished.conclusion in NOT_RUN:
         return PostOutcome(
@@ -81,13 +77,13 @@ def post(
             f"several pull requests have the head commit {event.head.sha[:7]}: {numbers}; nothing is posted"
         )
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
-        head, base = _fetched(settings, event, client, Path(folder), finished=finished)
+        head, base = _fetch_results(settings, event, client, Path(folder), finished=finished)
     report = decide(settings, head, base, links=links)
-    lead = markdown.alert("IMPORTANT", CLAIMED) if pulls[0].is_fork else ""
+    lead_text = markdown.alert("IMPORTANT", UNVERIFIED_NOTE) if pulls[0].is_fork else ""
     client.end_within(PUBLISHING_S)
-    problems = _posted(settings, client, pulls[0], report, job=job, lead=lead)
+    problems = _post_all(settings, client, pulls[0], report, job=job, lead=lead_text)
     channel_count = (settings.comment != "off") + settings.check_run
-    summary = "\n\n".join(part for part in (lead, reports.render_summary(report)) if part)
+    summary = "\n\n".join(part for part in (lead_text, reports.render_summary(report)) if part)
     return PostOutcome(
         report=report,
         problems=tuple(problems),
@@ -97,8 +93,7 @@ def post(
 
 
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
-    """The report on claimed results, by the settings' policy; what they say of verdicts is not
-    looked at."""
+    """The report on unverified results, by the settings' policy; their own verdicts are ignored."""
     run = replace(head.run, commit=links.commit, shard=None)
     policy = load.policy_of(
         settings.model_copy(update={"adk_compat": head.deviations.are_taken_back}), run.suites
@@ -109,15 +104,15 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     comparison = None
     base_run = None if base is None else base.run
     if head.comparison is not None:
-        # by whose rules their run was decided is one more claim; here they are the settings'
-        lacking = "there are no base results"
+        # the rules of their run are one more claim; the settings' rules decide here
+        reason = "there are no base results"
         comparison = failures.again(
             head.comparison,
             run,
             base_run,
             policy=policy,
             quarantined_cases=quarantined_cases,
-            default_problem=lacking,
+            default_problem=reason,
         )
     verdict, problems = decision.verdict_of(
         run, comparison, policy=policy, quarantined_cases=quarantined_cases
@@ -129,7 +124,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         comparison=comparison,
         edits=replace(head.edits, by_base=False),
         criterion_judges=judges.stored_judges(head),
-        # that the model moved is for the base branch's history to say, not for a claim
+        # drift is known from the base branch's history, not from a claim
         problems=(
             *problems,
             *(
@@ -153,7 +148,7 @@ def _finished_run(event: EventContext, client: Client) -> FinishedRun:
     return event.run
 
 
-def _fetched(
+def _fetch_results(
     settings: Settings, event: EventContext, client: Client, folder: Path, *, finished: FinishedRun
 ) -> tuple[Stored, Stored | None]:
     name = settings.artifact
@@ -189,10 +184,10 @@ def _fetched(
     return head, base
 
 
-def _posted(
+def _post_all(
     settings: Settings, client: Client, pull: Pull, report: Report, *, job: Job, lead: str
 ) -> list[Problem]:
-    """Comment and check run, as far as they are wanted; what could not be posted."""
+    """Post the comment and the check run that are configured; return the problems."""
     problems = []
     decided = publish.decided(report, comment_rule=settings.comment)
     if settings.comment != "off":
@@ -200,23 +195,21 @@ def _posted(
         text = comment.render(job, headline=headline, details=decided.output.text[0])
         try:
             comment.post(client, pull.number, job.name, text, create=decided.create)
-        except GitHubFailed as failed:
+        except GitHubFailed as error:
             problems.append(
                 errors.warning(
                     "not-posted",
-                    f"the comment could not be posted: {failed.message}",
-                    hint=failed.hint,
+                    f"the comment could not be posted: {error.message}",
+                    hint=error.hint,
                 )
             )
     if settings.check_run:
         try:
             _post_check_run(client, pull, report, decided, job=job, lead=lead)
-        except GitHubFailed as failed:
-            outcome = (
-                "no check run" if failed.not_permitted else "the check run could not be posted"
-            )
+        except GitHubFailed as error:
+            outcome = "no check run" if error.not_permitted else "the check run could not be posted"
             problems.append(
-                errors.warning("not-posted", f"{outcome}: {failed.message}", hint=failed.hint)
+                errors.warning("not-posted", f"{outcome}: {error.message}", hint=error.hint)
             )
     return problems
 
@@ -224,11 +217,10 @@ def _posted(
 def _post_check_run(
     client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str
 ) -> None:
-    """A check run that a claim cannot turn green: of a fork it has a name of its own, and passes as
+    """A check run that a claim cannot turn green: for a fork it has its own name, and a pass is
     neutral.
 
-    It has no annotations: the lines are claims, too.
-    """
+    It has no annotations: the lines are claims, too."""
     output = decided.output
     conclusion = decided.conclusion
     name = publish.check_name(job)

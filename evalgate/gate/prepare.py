@@ -1,5 +1,5 @@
-"""Before anything is spent: the project, with everything that a run needs checked, and what it
-takes at the least."""
+"""The preparation of a run: the project with all checks that cost nothing, and a lower bound of its
+cost."""
 
 from __future__ import annotations
 
@@ -33,21 +33,25 @@ from evalgate.values import Environ, frozen_dataclass
 
 
 def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = False) -> Project:
-    """Find and check all that a run needs. Raises NothingToDo if nothing matched; files that are
-    not run count with `unrun_suffices`."""
+    """Find and check everything that a run needs. Raises NothingToDo if nothing matched; with
+    `unrun_suffices`, files that are not run count as a match."""
     prepared_project = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)
-    more = () if prepared_project.fatal() else _checked(settings, prepared_project.sound())
+    more_problems = (
+        () if prepared_project.fatal() else _format_problems(settings, prepared_project.sound())
+    )
     if (settings.root / OLD_QUARANTINE).is_file():
         message = "is not read any more"
         hint = "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
-        more += (errors.error("quarantine-moved", message, Place(file=OLD_QUARANTINE), hint),)
-    return replace(prepared_project, problems=(*prepared_project.problems, *more))
+        more_problems += (
+            errors.error("quarantine-moved", message, Place(file=OLD_QUARANTINE), hint),
+        )
+    return replace(prepared_project, problems=(*prepared_project.problems, *more_problems))
 
 
 def discover(settings: Settings, context: Context) -> Project:
-    """The project that a run measures, with the state of its checkout; its problems are shown.
+    """The project that a run measures, with the state of its checkout. It shows the problems.
     Raises as `prepare` and `insist`."""
-    # parts too: what is joined says what they are of
+    # not in shards: the merge knows the commit
     is_kept = context.keep and context.is_attended
     commit, dirty = (
         git.state_of(settings.root, context.environ) if is_kept else (context.commit, None)
@@ -60,18 +64,21 @@ def discover(settings: Settings, context: Context) -> Project:
 def unready(
     settings: Settings, suites: Iterable[Suite], *, environ: Environ
 ) -> tuple[Problem, ...]:
-    """What settled suites would not find: judges and simulated users that could not be asked,
+    """The problems that settled suites would meet: judges and simulated users without keys,
     calibrations."""
-    listed = tuple(suites)
-    return (*project.unready(settings, listed, environ=environ), *_checked(settings, listed))
+    all_suites = tuple(suites)
+    return (
+        *project.unready(settings, all_suites, environ=environ),
+        *_format_problems(settings, all_suites),
+    )
 
 
-def _checked(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
+def _format_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
     return tuple(problem for row in FORMATS.values() for problem in row.check(settings, suites))
 
 
 def insist(project: Project, *, strict: bool) -> Project:
-    """The project to run: a broken evaluation file becomes a suite that says why it is not
+    """The project to run: a broken evaluation file becomes a suite with the reason why it is not
     measured.
 
     Raises ConfigError with every problem if one concerns the whole run, if no sound file is left,
@@ -86,13 +93,13 @@ def insist(project: Project, *, strict: bool) -> Project:
 
 
 def tell_keys(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Problem]:
-    """Notes on the keys of judges: for each that `env` names for agents and that is not a model
-    provider's usual variable, for each in a glob of `env` (agents do not get it), and for each
-    `.env` that judges use."""
+    """Notes on the keys of judges: for each key that `env` names for agents and that is not a usual
+    variable of a model provider, for each key in a glob of `env` (agents do not get it), and for
+    each `.env` that judges use."""
     for name in sorted(agents.judge_keys):
         if name in agents.environ and agents.passes(name):
             if agents.everything or name in variables.OF_MODELS or name == CREDENTIALS:
-                continue  # goes without saying
+                continue  # this is the usual case
             message = f"{name} is a judge's key, and the agent gets it as well"
             hint = "An agent that should not use it: give the judge a key under another name (`judge: api_key_env`)."
             yield errors.note("key-of-both", message, hint=hint)
@@ -101,44 +108,55 @@ def tell_keys(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Prob
             hint = f"If the agent needs it, name it in full: `env: {name}`."
             yield errors.note("key-of-judge", message, hint=hint)
     for file, names in judges.used.items() if agents.judge_keys else ():
-        message = f"judges are asked with {words.listed(names)} of `{file}`, as the agent is"
+        message = f"judges use {words.listed(names)} of `{file}`, as the agent does"
         yield errors.note("key-of-file", message, Place(file=file))
 
 
 def tell_token(root: Path, context: Context) -> Iterator[Problem]:
     """A warning if the checkout of a workflow keeps its token."""
     if not context.is_attended and forks.keeps_token(root):
-        who = "the job's other steps" if context.isolate else "the agent"
+        reader = "the job's other steps" if context.isolate else "the agent"
         message = (
-            f"the checkout keeps the job's token in git's configuration, where {who} can read it"
+            f"the checkout keeps the job's token in git's configuration, where {reader} can read it"
         )
         hint = "Set `persist-credentials: false` at actions/checkout: the action fetches the base by its own token."
         yield errors.warning("token-in-checkout", message, hint=hint)
 
 
-def tell_isolation(context: Context) -> Iterator[Problem]:
-    """A warning where agents of a workflow run with the rights of its step."""
+def tell_isolation(settings: Settings, context: Context) -> Iterator[Problem]:
+    """A warning if agents of a workflow run with the rights of its step, or if those of an isolated
+    run can read what is expected of them."""
     if context.workflow_run and not context.isolate:
-        message = "without isolation: agents run with the rights of this step and can read what it can read"
+        message = (
+            "without isolation: agents run with the rights of this step and can read what it can read, "
+            "their expected answers as well"
+        )
         hint = "Use a runner with Linux and Docker."
         yield errors.warning("not-isolated", message, hint=hint)
+    if context.isolate and settings.needs_evaluation_files:
+        message = "the agent can read its expected answers (`needs-evaluation-files: true`)"
+        hint = "Keep what the agent needs in other files, and remove the setting."
+        place = settings.place_of("needs_evaluation_files")
+        yield errors.warning("expectations-readable", message, place, hint)
 
 
-def make_context(settings: Settings, *, environ: Environ, watcher: Watcher, **more: Any) -> Context:
-    """The context of a run; `more`: the other fields of Context."""
+def make_context(
+    settings: Settings, *, environ: Environ, watcher: Watcher, **fields: Any
+) -> Context:
+    """The context of a run; `fields`: the other fields of Context."""
     cache = cache_of(settings, environ, say=watcher.say)
-    more.setdefault("isolate", settings.isolate)
-    more = {
+    fields.setdefault("isolate", settings.isolate)
+    fields = {
         "is_pull_request": events.is_of_change(environ),
         "workflow_run": config_context.run_of(environ),
-        **more,
+        **fields,
     }
-    return Context(environ=environ, watcher=watcher, cache=cache, **more)
+    return Context(environ=environ, watcher=watcher, cache=cache, **fields)
 
 
 def cache_of(settings: Settings, environ: Environ, *, say: Callable[[str], None]) -> Path:
-    """The absolute folder of the agents' environments and the judges' verdicts. It is the user's if
-    the configured one has committed files: a change could bring its own verdicts along."""
+    """The absolute folder of the agents' environments and the judges' verdicts. It is the user's
+    own if the configured one has committed files: a change could contain its own verdicts."""
     user_cache = platformdirs.user_cache_path("evalgate").absolute()
     cache = Path(settings.cache).expanduser().absolute() if settings.cache else user_cache
     if not git.first_committed([cache], settings.root, environ):
@@ -147,19 +165,19 @@ def cache_of(settings: Settings, environ: Environ, *, say: Callable[[str], None]
     return user_cache if user_cache != cache else Path(tempfile.mkdtemp(prefix="evalgate-"))
 
 
-# --- what it takes at the least ------------------------------------------------------------------
+# --- a lower bound of the cost
+# ----------------------------------------------------------------------
 
 
 LEAST = Usage(prompt_tokens=100, candidates_tokens=5)
-"""Fewer tokens than the shortest question of any judge and its answer have."""
+"""Fewer tokens than the shortest question of any judge, with its answer."""
 
 
 @frozen_dataclass
 class Estimate:
-    """A lower bound for an agent that does what its cases expect: it calls its model once a turn,
-    and once more after each step of tool calls. `judge_calls`: each judged criterion asks one
-    question of a trial or more, and of every question as many samples as can decide it; replies
-    that are cached cost none."""
+    """A lower bound for an agent that does what its cases expect: it calls its model once per turn,
+    and once more after each step of tool calls. `judge_calls`: each judged criterion asks at least
+    one question per trial, with as many samples as can decide it; cached replies cost nothing."""
 
     cases: int
     trials: int
@@ -184,28 +202,28 @@ def estimate(suite: Suite, settings: Settings) -> Estimate:
 
 
 def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
-    """The calls and cost to expect, in a sentence; "" if no model is asked."""
+    """The expected calls and cost, in a sentence; "" if no model is called."""
     calls = 0
     judge_calls = 0
     least_usd = 0.0
-    replayed = criteria_judges.defaults_of(settings).client == "replay"
+    is_replayed = criteria_judges.defaults_of(settings).client == "replay"
     for task in tasks:
         calls += _calls(task.case) if agents.is_asked(task.suite.agent) else 0
-        for model, count in () if replayed else _questions(task.suite, task.case, settings):
+        for model, count in () if is_replayed else _questions(task.suite, task.case, settings):
             name = models.parse_name(model)
             judge_calls += count
             least_usd += count * (
                 models.cost_usd(model=name.name, provider=name.priced_as, usage=LEAST) or 0.0
             )
     cost = f"{words.dollars(least_usd)} or more; " if least_usd else ""
-    parts = (
+    texts = (
         words.counted(calls, "agent model call") if calls else "",
         f"{words.counted(judge_calls, 'judge call')} ({cost}cached replies are free)"
         if judge_calls
         else "",
     )
-    expected = " and ".join(part for part in parts if part)
-    return f"expecting at least {expected}" if expected else ""
+    expected_text = " and ".join(part for part in texts if part)
+    return f"expecting at least {expected_text}" if expected_text else ""
 
 
 def most_reruns(policy: Policy, *, has_base: bool) -> str:
@@ -219,15 +237,15 @@ def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[s
     """The judge's model and the number of calls of each judged criterion of a case."""
     for use in () if settings.skip_judged else suite.criteria_of(case):
         count = _samples(use, all_samples=not settings.deviations.spared_samples)
-        written = use.options.get("judge_model_options")
-        model = written.get("judge_model") if isinstance(written, Mapping) else None
+        model_options = use.options.get("judge_model_options")
+        model = model_options.get("judge_model") if isinstance(model_options, Mapping) else None
         if count:
             yield str(model or ""), count
 
 
 def _calls(case: Case) -> int:
-    """A call a turn, and one more for each expected event that calls tools: calls of one event are
-    made together."""
+    """One call per turn, and one more for each expected event with tool calls: the calls of one
+    event are made together."""
     if case.conversation is None:
         return 1
     contents = (event.content for turn in case.conversation for event in turn.events or ())
@@ -238,14 +256,13 @@ def _calls(case: Case) -> int:
 
 
 def _samples(use: CriterionUse, *, all_samples: bool) -> int:
-    """The fewest times that a judge is asked one question; half of the samples decide if all
-    agree."""
+    """The fewest samples of one question; half of the samples decide if all agree."""
     if not use.is_judged or use.code is not None:
         return 0
     if Need.VERTEX in use.needs:
         return 1
-    written = use.options.get("judge_model_options")
-    samples = written.get("num_samples") if isinstance(written, Mapping) else None
+    model_options = use.options.get("judge_model_options")
+    samples = model_options.get("num_samples") if isinstance(model_options, Mapping) else None
     if not isinstance(samples, int):
         return 1
     return samples if all_samples or use.options.get("exhaustive") else -(-samples // 2)

@@ -1,4 +1,4 @@
-"""Progress while trials run: lines for a log, one line that moves on a terminal."""
+"""Progress while trials run: lines for a log, a progress bar at a terminal."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY_S = 15.0
 BAR_FROM = 100
-"""In a terminal of fewer columns the words need the room."""
+"""Terminals with fewer columns need the room for words."""
 ENOUGH_S = 2.0
-"""From then on a rate says something."""
-SHOWN = {
+"""The time after which a rate is shown."""
+KIND_WORDS = {
     VerdictKind.PASS: "pass",
     VerdictKind.FAIL: "fail",
     VerdictKind.NOT_MEASURED: "not measured",
@@ -34,22 +34,33 @@ def watch(stream: TextIO) -> Watcher:
 
 
 class _Progress:
-    """What is known while trials run: how they were scored, how fast they come."""
+    """The progress of trials: their scores and their rate."""
 
     def __init__(self) -> None:
         self.total = self.done = 0
         self.kinds: Counter[VerdictKind] = Counter()
         self.failures: Counter[str] = Counter()
+        self.reason = ""
+        self._agents_usd = self._judges_usd = 0.0
         self._run = 0
         self._started = self._counted_from = time.monotonic()
 
-    def begin(self, *, trials: int, done: int) -> None:
-        """Begin to count trials anew: those of an earlier phase were already shown."""
+    def begin(self, *, trials: int, done: int, reason: str) -> bool:
+        """Begin to count trials anew, except for the next round of the same reruns; True if there
+        is a line to say of them."""
+        is_said = reason != self.reason or not reason
+        is_round = reason.partition(" ")[0] == self.reason.partition(" ")[0] != ""
+        self.reason = reason
+        if is_round:
+            self.total += trials
+            self.done += done
+            return is_said
         self.kinds.clear()
         self.total = trials
         self.done = done
         self._run = 0
         self._started = self._counted_from = time.monotonic()
+        return is_said
 
     def add(
         self,
@@ -59,9 +70,13 @@ class _Progress:
         of_base: bool,
         kind: VerdictKind | None,
         is_known: bool,
+        judges_usd: float = 0.0,
     ) -> str:
-        """Count a trial; what it says of an agent that failed, the first time."""
-        # what came before it was installing: none of the others waits for that
+        """Count a trial; return the message of an agent failure at its first occurrence."""
+        if not is_known:
+            self._agents_usd += sum(cost or 0.0 for _, _, cost in budget.costs_of(outcome))
+        self._judges_usd = max(self._judges_usd, judges_usd)
+        # the time before it was installation, which later trials do not need
         if not self._run and not is_known:
             self._counted_from = max(self._started, time.monotonic() - seconds)
         self.done += 1
@@ -70,24 +85,24 @@ class _Progress:
             self.kinds[kind] += 1
         if not isinstance(outcome, AgentFailure):
             return ""
-        who = "simulated user" if outcome.kind is FailureKind.SIMULATOR else "agent"
-        message = f"{'the base: ' if of_base else ''}the {who} failed: {outcome.message}"
+        role = "simulated user" if outcome.kind is FailureKind.SIMULATOR else "agent"
+        message = f"{'the base: ' if of_base else ''}the {role} failed: {outcome.message}"
         self.failures[message] += 1
         return message if self.failures[message] == 1 else ""
 
     @property
     def seconds(self) -> float:
-        """Since these trials began."""
+        """Seconds since these trials began."""
         return time.monotonic() - self._started
 
     def counts(self) -> str:
-        """`30 pass, 2 fail, 1 not measured`; "" as long as nothing was scored."""
+        """`30 pass, 2 fail, 1 not measured`; "" if nothing was scored yet."""
         return ", ".join(
-            f"{self.kinds[kind]:,} {word}" for kind, word in SHOWN.items() if self.kinds[kind]
+            f"{self.kinds[kind]:,} {word}" for kind, word in KIND_WORDS.items() if self.kinds[kind]
         )
 
     def pace(self) -> str:
-        """`2.5/s, about 40 s left`; "" if that is not known yet, or all is done."""
+        """`2.5/s, about 40 s left`; "" if it is unknown, or no trial is left."""
         seconds = time.monotonic() - self._counted_from
         remaining_trials = self.total - self.done
         if seconds < ENOUGH_S or not self._run or remaining_trials <= 0:
@@ -96,10 +111,18 @@ class _Progress:
         rate_text = f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"
         return f"{rate_text}, about {words.seconds(round(remaining_trials / rate))} left"
 
+    def cost(self) -> str:
+        """`$0.12 of about $0.40`, judges included; "" if nothing is known of it."""
+        usd = self._agents_usd + self._judges_usd
+        if not usd or not self.pace() or self.reason:
+            return words.dollars(usd) if usd else ""
+        whole = usd * (self._run + self.total - self.done) / self._run
+        return f"{words.dollars(usd)} of about {words.dollars(whole)}"
+
 
 class PlainWatcher:
-    """A line at the start, one every few seconds, one at the end; agent failures as they come, the
-    first of a kind. With `times` also one on how long the first trial took from here."""
+    """A line at the start, one every few seconds, one at the end; and each kind of agent failure
+    once. With `times` also the time until the end of the first trial."""
 
     def __init__(
         self, stream: TextIO, *, every_s: float = PLAIN_EVERY_S, times: bool = False
@@ -107,21 +130,16 @@ class PlainWatcher:
         self._stream = stream
         self._every_s = every_s
         self._lock = threading.Lock()
-        self._now = _Progress()
-        self._reruns = ""
-        self._spoke = 0.0
-        self._began = time.monotonic() if times else None
+        self._tally = _Progress()
+        self._last_line_at = 0.0
+        self._first_started_at = time.monotonic() if times else None
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:
         """See Watcher."""
-        self._now.begin(trials=trials, done=done)
-        self._reruns = " reruns" if reason else ""
-        self._spoke = time.monotonic()
-        self.say(
-            f"{words.counted(trials, 'rerun')} {reason}"
-            if reason
-            else f"running {words.counted(trials, 'trial')}"
-        )
+        is_said = self._tally.begin(trials=trials, done=done, reason=reason)
+        self._last_line_at = time.monotonic()
+        if is_said:
+            self.say(reason or f"running {words.counted(trials, 'trial')}")
 
     def trial_done(
         self,
@@ -132,54 +150,60 @@ class PlainWatcher:
         of_base: bool = False,
         kind: VerdictKind | None = None,
         is_known: bool = False,
-        judges_usd: float = 0.0,  # noqa: ARG002 - the shape of Watcher
+        judges_usd: float = 0.0,
     ) -> None:
         """See Watcher."""
         with self._lock:
-            new_failure = self._now.add(
-                outcome, seconds, of_base=of_base, kind=kind, is_known=is_known
+            new_failure = self._tally.add(
+                outcome,
+                seconds,
+                of_base=of_base,
+                kind=kind,
+                is_known=is_known,
+                judges_usd=judges_usd,
             )
             moment = time.monotonic()
-            speaks = moment - self._spoke >= self._every_s
-            self._spoke = moment if speaks else self._spoke
-            began = self._began
+            is_due = moment - self._last_line_at >= self._every_s
+            self._last_line_at = moment if is_due else self._last_line_at
+            first_started_at = self._first_started_at
             if not is_known:
-                self._began = None
-        if began is not None and not is_known:
-            self.say(f"time: first trial after {moment - began:.1f} s")
+                self._first_started_at = None
+        if first_started_at is not None and not is_known:
+            self.say(f"time: first trial after {moment - first_started_at:.1f} s")
         if new_failure:
             self.say(f"{key}: {new_failure}")
-        if speaks:
+        if is_due:
             self.say(self._state())
 
     def say(self, line: str) -> None:
-        """See Watcher; one line that hides nothing and is no workflow command, whatever is in
-        it."""
+        """See Watcher. The line hides nothing and is not a workflow command, whatever it
+        contains."""
         self._stream.write(workflow_commands.disarm(plain.one_line(line)) + "\n")
         self._stream.flush()
 
     def end(self) -> None:
-        """See Watcher."""
-        self.say(self._state())
+        """See Watcher; reruns go on for some rounds, and the report tells of them."""
+        if not self._tally.reason:
+            self.say(self._state())
 
     def _state(self) -> str:
-        tally = self._now
+        tally = self._tally
         failures = sum(tally.failures.values())
-        parts = (
-            f"{tally.done}/{tally.total}{self._reruns} in {words.seconds(tally.seconds)}",
+        texts = (
+            f"{tally.done}/{tally.total}{' reruns' if tally.reason else ''} in {words.seconds(tally.seconds)}",
             tally.counts(),
             tally.pace(),
+            tally.cost(),
             words.counted(failures, "agent failure") if failures else "",
         )
-        return ", ".join(part for part in parts if part)
+        return ", ".join(text for text in texts if text)
 
 
 class LiveWatcher:
-    """A progress bar: how the trials were scored, how fast they come, what they have cost, how long
-    it will take."""
+    """A progress bar with scores, rate, cost and the remaining time."""
 
     def __init__(self, stream: TextIO) -> None:
-        # takes a twentieth of a second to load, and a log needs none of it
+        # it takes a twentieth of a second to load, and a log does not need it
         from rich import progress  # noqa: PLC0415 - as said above
         from rich.console import Console  # noqa: PLC0415 - as said above
         from rich.table import Column  # noqa: PLC0415 - as said above
@@ -197,19 +221,16 @@ class LiveWatcher:
         )
         self._task: TaskID | None = None
         self._lock = threading.Lock()
-        self._now = _Progress()
-        self._why = ""
-        self._agents_usd = 0.0
-        self._judges_usd = 0.0
+        self._tally = _Progress()
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:
         """See Watcher."""
-        self._now.begin(trials=trials, done=done)
+        tally = self._tally
+        tally.begin(trials=trials, done=done, reason=reason)
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._progress.start()
-        self._why = f"rerunning {reason}" if reason else ""
-        self._task = self._progress.add_task(self._why, total=trials, completed=done)
+        self._task = self._progress.add_task(reason, total=tally.total, completed=tally.done)
 
     def trial_done(
         self,
@@ -225,11 +246,15 @@ class LiveWatcher:
         """See Watcher."""
         if self._task is None:
             return
-        cost = 0.0 if is_known else sum(cost or 0.0 for _, _, cost in budget.costs_of(outcome))
         with self._lock:
-            self._now.add(outcome, seconds, of_base=of_base, kind=kind, is_known=is_known)
-            self._agents_usd += cost
-            self._judges_usd = max(self._judges_usd, judges_usd)
+            self._tally.add(
+                outcome,
+                seconds,
+                of_base=of_base,
+                kind=kind,
+                is_known=is_known,
+                judges_usd=judges_usd,
+            )
             self._progress.update(self._task, advance=1, description=self._state())
 
     def say(self, line: str) -> None:
@@ -241,14 +266,13 @@ class LiveWatcher:
         self._progress.stop()
 
     def _state(self) -> str:
-        tally = self._now
-        usd = self._agents_usd + self._judges_usd
+        tally = self._tally
         failures = sum(tally.failures.values())
-        parts = (
-            self._why,
+        texts = (
+            tally.reason,
             tally.counts(),
             tally.pace(),
-            words.dollars(usd) if usd else "",
+            tally.cost(),
             words.counted(failures, "agent failure") if failures else "",
         )
-        return ", ".join(part for part in parts if part)
+        return ", ".join(text for text in texts if text)

@@ -1,4 +1,4 @@
-"""A whole run, from the settings to the report: the one place that tells the story."""
+"""A whole run, from the settings to the report, in one function."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def run(settings: Settings, context: Context) -> Report:
     """Discover, measure, compare, decide, report.
 
     Raises ConfigError if the repository or the base's rules forbid a run, NothingToDo if there is
-    nothing to evaluate, UnavailableError if a journal cannot be written: everything that was
-    measured until then is in it."""
+    nothing to evaluate, UnavailableError if a journal cannot be written; the journal has everything
+    that was measured until then."""
     forks.refuse_target(context.environ)
     project = prepare.discover(settings, context)
     with (

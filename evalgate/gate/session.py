@@ -1,4 +1,4 @@
-"""An open run of the gate: its rules, the results of earlier runs, and the journals of its own."""
+"""An open run of the gate: its rules, the results of earlier runs, and its journals."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from evalgate.values import frozen_dataclass
 Write: TypeAlias = Callable[
     [Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]
 ]
-"""Writes the files of a report into a folder: their paths by name, and what could not be
-written."""
+"""Writes the files of a report into a folder. Returns their paths by name, and a problem for each
+failure."""
 
 
 @frozen_dataclass
 class GateSession:
-    """A run of the gate without its agents, which are asked during `measure`."""
+    """A run of the gate without its agents, which are opened during `measure`."""
 
     project: Project
     rules: Rules  # for the suites of this shard
-    base: Base | None  # what head is compared with
+    base: Base | None  # the base of the comparison
     judges: JudgeEnvironment
     history: History
     earlier: Earlier
@@ -53,18 +53,18 @@ class GateSession:
 
     @property
     def is_paired(self) -> bool:
-        """True if anything of the base is measured."""
+        """True if the base is measured, at least in part."""
         return len(self.journals) > 1
 
     def past(self) -> dict[CaseKey, tuple[PastCase, ...]]:
-        """How each case ended before, oldest first: in base runs, and in the runs that this machine
-        kept."""
+        """The outcomes of each case before, oldest first: in base runs, and in runs kept on this
+        machine."""
         machine_cases = {} if self.write is None else kept.of_cases(self.project.settings.root)
         return {**self.history.of_cases(), **machine_cases}
 
     def finish(self, report: Report) -> None:
-        """End the journals of a complete run: nothing continues it."""
-        with suppress(UnavailableError):  # the reports are written: nothing is lost with this
+        """Mark the journals of a complete run as finished: no run continues them."""
+        with suppress(UnavailableError):  # the reports are written, so nothing is lost
             for journal in self.journals if report.run.complete else ():
                 journal.finish()
 
@@ -92,10 +92,10 @@ def open_gate_session(
     remarks = (
         *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), judges),
         *prepare.tell_token(project.settings.root, context),
-        *prepare.tell_isolation(context),
+        *prepare.tell_isolation(rules.settings, context),
     )
     with ExitStack() as stack:
-        # what is on the base branch already has its own stores
+        # a run of the base branch uses its own store
         settings = project.settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.open_history(settings, context))
         shard = shards.of(rules.settings, rules.suites)
@@ -107,12 +107,12 @@ def open_gate_session(
         rules = replace(
             rules, suites=suites, shard=shard, quarantined=quarantined_cases, problems=problems
         )
-        take_out = redact.redactor_of_files({**context.environ, **judges.environ})
+        redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         drift_time = results_history.drifted_at(history.past)
         earlier = gate_earlier.open_earlier(
             rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time
         )
-        # results are stored as they come: head's, and the base's if it is measured
+        # results are stored as they arrive: head's, and the base's if it is measured
         names = gate_earlier.JOURNALS[: 1 if base is None or base.problem else 2]
         yield GateSession(
             project=project,
@@ -122,16 +122,16 @@ def open_gate_session(
             history=history,
             earlier=stack.enter_context(earlier),
             journals=[
-                stack.enter_context(_journal(name, rules.settings, context, take_out))
+                stack.enter_context(_journal(name, rules.settings, context, redact_text))
                 for name in names
             ],
-            write=_writer(project.settings, context, take_out),
+            write=_writer(project.settings, context, redact_text),
         )
 
 
 def _insist_ready(rules: Rules, head_settings: Settings, context: Context) -> None:
-    """Raises ConfigError where other settings than head's `head_settings` decide, and ask for what
-    is not there: a judge's key, a calibration."""
+    """Raises ConfigError if other settings than head's decide, and need something that is missing:
+    a judge's key, a calibration."""
     settings = rules.settings
     if settings is head_settings:
         return
@@ -147,9 +147,9 @@ def _insist_ready(rules: Rules, head_settings: Settings, context: Context) -> No
 
 
 def _journal(
-    name: str, settings: Settings, context: Context, take_out: Callable[[str], str]
+    name: str, settings: Settings, context: Context, redact_text: Callable[[str], str]
 ) -> Journal:
-    """Raises UnavailableError."""
+    """Create a journal in the output folder. Raises UnavailableError."""
     path = settings.root / settings.output / name
     reason = places.refusal_reason(settings.root, f"{settings.output}/{name}", trusted=True)
     if (
@@ -162,13 +162,19 @@ def _journal(
         raise UnavailableError(
             f"the journal {path} {reason}", hint="Remove it, or give another folder as `output`."
         )
-    about = {"evalgate": __version__, "started_at": context.moment.isoformat(timespec="seconds")}
-    run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
-    return Journal.create(path, about={**about, **run}, redact=take_out)
+    first_line = {
+        "evalgate": __version__,
+        "started_at": context.moment.isoformat(timespec="seconds"),
+    }
+    run_line = {"workflow_run": context.workflow_run} if context.workflow_run else {}
+    return Journal.create(path, about={**first_line, **run_line}, redact=redact_text)
 
 
-def _writer(settings: Settings, context: Context, take_out: Callable[[str], str]) -> Write | None:
-    """The writer of a run that is stored and can be continued; None for others, such as a shard."""
+def _writer(
+    settings: Settings, context: Context, redact_text: Callable[[str], str]
+) -> Write | None:
+    """The writer of a run that is kept and can be continued; None for other runs, such as
+    shards."""
     is_wanted = context.keep and context.is_attended and not settings.shard
     if not is_wanted or places.refusal_reason(settings.root, kept.FOLDER, trusted=True):
         return None
@@ -177,5 +183,5 @@ def _writer(settings: Settings, context: Context, take_out: Callable[[str], str]
         root=settings.root,
         moment=context.moment,
         is_selected=bool(settings.paths or settings.grep),
-        redact=lambda text: reports.without(text, take_out),
+        redact=lambda text: reports.rewrite_texts(text, redact_text),
     )

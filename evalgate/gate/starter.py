@@ -1,5 +1,4 @@
-"""The files that a repository needs first: its workflow, and evalgate.yml if the defaults do not
-fit."""
+"""The first files of a repository: its workflow, and an evalgate.yml if the defaults do not fit."""
 
 from __future__ import annotations
 
@@ -35,13 +34,13 @@ WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate/gate@v1"
 DISTRIBUTION = "evalgate-action"
 
-FORMER = ".orig"
+BACKUP_SUFFIX = ".orig"
 """Suffix of the backups of files that `--force` replaces."""
 
 CLOUD_VARIABLES = ("GCP_WORKLOAD_IDENTITY_PROVIDER", "GCP_SERVICE_ACCOUNT")
-"""Repository variables that say who signs in to Google Cloud; they are not secret."""
+"""Repository variables with the identity for Google Cloud; they are not secret."""
 
-SIGNING_IN = f"""\
+SIGN_IN_STEP = f"""\
       # docs/action.md, Vertex AI; a fork's pull request gets no id-token
       - if: github.event.pull_request.head.repo.full_name == github.repository
         uses: google-github-actions/auth@7c6bc770dae815cd3e89ee6cdf493a5fab2cc093 # v3.0.0
@@ -50,7 +49,7 @@ SIGNING_IN = f"""\
           service_account: ${{{{ vars.{CLOUD_VARIABLES[1]} }}}}
 """
 
-OTHERS = (
+OTHER_AGENTS = (
     "# or driver: python, call: package.module:function",
     "# or driver: command, command: ./agent",
     "# or driver: http, url: http://localhost:8000/ask",
@@ -83,23 +82,27 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     """The files for the project. Raises NothingToDo if there is nothing to evaluate."""
     project = prepare.prepare(settings, environ=environ)
     top = isolation.top_of(settings.root)
-    read = discovery_agents.reader(settings.root)
+    read_source = discovery_agents.reader(settings.root)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
     known_uses = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     rules, chosen_uses, undecided = render_rules(settings, project)
-    sources = [agent_source.of_agent(use, read) for use in (*known_uses, *chosen_uses)]
-    values, for_judges, uses_cloud = _variables_for(settings, project, sources)
+    sources = [agent_source.of_agent(use, read_source) for use in (*known_uses, *chosen_uses)]
+    variable_values, judge_values, uses_cloud = _variables_for(settings, project, sources)
     action = action or publisher() or ACTION
     root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
     files = {
         WORKFLOW: render_workflow(
-            values, judge_variables=for_judges, root=root, action=action, signs_in=uses_cloud
+            variable_values,
+            judge_variables=judge_values,
+            root=root,
+            action=action,
+            signs_in=uses_cloud,
         )
     }
     if rules:
         file = gate_file_of(settings.root)
         path = file.relative_to(top).as_posix()
-        files[path] = _added(rules, to=_text_of(file) or "")
+        files[path] = _with_agents(rules, old_text=_text_of(file) or "")
     steps = (step for step in workflows.steps_of(top) if isinstance(step, workflows.GateStep))
     elsewhere = next((step.place.file for step in steps if step.place.file != WORKFLOW), "")
     return Starter(
@@ -108,8 +111,8 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
         files=files,
         secrets={
             name: variables.secret_name(name)
-            for name, value in {**values, **for_judges}.items()
-            if value == variables.secret(name) and name != "GITHUB_TOKEN"  # which is there
+            for name, text in {**variable_values, **judge_values}.items()
+            if text == variables.secret(name) and name != "GITHUB_TOKEN"  # which every workflow has
         },
         elsewhere=elsewhere,
         uses_cloud=uses_cloud,
@@ -119,21 +122,21 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
 
 
 def gate_file_of(root: Path) -> Path:
-    """The evalgate.yml that is there, or the one to write."""
+    """The existing evalgate.yml, or the path of a new one."""
     names = config_gate_file.NAMES
     return root / next((name for name in names if (root / name).is_file()), names[0])
 
 
 def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
-    """Add the agent of these suites to evalgate.yml; the path of the file. Raises ConfigError if
-    the file cannot simply be added to, UnavailableError."""
+    """Add the agent of these suites to evalgate.yml; return the path of the file. Raises
+    ConfigError if the file cannot simply be extended, UnavailableError."""
     file = gate_file_of(settings.root)
     path = file.relative_to(settings.root).as_posix()
     lines = [f"  - suites: [{', '.join(map(json.dumps, suites))}]"]
     rule = "\n".join([*lines, *(f"    {option}" for option in _options(use))])
     old_text = _text_of(file) or ""
-    text = _added(f"agents:\n{rule}\n", to=old_text)
-    if not text.startswith(old_text.rstrip()):  # it has agents, perhaps as its last key
+    text = _with_agents(f"agents:\n{rule}\n", old_text=old_text)
+    if not text.startswith(old_text.rstrip()):  # the file has agents, perhaps as its last key
         text = f"{old_text.rstrip()}\n{rule}\n"
         old_agents, new_agents = (_agents_of(source) for source in (old_text, text))
         if new_agents[:-1] != old_agents or not old_agents:
@@ -153,22 +156,28 @@ def _agents_of(text: str) -> list[Any]:
 def _variables_for(
     settings: Settings, project: Project, sources: Iterable[AgentSource]
 ) -> tuple[dict[str, str], dict[str, str], bool]:
-    """What the workflow sets for agents, and for judges alone; and whether it has to sign in to
-    Google Cloud."""
-    values = values_of(sources)
+    """The variables that the workflow sets for agents, and those for judges alone; and whether it
+    must sign in to Google Cloud."""
+    variable_values = values_of(sources)
     models = criteria_judges.models_of(settings, project.suites)
-    uses_cloud = workflows.CREDENTIALS in values or any(
+    uses_cloud = workflows.CREDENTIALS in variable_values or any(
         name.startswith("vertex") for name in models
     )
     if not uses_cloud:
-        values = {name: value or variables.secret(name) for name, value in values.items()}
+        variable_values = {
+            name: text or variables.secret(name) for name, text in variable_values.items()
+        }
     keys = doctor.keys_of_judges(settings, project.suites)
-    return values, {key: variables.secret(key) for key in keys if key not in values}, uses_cloud
+    return (
+        variable_values,
+        {key: variables.secret(key) for key in keys if key not in variable_values},
+        uses_cloud,
+    )
 
 
 def needed_by(source: AgentSource) -> list[str]:
-    """The variables that a workflow should give an agent: what its models are asked with, and what
-    its source reads without a default."""
+    """The variables that a workflow should give an agent: those of its models, and those that its
+    source reads without a default."""
     names = {*source.needs, *([workflows.CREDENTIALS] if source.logs_in else [])}
     for model in source.models:
         is_google = agent_source.is_google(model)
@@ -185,28 +194,28 @@ def needed_by(source: AgentSource) -> list[str]:
 
 
 def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
-    """The variables that agents need in a workflow, with what to set each to: a secret, unless an
-    example says it."""
+    """The variables that agents need in a workflow, with their values: a secret, unless an example
+    has one."""
     flag, _, location = agent_source.VERTEX
-    values = {}
+    variable_values = {}
     for source in sources:
         for name in needed_by(source):
             sample = source.samples.get(name, "") or (
                 source.values.get(name, "") if name == location else ""
             )
-            if name in workflows.OF_SIGNING_IN and not sample:
-                values[name] = ""  # set by the step that signs in, if there is one
+            if name in workflows.SIGN_IN_VARIABLES and not sample:
+                variable_values[name] = ""  # set by the sign-in step, if there is one
             elif name == flag:
-                values[name] = '"true"'
+                variable_values[name] = '"true"'
             else:
-                values[name] = (
+                variable_values[name] = (
                     json.dumps(sample) if _is_usable(name, sample) else variables.secret(name)
                 )
-    return values
+    return variable_values
 
 
 def _is_usable(name: str, sample: str) -> bool:
-    """True if a value of a `.env.example` can be used unchanged: neither a secret nor a
+    """True if a value of a `.env.example` can be used as it is: neither a secret nor a
     placeholder."""
     is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample) is not None
     is_placeholder = (
@@ -222,7 +231,7 @@ def template() -> str:
 
 
 def render_workflow(
-    values: Mapping[str, str],
+    variable_values: Mapping[str, str],
     *,
     judge_variables: Mapping[str, str] | None = None,
     root: str = "",
@@ -230,23 +239,22 @@ def render_workflow(
     signs_in: bool = False,
 ) -> str:
     """The template with these variables for the agent, and `judge_variables` for judges. Another
-    step of the workflow sets the variables without a value. `root`: the folder below the
-    repository's top, "" for the top. `signs_in`: the workflow signs in to Google Cloud without a
-    key."""
+    step of the workflow sets variables without a value. `root`: the folder below the repository's
+    top, "" for the top. `signs_in`: the workflow signs in to Google Cloud without a key."""
     inputs = {
         "root": root and _scalar(root),
-        "env": ", ".join(name for name in values if doctor.needs_naming(name)),
+        "env": ", ".join(name for name in variable_values if doctor.needs_naming(name)),
     }
     text = template()
     step = text[text.index(f"      - uses: {ACTION}") :]
     new_step = (
         f"      - uses: {action}\n"
         + _lines("with", inputs)
-        + _lines("env", {**values, **(judge_variables or {})})
+        + _lines("env", {**variable_values, **(judge_variables or {})})
     )
     if signs_in:
         text = text.replace("checks: write}", "checks: write, id-token: write}")
-        new_step = SIGNING_IN + new_step
+        new_step = SIGN_IN_STEP + new_step
     return text.replace(step, new_step)
 
 
@@ -260,7 +268,7 @@ def _scalar(text: str) -> str:
 
 
 def publisher() -> str:
-    """The action that this evalgate was installed from, if that is a known GitHub repository; else
+    """The action of the repository that this evalgate was installed from, if it is on GitHub; else
     ""."""
     try:
         direct_url = json.loads(
@@ -282,14 +290,13 @@ def publisher() -> str:
 def render_rules(
     settings: Settings, project: Project
 ) -> tuple[str, list[AgentUse], tuple[str, ...]]:
-    """The text of evalgate.yml, the agents in it, and the suites for which the user must choose an
-    agent. It lists the suites with no agent or several candidates; the text is "" if the defaults
-    fit."""
-    not_found = discovery_agents.UNKNOWN.found_by
+    """The text of evalgate.yml, its agents, and the suites for which the user must choose an agent.
+    It lists the suites with no agent or several candidates; the text is "" if the defaults fit."""
+    unknown_agent = discovery_agents.UNKNOWN.found_by
     unassigned_keys = [
         suite.key
         for suite in (*project.suites, *project.unread)
-        if suite.agent.found_by == not_found
+        if suite.agent.found_by == unknown_agent
     ]
     if not unassigned_keys or settings.gate_file.agents:
         return "", [], ()
@@ -323,8 +330,10 @@ def render_rules(
             else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
         )
         chosen_uses.append(first_use)
-        is_aside = any(agent_source.is_aside(str(option)) for option in first_use.options.values())
-        undecided += keys if len(texts) != 1 or is_aside else []
+        is_example = any(
+            agent_source.is_aside(str(option)) for option in first_use.options.values()
+        )
+        undecided += keys if len(texts) != 1 or is_example else []
         suite_lines = [f"      - {json.dumps(key)}" for key in keys]
         lines += (
             ["  - suites:", *suite_lines]
@@ -332,30 +341,33 @@ def render_rules(
             else [f"  - suites: [{json.dumps(keys[0])}]"]
         )
         lines += [
-            f"    {line}" for line in (*_options(first_use), *(texts[1:] if texts else OTHERS))
+            f"    {line}"
+            for line in (*_options(first_use), *(texts[1:] if texts else OTHER_AGENTS))
         ]
     return "\n".join(lines) + "\n", chosen_uses, tuple(undecided)
 
 
 def _options(use: AgentUse) -> list[str]:
     return [
-        f"{name}: {_scalar(str(value))}"
-        for name, value in {"driver": use.driver, **use.options}.items()
+        f"{name}: {_scalar(str(option))}"
+        for name, option in {"driver": use.driver, **use.options}.items()
     ]
 
 
-def _added(rules: str, *, to: str) -> str:
+def _with_agents(rules: str, *, old_text: str) -> str:
     """The text of a file with the agents appended; only the agents if they cannot simply be
     appended."""
-    text = f"{to.rstrip()}\n\n{rules}" if to.strip() else rules
-    old_document, new_document = (yaml.load(source, file="") for source in (to, text))
+    text = f"{old_text.rstrip()}\n\n{rules}" if old_text.strip() else rules
+    old_document, new_document = (yaml.load(source, file="") for source in (old_text, text))
     if (
         isinstance(old_document, Problem)
         or isinstance(new_document, Problem)
         or not isinstance(new_document.raw, dict)
     ):
         return rules
-    other_settings = {name: value for name, value in new_document.raw.items() if name != "agents"}
+    other_settings = {
+        name: setting for name, setting in new_document.raw.items() if name != "agents"
+    }
     return text if other_settings == (old_document.raw or {}) else rules
 
 
@@ -382,8 +394,8 @@ def write(starter: Starter, path: str, text: str) -> str:
         file.parent.mkdir(parents=True, exist_ok=True)
         is_lost = file.is_file() and not text.startswith((_text_of(file) or "").rstrip())
         if is_lost:
-            file.replace(f"{file}{FORMER}")
+            file.replace(f"{file}{BACKUP_SUFFIX}")
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UnavailableError(f"{path} cannot be written: {error.strerror}") from error
-    return f"{path}{FORMER}" if is_lost else ""
+    return f"{path}{BACKUP_SUFFIX}" if is_lost else ""

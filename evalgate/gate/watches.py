@@ -1,5 +1,5 @@
-"""Who watches the checkouts of a run: from before the first process of an agent, whatever language
-it is written in."""
+"""The file watches of a run's checkouts, started before the first process of an agent in any
+language."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class Watches:
-    """The watches of each checkout: one, or one of each copy that agents and metrics see."""
+    """The watches of each checkout: one, or one per copy that agents and metrics see."""
 
     trees: Sequence[Snapshot]
     stack: ExitStack
@@ -30,7 +30,7 @@ class Watches:
             yield cls(trees=trees, stack=stack)
 
     def begin_with(self, isolation: Isolation | None) -> None:
-        """Begin now, or with each copy of a checkout."""
+        """Start now, or with each copy of a checkout."""
         if isolation is None:
             for tree in self.trees:
                 self.begin(tree.top, tree.top)
@@ -39,7 +39,7 @@ class Watches:
             sandbox.copies.ready.append(self.begin)
 
     def begin(self, top: Path, copy: Path) -> None:
-        """Watch the copy of a checkout from now on."""
+        """Watch the copy of a checkout."""
         for tree in self.trees:
             if tree.top == top:
                 self.by_top.setdefault(top, []).append(
@@ -47,5 +47,5 @@ class Watches:
                 )
 
     def of(self, tree: Snapshot) -> Sequence[Watch]:
-        """The watches of a checkout; none before they have begun."""
+        """The watches of a checkout; none before they start."""
         return tuple(self.by_top.get(tree.top, ()))

@@ -1,5 +1,5 @@
-"""Artifacts of a workflow run: downloaded without showing the token to the storage, and unpacked by
-the names that we expect, and by nothing that the archive says of itself."""
+"""Artifacts of a workflow run: downloaded without showing the token to the storage, and unpacked
+only by expected names, whatever else the archive says."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _UNREADABLE = (
     struct.error,
     EOFError,
     OSError,
-    ValueError,  # an offset that leads before the beginning
-    RuntimeError,  # zipfile's word for encrypted entries
-    NotImplementedError,  # and for uncommon ones
+    ValueError,  # an offset before the start
+    RuntimeError,  # zipfile raises it for encrypted entries
+    NotImplementedError,  # and for unsupported ones
 )
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 @frozen_dataclass
 class Limits:
-    """How much an archive may hold; sizes in bytes, unpacked."""
+    """The limits of an archive; sizes in bytes, unpacked."""
 
     entries: int = 2_000
     file_bytes: int = 64 * 1024 * 1024
@@ -47,7 +47,7 @@ LIMITS = Limits()
 
 
 def list_of_run(client: Client, run_id: int, *, name: str) -> tuple[Artifact, ...]:
-    """The artifacts of one workflow run called `name`, newest first. Raises GitHubFailed."""
+    """The artifacts of a workflow run with this `name`, newest first. Raises GitHubFailed."""
     artifacts = client.fetch_all(
         github_client.LIST_RUN_ARTIFACTS,
         Artifact,
@@ -62,7 +62,7 @@ def list_of_run(client: Client, run_id: int, *, name: str) -> tuple[Artifact, ..
 
 
 def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_BYTES) -> bytes:
-    """The artifact's zip, whose digest is right. Raises GitHubFailed."""
+    """The artifact's zip, with a verified digest. Raises GitHubFailed."""
     if artifact.size_in_bytes > most_bytes:
         message = f"the artifact {artifact.name} has {artifact.size_in_bytes:,} bytes, more than {most_bytes:,}"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
@@ -84,15 +84,14 @@ def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_B
 def fetch_files(
     client: Client, artifact: Artifact, *, into: Path, names: Collection[str]
 ) -> dict[str, Path]:
-    """Download an artifact, `extract` what is called `names` and write it into the folder `into`;
-    where each is.
+    """Download an artifact, `extract` the files called `names` and write them into the folder
+    `into`; return their paths.
 
-    Raises GitHubFailed, and OSError of `into`.
-    """
+    Raises GitHubFailed, and OSError of `into`."""
     paths: dict[str, Path] = {}
     for name, content in extract(download(client, artifact), names=names).items():
         paths[name] = into / name
-        # a link that lies there already would be written through
+        # an existing link would be written through
         paths[name].unlink(missing_ok=True)
         with paths[name].open("xb") as file:
             file.write(content)
@@ -102,9 +101,8 @@ def fetch_files(
 def extract(archive: bytes, *, names: Collection[str], limits: Limits = LIMITS) -> dict[str, bytes]:
     """The contents of the files called `names`, plain names at the archive's root.
 
-    Files that the archive does not have are missing in the result, others are not looked at.
-    Whatever the archive says of paths, sizes and kinds is not believed. Raises
-    GitHubFailed(MALFORMED or TOO_LARGE)."""
+    Missing files are missing in the result, others are ignored. Paths, sizes and kinds in the
+    archive are not trusted. Raises GitHubFailed(MALFORMED or TOO_LARGE)."""
     name_set = frozenset(names)
     for name in name_set:
         if not _PLAIN_NAME.fullmatch(name):
@@ -114,9 +112,9 @@ def extract(archive: bytes, *, names: Collection[str], limits: Limits = LIMITS) 
     try:
         _check_count(archive, limits)
         with zipfile.ZipFile(io.BytesIO(archive)) as zip_file:
-            for name, entry in _chosen(zip_file, name_set, limits).items():
-                contents[name] = _unpacked(
-                    zip_file, entry, most=min(remaining_bytes, limits.file_bytes)
+            for name, entry in _entries_of(zip_file, name_set, limits).items():
+                contents[name] = _unpack(
+                    zip_file, entry, most_bytes=min(remaining_bytes, limits.file_bytes)
                 )
                 remaining_bytes -= len(contents[name])
     except _UNREADABLE as error:
@@ -124,21 +122,21 @@ def extract(archive: bytes, *, names: Collection[str], limits: Limits = LIMITS) 
     return contents
 
 
-def _chosen(
+def _entries_of(
     zip_file: zipfile.ZipFile, names: frozenset[str], limits: Limits
 ) -> dict[str, zipfile.ZipInfo]:
     entries = zip_file.infolist()
     if len(entries) > limits.entries:
         raise _too_large(f"{len(entries):,} entries")
-    chosen: dict[str, zipfile.ZipInfo] = {}
+    entries_by_name: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
-        # `orig_filename`: zipfile cuts `filename` at a zero byte, and makes backslashes slashes
-        # elsewhere.
+        # `orig_filename`: zipfile cuts `filename` at a zero byte, and turns backslashes into
+        # slashes.
         name = entry.orig_filename
         mode = entry.external_attr >> 16
         if name not in names:
             continue
-        if name in chosen:
+        if name in entries_by_name:
             raise _broken(f"`{name}` appears twice")
         if entry.is_dir() or stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             raise _broken(f"`{name}` is not a regular file")
@@ -148,25 +146,25 @@ def _chosen(
             raise _broken(f"`{name}` uses an unsupported compression method")
         if entry.file_size > limits.file_bytes:
             raise _too_large(f"`{name}` has {entry.file_size:,} bytes")
-        chosen[name] = entry
-    return chosen
+        entries_by_name[name] = entry
+    return entries_by_name
 
 
-def _unpacked(zip_file: zipfile.ZipFile, entry: zipfile.ZipInfo, *, most: int) -> bytes:
+def _unpack(zip_file: zipfile.ZipFile, entry: zipfile.ZipInfo, *, most_bytes: int) -> bytes:
     with zip_file.open(entry) as source:
-        content = source.read(most + 1)
-    if len(content) > most:
-        raise _too_large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
+        content = source.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise _too_large(f"`{entry.orig_filename}` unpacks to more than {most_bytes:,} bytes")
     return content
 
 
 def _check_count(archive: bytes, limits: Limits) -> None:
-    """Look at the number of entries before zipfile reads them all."""
-    at = archive.rfind(_END, max(0, len(archive) - _LONGEST_COMMENT))
-    if at < 0 or len(archive) < at + 16:
+    """Check the number of entries before zipfile reads all of them."""
+    position = archive.rfind(_END, max(0, len(archive) - _LONGEST_COMMENT))
+    if position < 0 or len(archive) < position + 16:
         raise _broken("it is not a zip file, or it is truncated")
-    entries, directory_bytes = struct.unpack_from("<HI", archive, at + 10)
-    # A zip of more than 65,534 entries or 4 GB says so elsewhere, and is too large by then.
+    entries, directory_bytes = struct.unpack_from("<HI", archive, position + 10)
+    # A zip of more than 65,534 entries or 4 GB has the count elsewhere, and is too large anyway.
     if entries > limits.entries or directory_bytes > limits.entries * 1_024:
         raise _too_large(f"{entries:,} entries")
 

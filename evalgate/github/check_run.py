@@ -1,4 +1,4 @@
-"""The check run `evalgate`: in progress, then a conclusion, with annotations, within GitHub's
+"""The check run `evalgate`: in progress, then a conclusion with annotations, within GitHub's
 limits."""
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ BATCH: Final = 50
 MOST_ANNOTATIONS: Final = 500
 _LEVELS: Final = {Severity.ERROR: "failure", Severity.WARNING: "warning"}
 _LONGEST_TITLE = 255
-_LONGEST_MESSAGE_BYTES = 8 * 1024  # GitHub takes 64 KB; nobody reads that beside a line
+_LONGEST_MESSAGE_BYTES = 8 * 1024  # GitHub takes 64 KB, which is too long beside a line
 
 
 class Conclusion(enum.StrEnum):
-    """How a check run ends; the verdict decides, by policy."""
+    """The conclusion of a check run, by the verdict and the policy."""
 
     SUCCESS = "success"
     FAILURE = "failure"
     NEUTRAL = "neutral"  # inconclusive; does not block a required check
     ACTION_REQUIRED = "action_required"  # not measured, and a person has to act
-    CANCELLED = "cancelled"  # somebody, or a newer push, ended the run
+    CANCELLED = "cancelled"  # a person, or a newer push, ended the run
 
 
 @frozen_dataclass
 class Output:
-    """What a check run shows: a title, and Markdown in parts, the most important first; parts that
-    do not fit go."""
+    """The content of a check run: a title, and Markdown in parts, most important first; parts that
+    do not fit are left out."""
 
     title: str
     summary: Sequence[str]
@@ -47,7 +47,7 @@ class Output:
 def start(
     client: Client, *, head_sha: str, output: Output, name: str = NAME, details_url: str = ""
 ) -> CheckRun:
-    """Create it, in progress. Raises GitHubFailed."""
+    """Create the check run, in progress. Raises GitHubFailed."""
     body = {
         "name": name,
         "head_sha": head_sha,
@@ -60,7 +60,7 @@ def start(
 
 
 def update(client: Client, check: CheckRun, output: Output) -> None:
-    """Show how far it is. Raises GitHubFailed."""
+    """Show the progress. Raises GitHubFailed."""
     _update(client, check, {"status": "in_progress", "output": _output_json(output)})
 
 
@@ -72,41 +72,39 @@ def complete(
     output: Output,
     annotations: Sequence[Remark] = (),
 ) -> int:
-    """End it; `annotations` most important first. How many of them were left out. Raises
-    GitHubFailed.
+    """Complete the check run; `annotations`: most important first. Return the number of annotations
+    that were left out. Raises GitHubFailed.
 
-    The conclusion goes out with the first fifty, or without any, should GitHub refuse those. The
-    rest is added later."""
+    The conclusion is sent with the first fifty annotations, or without any if GitHub refuses them;
+    the others follow."""
     rows = [_row(remark) for remark in annotations[:MOST_ANNOTATIONS]]
-    batches = [rows[at : at + BATCH] for at in range(0, len(rows), BATCH)]
-    first = batches[0] if batches else []
+    batches = [rows[index : index + BATCH] for index in range(0, len(rows), BATCH)]
+    first_batch = batches[0] if batches else []
     ending = {"status": "completed", "conclusion": conclusion.value, "completed_at": _timestamp()}
     document = _output_json(output)
-    left_out = len(annotations) - len(first)
+    left_out_count = len(annotations) - len(first_batch)
     try:
-        _update(client, check, {**ending, "output": {**document, "annotations": first}})
-    except GitHubFailed as failed:
-        if failed.kind is not GitHubFault.INVALID or not first:
+        _update(client, check, {**ending, "output": {**document, "annotations": first_batch}})
+    except GitHubFailed as error:
+        if error.kind is not GitHubFault.INVALID or not first_batch:
             raise
         _update(client, check, {**ending, "output": document})
-        left_out = len(annotations)
+        left_out_count = len(annotations)
     for batch in batches[1:]:
         try:
             _update(client, check, {"output": {**document, "annotations": batch}})
-        except GitHubFailed as failed:
-            if failed.kind is not GitHubFault.INVALID:
-                break  # limits, faults: the verdict is already there, and it counts
+        except GitHubFailed as error:
+            if error.kind is not GitHubFault.INVALID:
+                break  # limits or faults: the verdict is posted already
         else:
-            left_out -= len(batch)
-    return left_out
+            left_out_count -= len(batch)
+    return left_out_count
 
 
 def fit(parts: Sequence[str], *, most_bytes: int = MOST_BYTES) -> str:
-    """The parts that fit into `most_bytes` of UTF-8, in their order, and a note on those that do
-    not.
+    """The parts that fit into `most_bytes` of UTF-8, in their order, and a note on the others.
 
-    A first part that alone is too large is cut at the end of a line.
-    """
+    If the first part alone is too large, it is cut at the end of a line."""
     sections = [part for part in parts if part.strip()]
     text = "\n\n".join(sections)
     if _size(text) <= most_bytes:
@@ -118,11 +116,11 @@ def fit(parts: Sequence[str], *, most_bytes: int = MOST_BYTES) -> str:
         if _size(part) + 2 <= room:
             fitting_sections.append(part)
             room -= _size(part) + 2
-    left_out = note.format(words.counted(len(sections) - len(fitting_sections), "section"))
+    left_out_note = note.format(words.counted(len(sections) - len(fitting_sections), "section"))
     if not fitting_sections:
         fitting_sections = [_cut(sections[0], room)]
-        left_out = note.format("The rest was")
-    return "\n\n".join([*fitting_sections, left_out])
+        left_out_note = note.format("The rest was")
+    return "\n\n".join([*fitting_sections, left_out_note])
 
 
 def _update(client: Client, check: CheckRun, body: Mapping[str, Any]) -> None:

@@ -1,5 +1,5 @@
-"""The client of GitHub's REST API: every call that evalgate makes, one token for one host, patient
-within bounds."""
+"""The client of GitHub's REST API: every call that evalgate makes, with one token for one host, and
+with bounded retries."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ MOST_ANSWER_BYTES = 32 * 1024 * 1024  # a page of a hundred full comments is 26 
 MOST_PAGES = 100
 PAGE_SIZE = 100
 SECONDARY_WAIT_S = 60.0
-"""GitHub's advice for a secondary limit that names no time: at least a minute."""
+"""GitHub's advice for a secondary limit without a time: at least a minute."""
 _SECONDARY_SIGNS = (b"secondary rate limit", b"abuse detection", b"submitted too quickly")
-_LIMITED: Final = frozenset({403, 422, 429})
-_BROKEN: Final = frozenset({500, 502, 503, 504})
+_LIMIT_STATUSES: Final = frozenset({403, 422, 429})
+_SERVER_FAILURES: Final = frozenset({500, 502, 503, 504})
 _DOWNLOAD_S = 300.0
 _LONGEST_BACKOFF_S = 20.0
-_PASSING: Final = frozenset({Fault.TIMEOUT, Fault.UNREACHABLE})
-_LONGEST_SAYING = 300
+_TEMPORARY_FAULTS: Final = frozenset({Fault.TIMEOUT, Fault.UNREACHABLE})
+_MESSAGE_WIDTH = 300
 _REPOSITORY = re.compile(r"(?!\.{1,2}/)[A-Za-z0-9._-]+/(?!\.{1,2}\Z)[A-Za-z0-9._-]+")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 
@@ -53,8 +53,7 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One call: `doing` says for people what it is for, `needs` which permission a job grants for
-    it."""
+    """One call. `doing`: its purpose in words; `needs`: the permission that a job needs for it."""
 
     method: str
     path: str
@@ -117,7 +116,8 @@ LIST_COMMIT_PULLS: Final = Endpoint(
 FETCH_USER: Final = Endpoint("GET", "/user", "find out whose token this is", "read:user")
 
 
-# --- what is read of the answers ------------------------------------------------------------------
+# --- the parts of answers that are read
+# -------------------------------------------------------------
 
 
 class _Reply(BaseModel):
@@ -125,14 +125,14 @@ class _Reply(BaseModel):
 
 
 class User(_Reply):
-    """An account: a person, or a bot, whose login ends in `[bot]`."""
+    """An account: a person or a bot; the login of a bot ends in `[bot]`."""
 
     login: str
     type: str = ""
 
 
 class Comment(_Reply):
-    """A comment on an issue or a pull request; a deleted account is no user."""
+    """A comment on an issue or a pull request; the user of a deleted account is None."""
 
     id: int
     body: str | None = None
@@ -187,10 +187,14 @@ class Pull(_Reply):
 
     @property
     def is_fork(self) -> bool:
-        """True if the head is in another repository, or in one that was deleted."""
-        here = self.base.repo
-        there = self.head.repo
-        return here is None or there is None or there.full_name.lower() != here.full_name.lower()
+        """True if the head is in another repository, or in a deleted one."""
+        base_repository = self.base.repo
+        head_repository = self.head.repo
+        return (
+            base_repository is None
+            or head_repository is None
+            or head_repository.full_name.lower() != base_repository.full_name.lower()
+        )
 
 
 class Commit(_Reply):
@@ -199,21 +203,22 @@ class Commit(_Reply):
     sha: str
 
 
-# --- what goes wrong ------------------------------------------------------------------------------
+# --- failures
+# ---------------------------------------------------------------------------------------
 
 
 class GitHubFault(enum.StrEnum):
-    """What went wrong."""
+    """The kind of a failure."""
 
     UNAUTHORIZED = "unauthorized"  # 401
-    FORBIDDEN = "forbidden"  # 403 that waiting does not cure
-    NOT_FOUND = "not_found"  # 404: not there, or hidden from the token
+    FORBIDDEN = "forbidden"  # 403 that a wait does not end
+    NOT_FOUND = "not_found"  # 404: missing, or hidden from the token
     CONFLICT = "conflict"  # 409
     GONE = "gone"  # 410: an expired artifact
     INVALID = "invalid"  # 422
     REFUSED = "refused"  # any other 4xx
-    RATE_LIMITED = "rate_limited"  # 403, 422 or 429, and the wait is longer than we may wait
-    SERVER = "server"  # 5xx, time and again
+    RATE_LIMITED = "rate_limited"  # 403, 422 or 429, and the requested wait is too long
+    SERVER = "server"  # 5xx, after all tries
     TIMEOUT = "timeout"
     UNREACHABLE = "unreachable"  # refused, reset, no such host
     TOO_LARGE = "too_large"
@@ -230,7 +235,7 @@ AMBIGUOUS: Final = frozenset(
         GitHubFault.TOO_LARGE,
     }
 )
-"""Failures after which GitHub may have done what it was asked."""
+"""Failures after which GitHub may have carried out the request."""
 
 _KINDS: Final[Mapping[int, GitHubFault]] = {
     401: GitHubFault.UNAUTHORIZED,
@@ -261,9 +266,9 @@ _LOCKED = "The conversation is locked: unlock it, or read the report in the job 
 _SSO = "The token has to be authorized for the organization's single sign-on."
 
 
-class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
-    """GitHub did not do it; `kind` and `status` for programs, message and hint for people. Never
-    holds the token."""
+class GitHubFailed(UnavailableError):  # noqa: N818 - the name of an outcome
+    """A request to GitHub failed; `kind` and `status` for programs, message and hint for people.
+    Never contains the token."""
 
     def __init__(
         self, kind: GitHubFault, message: str, *, status: int | None = None, hint: str = ""
@@ -274,7 +279,7 @@ class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
 
     @property
     def not_permitted(self) -> bool:
-        """True if the token lacks a permission: its output has to go elsewhere."""
+        """True if the token lacks a permission: the output must go elsewhere."""
         return self.kind in (GitHubFault.FORBIDDEN, GitHubFault.NOT_FOUND)
 
 
@@ -282,11 +287,10 @@ class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
 
 
 class Client:
-    """The calls above, each answered by a value or a GitHubFailed; for one thread at a time.
+    """The calls above. Each returns a value or raises GitHubFailed; for one thread at a time.
 
     Proxies and certificates are those of the environment. `timeout_s`: of one request.
-    `patience_s`: what may be spent waiting for limits and faults to pass, over all requests. Raises
-    ConfigError."""
+    `patience_s`: the time for waits, over all requests. Raises ConfigError."""
 
     def __init__(
         self,
@@ -300,7 +304,7 @@ class Client:
         if not _REPOSITORY.fullmatch(repository):
             raise ConfigError(f"GITHUB_REPOSITORY must be owner/name, got {repository[:100]!r}")
         token = token.strip()
-        if not _TOKEN.fullmatch(token):  # whatever else would complain of it would show it
+        if not _TOKEN.fullmatch(token):  # other libraries' errors would show it
             raise ConfigError("the GitHub token is empty or has characters that no token has")
         self.repository = repository
         self.token_of_app = token.startswith("ghs_")
@@ -309,7 +313,7 @@ class Client:
         self._timeout_s = timeout_s
         self._patience_s = patience_s
         self._ends = math.inf
-        # Its notes on requests would show signed addresses.
+        # Its log lines on requests would show signed addresses.
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
         headers = {
             "accept": "application/vnd.github+json",
@@ -328,16 +332,16 @@ class Client:
         return cls(repository=environ.get("GITHUB_REPOSITORY", ""), token=token, api_url=api_url)
 
     def copy(self, *, timeout_s: float, patience_s: float) -> Client:
-        """A further client of the same repository, for another thread."""
+        """Another client of the same repository, for another thread."""
         arguments = {"repository": self.repository, "token": self._token, "api_url": self._api_url}
         return Client(**arguments, timeout_s=timeout_s, patience_s=patience_s)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._exchange.close()
 
     def end_within(self, seconds: float) -> None:
-        """From now on all calls and waits together have so much time; another thread may say so."""
+        """Limit the time of all calls and waits from now on; other threads may call it."""
         self._ends = time.monotonic() + seconds
 
     def fetch(
@@ -348,9 +352,9 @@ class Client:
         query: Mapping[str, str] | None = None,
         **values: object,
     ) -> Reply:
-        """GET one thing. Raises GitHubFailed."""
+        """GET an object. Raises GitHubFailed."""
         answer, _ = self._answer(endpoint, self._url(endpoint, values, query))
-        return _parsed(endpoint, answer, shape.model_validate_json)
+        return _parse(endpoint, answer, shape.model_validate_json)
 
     def fetch_all(
         self,
@@ -361,9 +365,9 @@ class Client:
         list_key: str = "",
         **values: object,
     ) -> list[Reply]:
-        """GET a list, page by page as `Link` says; `list_key`: its key in the answer. Raises
+        """GET a list, page by page by `Link` headers; `list_key`: its key in the answer. Raises
         GitHubFailed."""
-        adapter = TypeAdapter(list[shape])  # type: ignore[valid-type]  # a list of whatever shape was asked for
+        adapter = TypeAdapter(list[shape])  # type: ignore[valid-type]  # a list of the requested shape
 
         def parse(body: bytes) -> list[Reply]:
             try:
@@ -378,12 +382,12 @@ class Client:
         replies: list[Reply] = []
         for _ in range(MOST_PAGES):
             answer, url = self._answer(endpoint, url)
-            replies += _parsed(endpoint, answer, parse)
+            replies += _parse(endpoint, answer, parse)
             links = parse_header_links(answer.headers.get("link", ""))
-            following = next((link["url"] for link in links if link.get("rel") == "next"), "")
-            if not following:
+            next_url = next((link["url"] for link in links if link.get("rel") == "next"), "")
+            if not next_url:
                 return replies
-            url = _within(url, following, endpoint)
+            url = _same_host_url(url, next_url, endpoint)
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
 
@@ -392,43 +396,43 @@ class Client:
     ) -> Reply:
         """POST or PATCH. Raises GitHubFailed."""
         answer, _ = self._answer(endpoint, self._url(endpoint, values), body=body)
-        return _parsed(endpoint, answer, shape.model_validate_json)
+        return _parse(endpoint, answer, shape.model_validate_json)
 
     def remove(self, endpoint: Endpoint, **values: object) -> bool:
         """DELETE; False if it was already gone. Raises GitHubFailed."""
         try:
             self._answer(endpoint, self._url(endpoint, values))
-        except GitHubFailed as failed:
-            if failed.status in (404, 410):
+        except GitHubFailed as error:
+            if error.status in (404, 410):
                 return False
             raise
         return True
 
     def download(self, endpoint: Endpoint, *, most_bytes: int, **values: object) -> bytes:
-        """GET what another host keeps, which never sees the token. Raises GitHubFailed."""
-        start = self._sent(endpoint, self._url(endpoint, values), self._exchange.send)
-        if start.status >= 400:
-            raise _of_answer(endpoint, start, hidden=self._token)
-        target = start.headers.get("location", "")
-        if start.status not in http.REDIRECTS or _origin(target) is None:
-            raise _unreadable(endpoint, start, "does not redirect to the download")
-        signature = urlsplit(target).query  # whoever has it may read the artifact
+        """GET a file from another host, which never sees the token. Raises GitHubFailed."""
+        redirect = self._send_patiently(endpoint, self._url(endpoint, values), self._exchange.send)
+        if redirect.status >= 400:
+            raise _answer_failure(endpoint, redirect, secret=self._token)
+        target = redirect.headers.get("location", "")
+        if redirect.status not in http.REDIRECTS or _origin(target) is None:
+            raise _unreadable_failure(endpoint, redirect, "does not redirect to the download")
+        signature = urlsplit(target).query  # anybody with it can read the artifact
         storage = Exchange(environment=os.environ, headers={}, most_bytes=most_bytes)
         try:
-            answer = self._sent(
+            answer = self._send_patiently(
                 endpoint, target, storage.request, ends=time.monotonic() + _DOWNLOAD_S
             )
             if answer.status == 200:
                 return answer.body
-            failed = _of_answer(endpoint, answer)
+            failure = _answer_failure(endpoint, answer)
         except GitHubFailed as error:
-            failed = error
+            failure = error
         finally:
             storage.close()
-        kind = GitHubFault.REFUSED if failed.not_permitted else failed.kind
+        kind = GitHubFault.REFUSED if failure.not_permitted else failure.kind
         hint = "GitHub stores artifacts on this other host; a proxy may block it."
-        message = f"{_without(signature, failed.message)} (from storage)"
-        raise GitHubFailed(kind, message, status=failed.status, hint=hint)
+        message = f"{_redacted(signature, failure.message)} (from storage)"
+        raise GitHubFailed(kind, message, status=failure.status, hint=hint)
 
     def _url(
         self,
@@ -437,26 +441,26 @@ class Client:
         query: Mapping[str, str] | None = None,
     ) -> str:
         owner, _, repo = self.repository.partition("/")
-        filled = {name: quote(str(value), safe="") for name, value in values.items()}
-        path = endpoint.path.format(owner=owner, repo=repo, **filled)
+        quoted_values = {name: quote(str(value), safe="") for name, value in values.items()}
+        path = endpoint.path.format(owner=owner, repo=repo, **quoted_values)
         return f"{self._api_url}{path}{f'?{urlencode(query)}' if query else ''}"
 
     def _answer(
         self, endpoint: Endpoint, url: str, *, body: Json | None = None
     ) -> tuple[Answer, str]:
-        """The answer to a request that GitHub takes, and its address: of a repository that was
-        renamed, for one, it is another one on the same host. Raises GitHubFailed."""
+        """The accepted answer to a request, and its address, which redirects on the same host may
+        change (a renamed repository). Raises GitHubFailed."""
         for _ in range(http.MOST_REDIRECTS + 1):
-            answer = self._sent(endpoint, url, self._exchange.send, body=body)
+            answer = self._send_patiently(endpoint, url, self._exchange.send, body=body)
             if answer.status >= 400:
-                raise _of_answer(endpoint, answer, hidden=self._token)
+                raise _answer_failure(endpoint, answer, secret=self._token)
             target = answer.headers.get("location")
             if answer.status not in http.REDIRECTS or not target:
                 return answer, url
-            url = _within(url, target, endpoint)
-        raise _other_host(endpoint, "a redirect loop")
+            url = _same_host_url(url, target, endpoint)
+        raise _redirect_failure(endpoint, "a redirect loop")
 
-    def _sent(
+    def _send_patiently(
         self,
         endpoint: Endpoint,
         url: str,
@@ -465,17 +469,16 @@ class Client:
         body: Json | None = None,
         ends: float | None = None,
     ) -> Answer:
-        """Any answer to a request, which is repeated after failures that may pass. `ends`: the
-        deadline of one that may last longer than others, monotonic. Raises GitHubFailed if there is
-        no answer."""
+        """Any answer to a request, which is repeated after temporary failures. `ends`: the deadline
+        of a longer request, monotonic. Raises GitHubFailed if there is no answer."""
         answer: Answer | None = None
         fault: ExchangeFailed | None = None
         for tries in range(MOST_TRIES):
             answer = None
             fault = None
-            left_s = (ends or time.monotonic() + self._timeout_s) - time.monotonic()
+            remaining_s = (ends or time.monotonic() + self._timeout_s) - time.monotonic()
             try:
-                timeout_s = min(left_s, self._ends - time.monotonic())
+                timeout_s = min(remaining_s, self._ends - time.monotonic())
                 answer = send(endpoint.method, url, body=body, timeout_s=timeout_s)
             except ExchangeFailed as error:
                 fault = error
@@ -490,25 +493,25 @@ class Client:
             self._patience_s -= wait_s
             time.sleep(wait_s)
         if fault is not None:
-            raise _of_fault(endpoint, fault)
-        assert answer is not None, "one of both is there"
+            raise _fault_failure(endpoint, fault)
+        assert answer is not None, "there is an answer or a fault"
         return answer
 
 
-def _pause(endpoint: Endpoint, came: Answer | ExchangeFailed | None, tries: int) -> float | None:
-    """Seconds until a request is worth another try, by its result; None if it never is. Lost
-    connections and 5xx may pass, and limits that say when they end."""
-    asked_s = limit_wait(came) if isinstance(came, Answer) else None
-    is_limited = isinstance(came, Answer) and came.status in _LIMITED
+def _pause(endpoint: Endpoint, outcome: Answer | ExchangeFailed | None, tries: int) -> float | None:
+    """Seconds until a request is worth another try; None if it never is. Lost connections and 5xx
+    may be temporary, and limits with an end."""
+    requested_s = limit_wait(outcome) if isinstance(outcome, Answer) else None
+    is_limited = isinstance(outcome, Answer) and outcome.status in _LIMIT_STATUSES
     is_broken = (
-        came.status in _BROKEN
-        if isinstance(came, Answer)
-        else came is not None and came.fault in _PASSING
+        outcome.status in _SERVER_FAILURES
+        if isinstance(outcome, Answer)
+        else outcome is not None and outcome.fault in _TEMPORARY_FAULTS
     )
-    # Twice created does no harm to a check run, since the newest of a name counts.
+    # Creating a check run twice is harmless, since the newest one with a name counts.
     may_repeat = endpoint.method != "POST" or endpoint is CREATE_CHECK
-    if asked_s is not None and (is_limited or (is_broken and may_repeat)):
-        return asked_s + random.random()  # noqa: S311 - no secret
+    if requested_s is not None and (is_limited or (is_broken and may_repeat)):
+        return requested_s + random.random()  # noqa: S311 - no secret
     if is_limited or not (is_broken and may_repeat):
         return None
     return min(2.0**tries + random.random(), 2 * _LONGEST_BACKOFF_S) / 2 if tries else 0.0  # noqa: S311 - as above
@@ -516,62 +519,62 @@ def _pause(endpoint: Endpoint, came: Answer | ExchangeFailed | None, tries: int)
 
 def limit_wait(answer: Answer) -> float | None:
     """Seconds that an answer asks to wait; None if it reports no limit. Primary limits come with
-    `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in words,
-    as 403, 429, or 422 for content that was created too quickly."""
-    asked_s = http.parse_retry_after(
+    `x-ratelimit-remaining: 0` and a reset time, secondary limits with `Retry-After` or only in
+    words, as 403, 429, or 422 for content that was created too quickly."""
+    requested_s = http.parse_retry_after(
         answer.headers, current_moment=datetime.fromtimestamp(time.time(), tz=UTC)
     )
-    if asked_s is not None or answer.status not in _LIMITED:
-        return asked_s
-    exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
+    if requested_s is not None or answer.status not in _LIMIT_STATUSES:
+        return requested_s
+    is_exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
     reset = answer.headers.get("x-ratelimit-reset", "")
-    if exhausted and reset.isascii() and reset.isdigit() and len(reset) < 12:
+    if is_exhausted and reset.isascii() and reset.isdigit() and len(reset) < 12:
         return max(0.0, int(reset) - time.time()) + 1
-    in_words = any(sign in answer.body.lower() for sign in _SECONDARY_SIGNS)
-    return SECONDARY_WAIT_S if exhausted or in_words or answer.status == 429 else None
+    has_limit_words = any(sign in answer.body.lower() for sign in _SECONDARY_SIGNS)
+    return SECONDARY_WAIT_S if is_exhausted or has_limit_words or answer.status == 429 else None
 
 
-def _parsed(endpoint: Endpoint, answer: Answer, parse: Callable[[bytes], Parsed]) -> Parsed:
-    """What an answer says. Raises GitHubFailed."""
+def _parse(endpoint: Endpoint, answer: Answer, parse: Callable[[bytes], Parsed]) -> Parsed:
+    """The parsed answer. Raises GitHubFailed."""
     try:
         return parse(answer.body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        reason = f"does not match the API: {words.fault_with_place(first)}"
+        first_fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        reason = f"does not match the API: {words.fault_with_place(first_fault)}"
     except (ValueError, RecursionError):
         reason = "is not JSON"
-    raise _unreadable(endpoint, answer, reason)
+    raise _unreadable_failure(endpoint, answer, reason)
 
 
 # --- failures in words ----------------------------------------------------------------------------
 
 
-def _of_answer(endpoint: Endpoint, answer: Answer, *, hidden: str = "") -> GitHubFailed:
+def _answer_failure(endpoint: Endpoint, answer: Answer, *, secret: str = "") -> GitHubFailed:
     """The failure that an answer with status 400 or above reports."""
     status = answer.status
     kind = _KINDS.get(status, GitHubFault.SERVER if status >= 500 else GitHubFault.REFUSED)
-    message = _without(hidden, _error_text(answer.body))
-    words = (
+    message = _redacted(secret, _error_text(answer.body))
+    text = (
         f"could not {endpoint.doing}: GitHub answered {status}{f' ({message})' if message else ''}"
     )
-    wait_s = limit_wait(answer) if status in _LIMITED else None
+    wait_s = limit_wait(answer) if status in _LIMIT_STATUSES else None
     if wait_s is not None:
         kind = GitHubFault.RATE_LIMITED
         until = datetime.fromtimestamp(time.time() + wait_s, tz=UTC).strftime("%H:%M:%S UTC")
-        words = f"{words}; it asks for a pause of {wait_s:.0f} s, until {until}"
+        text = f"{text}; it asks for a pause of {wait_s:.0f} s, until {until}"
     hint = _HINTS.get(kind, "").replace("NEEDS", endpoint.needs)
     if kind is GitHubFault.FORBIDDEN and "locked" in message.lower():
         hint = _LOCKED
     elif kind is GitHubFault.FORBIDDEN and "x-github-sso" in answer.headers:
         hint = _SSO
-    return GitHubFailed(kind, words, status=status, hint=hint)
+    return GitHubFailed(kind, text, status=status, hint=hint)
 
 
 _FAULTS: Final = {Fault.TIMEOUT: GitHubFault.TIMEOUT, Fault.TOO_LARGE: GitHubFault.TOO_LARGE}
 
 
-def _of_fault(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
-    """The failure of a request that got no answer, or half of one."""
+def _fault_failure(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
+    """The failure of a request without a complete answer."""
     kind = _FAULTS.get(fault.fault, GitHubFault.UNREACHABLE)
     return GitHubFailed(
         kind,
@@ -580,15 +583,15 @@ def _of_fault(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
     )
 
 
-def _unreadable(endpoint: Endpoint, answer: Answer, detail: str) -> GitHubFailed:
-    sort = plain.label(answer.headers.get("content-type") or "no content type", 80)
-    message = f"could not {endpoint.doing}: the answer ({answer.status}, {sort}) {plain.label(detail, 300)}"
+def _unreadable_failure(endpoint: Endpoint, answer: Answer, detail: str) -> GitHubFailed:
+    content_type = plain.label(answer.headers.get("content-type") or "no content type", 80)
+    message = f"could not {endpoint.doing}: the answer ({answer.status}, {content_type}) {plain.label(detail, 300)}"
     return GitHubFailed(
         GitHubFault.MALFORMED, message, status=answer.status, hint=_HINTS[GitHubFault.MALFORMED]
     )
 
 
-def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
+def _redirect_failure(endpoint: Endpoint, address: str) -> GitHubFailed:
     host = (_origin(address) or ("", "", None))[1] or address
     message = (
         f"could not {endpoint.doing}: GitHub redirects to another host ({plain.label(host, 100)})"
@@ -597,7 +600,7 @@ def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
 
 
 def _error_text(content: bytes) -> str:
-    """GitHub's own words in the body of an error; nothing of a page of HTML."""
+    """The messages in the body of an error; an HTML page is not quoted."""
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
@@ -613,13 +616,13 @@ def _error_text(content: bytes) -> str:
         else:
             messages.append(str(error))
     return (
-        plain.label("; ".join(word for word in messages if word), _LONGEST_SAYING)
+        plain.label("; ".join(word for word in messages if word), _MESSAGE_WIDTH)
         if any(messages)
         else ""
     )
 
 
-def _without(secret: str, text: str) -> str:
+def _redacted(secret: str, text: str) -> str:
     return text.replace(secret, "***") if secret else text
 
 
@@ -632,13 +635,13 @@ def _origin(url: str) -> tuple[str, str, int | None] | None:
     return origin if origin[0] in ("http", "https") and origin[1] else None
 
 
-def _within(base: str, reference: str, endpoint: Endpoint) -> str:
-    """The target of `reference`, found at `base`. Raises GitHubFailed if the token may not be sent
-    there."""
+def _same_host_url(base: str, reference: str, endpoint: Endpoint) -> str:
+    """The address of `reference`, relative to `base`. Raises GitHubFailed if the token must not be
+    sent there."""
     try:
         url = urljoin(base, reference)
     except ValueError:
-        raise _other_host(endpoint, reference) from None
+        raise _redirect_failure(endpoint, reference) from None
     if _origin(url) is None or _origin(url) != _origin(base):
-        raise _other_host(endpoint, url)
+        raise _redirect_failure(endpoint, url)
     return url

@@ -1,5 +1,4 @@
-"""The one comment of a gate on a pull request: found by its marker among all comments, and only
-ever our own."""
+"""The one comment of a gate on a pull request: identified by its marker, and only ever our own."""
 
 from __future__ import annotations
 
@@ -18,23 +17,23 @@ LIMIT = 65_536
 ACTIONS_BOT = "github-actions[bot]"
 _MOST_TRIES = 3
 _MARKER = "<!-- evalgate:{key}:v1 "
-_WRITTEN_BY = re.compile(r"(\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
+_AUTHOR_RUN = re.compile(r"(\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
 _NO_ROOM = "The details do not fit in this comment: see the job summary."
 
 
 class Posted(enum.StrEnum):
-    """What became of a comment."""
+    """The outcome of a post."""
 
     CREATED = "created"
     UPDATED = "updated"
     SUPERSEDED = "superseded"  # by a newer run's
-    ABSENT = "absent"  # no comment, and none was to be created
+    ABSENT = "absent"  # no comment, and none was requested
 
 
 @frozen_dataclass
 class Job:
-    """The sender of posts: the gate's name, this workflow run and its growing attempt number, and
-    its address. `once`: names this job among those of the run."""
+    """The sender of posts: the gate's name, this workflow run, its attempt number, and its address.
+    `once`: identifies this job among those of the run."""
 
     name: str = ""
     run: int = 0
@@ -44,7 +43,7 @@ class Job:
 
 
 def key_of(name: str) -> str:
-    """What a gate's comment is found by: readable, and different for different names."""
+    """The key in the marker of a gate's comment: readable, and different for different names."""
     if not name:
         return "evalgate"
     readable = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-") or "x"
@@ -56,37 +55,39 @@ def render(job: Job, *, headline: str, details: str = "") -> str:
     they fit."""
     marker = f"{_MARKER.format(key=key_of(job.name))}{job.run}.{job.attempt}.{job.once} -->"
     title = f"### {markdown.prose(plain.label(job.name, 60))}\n\n" if job.name else ""
-    text = f"{marker}\n{title}{_plain(headline)}"
-    full_text = f"{text}\n\n{_plain(details)}".rstrip()
+    text = f"{marker}\n{title}{_clean(headline)}"
+    full_text = f"{text}\n\n{_clean(details)}".rstrip()
     if markdown.length(full_text) <= LIMIT:
         return full_text
     note = f"\n\n{markdown.alert('NOTE', _NO_ROOM)}"
-    # half of it, should each character count twice
+    # half of the limit, in case each character counts twice
     return f"{text[: LIMIT // 2 - len(note)]}{note}"
 
 
 def fetch_user(client: Client) -> str:
-    """The token's own user; an app's token cannot ask, and is taken for the job's own. Raises
+    """The login of the token's user; an app's token cannot ask, and counts as the job's own. Raises
     GitHubFailed."""
     if client.token_of_app:
         return ACTIONS_BOT
     try:
         return client.fetch(github_client.FETCH_USER, User).login
-    except GitHubFailed as failed:
-        if failed.not_permitted:
+    except GitHubFailed as error:
+        if error.not_permitted:
             return ACTIONS_BOT
         raise
 
 
 def post(client: Client, number: int, name: str, text: str, *, create: bool = True) -> Posted:
-    """Write what `render` made into the comment of the gate `name` on pull request `number`.
+    """Write the rendered text into the comment of the gate `name` on pull request `number`.
 
-    Without `create`, only a comment that is there is updated. An older run never overwrites a newer
-    one. Raises GitHubFailed, also where another job of the same run has written there."""
+    Without `create`, only an existing comment is updated. An older run never overwrites a newer
+    one. Raises GitHubFailed, also if another job of the same run wrote the comment."""
     login = fetch_user(client)
     new_comment: Comment | None = None
     for tries in range(_MOST_TRIES + 1):
-        comments = _gate_comments(client, number, name, login)
+        every = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
+        login = _author(every, text, name) or login
+        comments = _gate_comments(every, name, login)
         try:
             if not comments:
                 if not create:
@@ -94,14 +95,13 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
                 new_comment = client.send(
                     github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number
                 )
-                # an app knows its name only now
                 login = new_comment.user.login if new_comment.user else login
                 continue
             return _update(client, comments, text, new_comment=new_comment, name=name)
-        except GitHubFailed as failed:
-            # It may have been created all the same, or somebody removed it meanwhile: look again.
-            again = failed.kind is GitHubFault.NOT_FOUND if comments else failed.kind in AMBIGUOUS
-            if not again or tries == _MOST_TRIES:
+        except GitHubFailed as error:
+            # It may have been created anyway, or removed in the meantime: look again.
+            may_retry = error.kind is GitHubFault.NOT_FOUND if comments else error.kind in AMBIGUOUS
+            if not may_retry or tries == _MOST_TRIES:
                 raise
     raise GitHubFailed(
         GitHubFault.CONFLICT,
@@ -112,22 +112,24 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
 def _update(
     client: Client, comments: list[Comment], text: str, *, new_comment: Comment | None, name: str
 ) -> Posted:
-    """Bring the oldest comment up to date, unless a newer run wrote one, and remove its doubles."""
+    """Update the oldest comment, unless a newer run wrote one, and remove its duplicates."""
     own_run, own_job = run_of(text, name)
-    newest, job = max(
+    newest_run, job = max(
         (run_of(comment.body or "", name) for comment in comments), key=lambda pair: pair[0]
     )
-    if own_run[0] and newest == own_run and job != own_job:
+    if own_run[0] and newest_run == own_run and job != own_job:
         raise GitHubFailed(
             GitHubFault.CONFLICT,
             "another job of this workflow run wrote the comment of the gate with this name",
             hint="Give each job its own `name` (an input of the action).",
         )
     oldest = comments[0]
-    doubles = comments[1:]
+    duplicates = comments[1:]
     posted = Posted.UPDATED
-    if newest > own_run:
-        doubles = [comment for comment in doubles if new_comment and comment.id == new_comment.id]
+    if newest_run > own_run:
+        duplicates = [
+            comment for comment in duplicates if new_comment and comment.id == new_comment.id
+        ]
         posted = Posted.SUPERSEDED
     elif new_comment is not None and oldest.id == new_comment.id:
         posted = Posted.CREATED
@@ -135,23 +137,44 @@ def _update(
         client.send(
             github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id
         )
-    for double in doubles:
-        client.remove(github_client.DELETE_COMMENT, comment_id=double.id)
+    for duplicate in duplicates:
+        client.remove(github_client.DELETE_COMMENT, comment_id=duplicate.id)
     return posted
 
 
 def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
     """The run and attempt, and its job, that wrote a comment of the gate `name`; zeros if
     unknown."""
-    match = _WRITTEN_BY.match(text[len(_MARKER.format(key=key_of(name))) :])
-    return ((int(match[1]), int(match[2])), match[3]) if match else ((0, 0), "")
+    match = _AUTHOR_RUN.match(text[len(_MARKER.format(key=key_of(name))) :])
+    return ((int(match[1]), int(match[2])), match[3]) if match else NOBODYS
 
 
-def _gate_comments(client: Client, number: int, name: str, login: str) -> list[Comment]:
-    """The gate's comments, oldest first: by the token's own user, and with our marker first; no
-    quotation has both."""
+NOBODYS = ((0, 0), "")
+"""The run and job of a comment that names none."""
+
+
+def _author(comments: list[Comment], text: str, name: str) -> str:
+    """The app that wrote this job's comment, which knows its name only by that: the answer to its
+    creation may have been lost; "" if there is none."""
+    own = run_of(text, name)
     marker = _MARKER.format(key=key_of(name))
-    comments = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
+    return next(
+        (
+            comment.user.login
+            for comment in comments
+            if comment.user is not None
+            and comment.user.type == "Bot"
+            and (comment.body or "").startswith(marker)
+            and run_of(comment.body or "", name) == own != NOBODYS
+        ),
+        "",
+    )
+
+
+def _gate_comments(comments: list[Comment], name: str, login: str) -> list[Comment]:
+    """The gate's comments, oldest first: by the token's own user, and beginning with our marker,
+    which no quotation has."""
+    marker = _MARKER.format(key=key_of(name))
     gate_comments = [
         comment
         for comment in comments
@@ -163,6 +186,6 @@ def _gate_comments(client: Client, number: int, name: str, login: str) -> list[C
     return sorted(gate_comments, key=lambda comment: comment.id)
 
 
-def _plain(text: str) -> str:
-    unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
-    return unix.encode("utf-8", "replace").decode().strip()
+def _clean(text: str) -> str:
+    normalized = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
+    return normalized.encode("utf-8", "replace").decode().strip()

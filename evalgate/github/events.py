@@ -1,4 +1,4 @@
-"""What a workflow's event says: which pull request, which commits, whether from a fork."""
+"""A workflow's event: its pull request, its commits, and whether they come from a fork."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from evalgate.model import Links
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_NOTHING = re.compile(r"0+")
+_ZEROS = re.compile(r"0+")
 _PULL_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
 _LONGEST_NAME = 400
 
 
 class EventKind(enum.StrEnum):
-    """The events that evalgate knows; `other`: any other, with only its commit known."""
+    """The events that evalgate knows; `other`: another event, of which only the commit is known."""
 
     PULL_REQUEST = "pull_request"
     PULL_REQUEST_TARGET = "pull_request_target"
@@ -32,13 +32,13 @@ class EventKind(enum.StrEnum):
     WORKFLOW_DISPATCH = "workflow_dispatch"
     WORKFLOW_RUN = "workflow_run"
     OTHER = "other"
-    NONE = "none"  # no workflow of GitHub: a desk, GitLab, Jenkins
+    NONE = "none"  # no GitHub workflow: a local run, GitLab, Jenkins
 
 
 @frozen_dataclass
 class Head:
-    """The commit that an event is about; its `ref` without `refs/heads/`, "" if unknown. `is_fork`:
-    it is in another repository, or in one that was deleted; None if the event has no head."""
+    """The commit of an event; its `ref` without `refs/heads/`, "" if unknown. `is_fork`: it is in
+    another repository, or in a deleted one; None if the event has no head."""
 
     sha: str = ""
     ref: str = ""
@@ -48,8 +48,7 @@ class Head:
 
 @frozen_dataclass
 class FinishedRun:
-    """The run of a `workflow_run` event: its id and attempt, the event that started it, how it
-    ended."""
+    """The run of a `workflow_run` event: its id and attempt, its event, its conclusion."""
 
     id: int
     attempt: int = 1
@@ -72,15 +71,15 @@ class EventContext:
     run: FinishedRun | None = None
 
 
-OF_CHANGES = frozenset(
+CHANGE_EVENTS = frozenset(
     {EventKind.PULL_REQUEST, EventKind.PULL_REQUEST_TARGET, EventKind.MERGE_GROUP}
 )
 """Events about a change that is not on the base branch yet."""
 
 
 def read_event(environ: Environ) -> Json:
-    """The event payload; empty if it is missing or cannot be read: `parse_event` says what it
-    lacks."""
+    """The event payload; empty if it is missing or cannot be read: `parse_event` reports missing
+    fields."""
     try:
         event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
     except (KeyError, OSError, ValueError, RecursionError):
@@ -89,16 +88,18 @@ def read_event(environ: Environ) -> Json:
 
 
 def is_of_change(environ: Environ) -> bool:
-    """True if the workflow runs for a change that is not on the base branch yet. This includes a
-    start by hand, by a comment on a pull request, or after a run for one."""
+    """True if the workflow runs for a change that is not on the base branch yet, also if it was
+    started by hand, by a comment on a pull request, or after a run for one."""
     name = environ.get("GITHUB_EVENT_NAME", "")
-    if name in OF_CHANGES or name.startswith("pull_request_") or not name:  # `pull_request_review`
+    if (
+        name in CHANGE_EVENTS or name.startswith("pull_request_") or not name
+    ):  # `pull_request_review`
         return bool(name)
     payload = read_event(environ)
     return bool(
-        _part(payload, "inputs").get("pull-request")
-        or _part(payload, "issue").get("pull_request")
-        or _part(payload, "workflow_run").get("event") in OF_CHANGES
+        _object(payload, "inputs").get("pull-request")
+        or _object(payload, "issue").get("pull_request")
+        or _object(payload, "workflow_run").get("event") in CHANGE_EVENTS
     )
 
 
@@ -118,7 +119,7 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
     """The context of event `name`. Raises ConfigError if the payload of a known event lacks a
     required field.
 
-    Source of the shapes: GitHub's webhook payloads; of the rest: a runner's environment
+    Source of the shapes: GitHub's webhook payloads; of other values: a runner's environment
     (GITHUB_SHA, GITHUB_REF)."""
     kind = EventKind.OTHER if name else EventKind.NONE
     with suppress(ValueError):
@@ -126,7 +127,7 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
     document = payload if isinstance(payload, Mapping) else {}
     if not name:
         return EventContext(kind=kind)
-    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_part(document, "repository"))
+    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_object(document, "repository"))
     common_fields: JsonObject = {"kind": kind, "name": _text(name), "repository": repository}
     parsers = {
         EventKind.PULL_REQUEST: _pull_request,
@@ -138,17 +139,19 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
     }
     if kind in parsers:
         return parsers[kind](document, environ, common_fields)
-    # a schedule runs on the default branch alone
-    scheduled = kind is EventKind.SCHEDULE
+    # schedules run only on the default branch
+    is_scheduled = kind is EventKind.SCHEDULE
     return EventContext(
-        head=Head(sha=_sha(environ.get("GITHUB_SHA"))), on_default_branch=scheduled, **common_fields
+        head=Head(sha=_sha(environ.get("GITHUB_SHA"))),
+        on_default_branch=is_scheduled,
+        **common_fields,
     )
 
 
 def _pull_request(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
-    pull = _part(payload, "pull_request")
-    base = _part(pull, "base")
-    head = _part(pull, "head")
+    pull = _object(payload, "pull_request")
+    base = _object(pull, "base")
+    head = _object(pull, "head")
     number = _number(pull.get("number")) or _number(payload.get("number"))
     base_sha = _sha(base.get("sha"))
     head_sha = _sha(head.get("sha"))
@@ -156,29 +159,31 @@ def _pull_request(payload: Json, _: Mapping[str, str], common_fields: JsonObject
         raise _unreadable(
             common_fields["kind"].value, "pull_request.number, .base.sha and .head.sha"
         )
-    there = _head(
-        head_sha, head.get("ref"), _part(head, "repo"), base=_name_of(_part(base, "repo"))
+    event_head = _head(
+        head_sha, head.get("ref"), _object(head, "repo"), base=_name_of(_object(base, "repo"))
     )
-    return EventContext(number=number, base_sha=base_sha, head=there, **common_fields)
+    return EventContext(number=number, base_sha=base_sha, head=event_head, **common_fields)
 
 
 def _push(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
     head_sha = _sha(payload.get("after"))
     ref = _text(payload.get("ref"))
-    deleted = payload.get("deleted") is True
-    if not ref or (not head_sha and not deleted):
+    is_deleted = payload.get("deleted") is True
+    if not ref or (not head_sha and not is_deleted):
         raise _unreadable("push", "ref and after")
-    default = _text(_part(payload, "repository").get("default_branch"))
+    default_branch = _text(_object(payload, "repository").get("default_branch"))
     return EventContext(
         base_sha=_sha(payload.get("before")),
         head=Head(sha=head_sha, ref=ref.removeprefix("refs/heads/")),
-        on_default_branch=bool(default) and ref == f"refs/heads/{default}" and not deleted,
+        on_default_branch=bool(default_branch)
+        and ref == f"refs/heads/{default_branch}"
+        and not is_deleted,
         **common_fields,
     )
 
 
 def _merge_group(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
-    group = _part(payload, "merge_group")
+    group = _object(payload, "merge_group")
     base_sha = _sha(group.get("base_sha"))
     head_sha = _sha(group.get("head_sha"))
     if not base_sha or not head_sha:
@@ -188,14 +193,16 @@ def _merge_group(payload: Json, _: Mapping[str, str], common_fields: JsonObject)
 
 
 def _workflow_run(payload: Json, environ: Environ, common_fields: JsonObject) -> EventContext:
-    run = _part(payload, "workflow_run")
+    run = _object(payload, "workflow_run")
     head_sha = _sha(run.get("head_sha"))
     run_id = _number(run.get("id"))
     if not head_sha or run_id is None:
         raise _unreadable("workflow_run", "workflow_run.id and .head_sha")
-    here = _name_of(_part(payload, "repository")) or environ.get("GITHUB_REPOSITORY", "")
+    repository = _name_of(_object(payload, "repository")) or environ.get("GITHUB_REPOSITORY", "")
     return EventContext(
-        head=_head(head_sha, run.get("head_branch"), _part(run, "head_repository"), base=here),
+        head=_head(
+            head_sha, run.get("head_branch"), _object(run, "head_repository"), base=repository
+        ),
         run=FinishedRun(
             id=run_id,
             attempt=_number(run.get("run_attempt")) or 1,
@@ -207,9 +214,9 @@ def _workflow_run(payload: Json, environ: Environ, common_fields: JsonObject) ->
 
 
 def _dispatch(payload: Json, environ: Environ, common_fields: JsonObject) -> EventContext:
-    """The pull request and commit that the inputs `pull-request` and `sha` name, if any
+    """The pull request and commit in the inputs `pull-request` and `sha`, if any
     (`forks.resolve`)."""
-    inputs = _part(payload, "inputs")
+    inputs = _object(payload, "inputs")
     number = str(inputs.get("pull-request") or "").strip()
     sha = _sha(str(inputs.get("sha") or "").strip())
     if not number:
@@ -224,46 +231,49 @@ def _dispatch(payload: Json, environ: Environ, common_fields: JsonObject) -> Eve
 
 
 def _head(sha: str, ref: Any, repository: Json, *, base: str) -> Head:
-    """A head; without a repository it is a fork that was deleted. Unclear heads are treated as
-    foreign."""
+    """A head; without a repository it is a deleted fork. Unclear heads count as forks."""
     name = _name_of(repository)
     return Head(
         sha=sha, ref=_text(ref), repository=name, is_fork=not name or name.lower() != base.lower()
     )
 
 
-def _unreadable(name: str, lacking: str) -> ConfigError:
+def _unreadable(name: str, missing_fields: str) -> ConfigError:
     return ConfigError(
-        f"the payload of the event {name} cannot be read: it lacks {lacking}",
+        f"the payload of the event {name} cannot be read: it lacks {missing_fields}",
         hint="GITHUB_EVENT_PATH must point at the file that GitHub wrote.",
     )
 
 
-def _part(value: Json, key: str) -> Json:
-    part = value.get(key)
-    return part if isinstance(part, Mapping) else {}
+def _object(document: Json, key: str) -> Json:
+    content = document.get(key)
+    return content if isinstance(content, Mapping) else {}
 
 
 def _name_of(repository: Json) -> str:
     return _text(repository.get("full_name"))
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) and len(value) <= _LONGEST_NAME else ""
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) and len(content) <= _LONGEST_NAME else ""
 
 
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def _number(content: Any) -> int | None:
+    return (
+        content
+        if isinstance(content, int) and not isinstance(content, bool) and content > 0
+        else None
+    )
 
 
-def _sha(value: Any) -> str:
-    """A commit; "" for anything else, and for the row of zeros that means no commit."""
-    text = value.lower() if isinstance(value, str) else ""
-    return text if _SHA.fullmatch(text) and not _NOTHING.fullmatch(text) else ""
+def _sha(content: Any) -> str:
+    """A commit; "" for anything else, and for the zeros that mean no commit."""
+    text = content.lower() if isinstance(content, str) else ""
+    return text if _SHA.fullmatch(text) and not _ZEROS.fullmatch(text) else ""
 
 
 def links_of(environ: Environ, event: EventContext) -> Links:
-    """Of the run at hand. The head of a pull request is its own commit, not the merge that was
+    """The links of this run. The head of a pull request is its own commit, not the merge that was
     checked out."""
     links = _links(
         environ,
@@ -290,7 +300,7 @@ def _uploads(environ: Environ) -> bool:
 
 
 def links_of_finished(environ: Environ, event: EventContext) -> Links:
-    """Of the run that this one was started by: the pull request's commit, and what measured it."""
+    """The links of the finished run that started this one: its commit and its workflow run."""
     links = _links(environ, commit=event.head.sha, run=str(event.run.id) if event.run else "")
     return replace(links, pull_request=str(event.number or ""))
 
@@ -307,8 +317,7 @@ def _links(environ: Environ, *, commit: str, run: str) -> Links:
 
 
 def folder_of(environ: Environ) -> str:
-    """The input `root` as GitHub names files: from the top of its repository, "" if it is the
-    top."""
+    """The input `root` in GitHub's file names: from the top of its repository, "" for the top."""
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     root = (workspace / (environ.get("INPUT_ROOT", "").strip() or ".")).resolve()
     top = (
@@ -319,8 +328,7 @@ def folder_of(environ: Environ) -> str:
 
 
 def root_of(root: Path, links: Links) -> str | None:
-    """The path of a gate's folder in its repository, "" if it is the top; None if there is no
-    repository."""
+    """The path of a gate's folder in its repository, "" for the top; None without a repository."""
     if links.repository:
         return links.folder
     root = root.resolve()

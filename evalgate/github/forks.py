@@ -1,5 +1,4 @@
-"""Whose code may run where secrets are: what each event may do, and which pull request a commit
-belongs to."""
+"""Rules for code from forks: what each event may do, and the pull request of a commit."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from evalgate.github.events import EventContext, EventKind, Head
 from evalgate.system import git
 from evalgate.values import Environ
 
-if TYPE_CHECKING:  # its packages take 0.1 s to import, and most runs make no request
+if TYPE_CHECKING:  # its packages take 0.1 s to import, and most runs make no requests
     from evalgate.github.client import Client, Pull
 
 TARGET = (
@@ -29,14 +28,14 @@ TARGET_HINT = (
 
 
 def refuse_target(environ: Environ) -> None:
-    """Raises ConfigError in a workflow on pull_request_target, whichever door is used there."""
+    """Raises ConfigError in a workflow on pull_request_target, for every command."""
     if environ.get("GITHUB_EVENT_NAME") == EventKind.PULL_REQUEST_TARGET:
         raise ConfigError(TARGET, hint=TARGET_HINT)
 
 
 def refuse_change(environ: Environ, command: str) -> None:
-    """Raise ConfigError in a workflow for a pull request: its files would decide which models the
-    command asks and who receives the keys."""
+    """Raises ConfigError in a workflow for a pull request: its files would decide which models the
+    command calls, and with which keys."""
     if events.is_of_change(environ):
         message = (
             f"`{command}` asks models by this change's own files, with the keys of the workflow"
@@ -45,8 +44,8 @@ def refuse_change(environ: Environ, command: str) -> None:
 
 
 def keeps_token(root: Path) -> bool:
-    """True if the checkout around `root` has credentials in git's configuration, itself or in a
-    file that it names."""
+    """True if git's configuration of the checkout around `root` has credentials, itself or in an
+    included file."""
     try:
         source = git.find_source(root)
     except UnavailableError:
@@ -57,7 +56,7 @@ def keeps_token(root: Path) -> bool:
 
 
 def check(event: EventContext, settings: Settings, *, root: Path) -> None:
-    """Raises ConfigError if the event must not do what the settings ask for. `root`: the
+    """Raises ConfigError if the event must not do what the settings request. `root`: the
     checkout."""
     if event.kind is EventKind.PULL_REQUEST_TARGET:
         raise ConfigError(TARGET, hint=TARGET_HINT)
@@ -73,10 +72,10 @@ def check(event: EventContext, settings: Settings, *, root: Path) -> None:
                 f"`mode: post` works on workflow_run, not on {event.name or 'a local run'}",
                 hint="See examples/workflows/fork-safe-post.yml.",
             )
-        started_by = event.run.event if event.run else ""
-        if started_by != "pull_request":
+        source_event = event.run.event if event.run else ""
+        if source_event != "pull_request":
             raise ConfigError(
-                f"`mode: post`: the finished run was on {started_by or '?'}, not on pull_request"
+                f"`mode: post`: the finished run was on {source_event or '?'}, not on pull_request"
             )
     elif event.kind is EventKind.WORKFLOW_RUN and event.head.is_fork and settings.mode == "run":
         raise ConfigError(
@@ -113,29 +112,30 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
     """The open pull requests into this repository whose current head is the event's, by number.
     Raises GitHubFailed.
 
-    GitHub is asked for the commit first. The answer may be empty for a fork's commit, so the branch
-    is asked next. Empty result: the pull request was closed or has a newer head."""
+    They are looked up by the commit first; the answer may be empty for a fork's commit, so they are
+    then looked up by the branch. Empty: the pull request was closed or has a newer head."""
     from evalgate.github import client as github_client  # noqa: PLC0415 - see above
 
     try:
         pulls = client.fetch_all(
             github_client.LIST_COMMIT_PULLS, github_client.Pull, commit_sha=event.head.sha
         )
-    except github_client.GitHubFailed as failed:
-        # 422: a commit that this repository does not know, as of a fork whose branch was removed.
-        if failed.kind not in (
+    except github_client.GitHubFailed as error:
+        # 422: this repository does not know the commit, for example of a fork whose branch was
+        # removed.
+        if error.kind not in (
             github_client.GitHubFault.INVALID,
             github_client.GitHubFault.NOT_FOUND,
         ):
             raise
         pulls = []
-    matching = _with_head(pulls, event.head.sha, client.repository)
+    matches = _with_head(pulls, event.head.sha, client.repository)
     owner = event.head.repository.partition("/")[0]
-    if not matching and owner and event.head.ref:
+    if not matches and owner and event.head.ref:
         query = {"state": "open", "head": f"{owner}:{event.head.ref}"}
         branch_pulls = client.fetch_all(github_client.LIST_PULLS, github_client.Pull, query=query)
-        matching = _with_head(branch_pulls, event.head.sha, client.repository)
-    return tuple(sorted(matching, key=lambda pull: pull.number))
+        matches = _with_head(branch_pulls, event.head.sha, client.repository)
+    return tuple(sorted(matches, key=lambda pull: pull.number))
 
 
 def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
@@ -150,7 +150,7 @@ def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
 
 
 def _check_checkout(sha: str, root: Path) -> None:
-    """Raise ConfigError unless the reviewed commit is checked out and git's configuration has no
+    """Raises ConfigError unless the reviewed commit is checked out and git's configuration has no
     token."""
     folder = next(
         (candidate for candidate in (root, *root.parents) if (candidate / ".git").is_dir()), None

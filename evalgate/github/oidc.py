@@ -1,8 +1,7 @@
-"""GitHub's word for which run wrote a file: a token of OpenID Connect that was asked for with the
-file's digest.
+"""Proof of the run that wrote a file: an OpenID Connect token of GitHub for the file's digest.
 
-The token is as public as the file. It says who asked for it, and GitHub's published keys say
-whether it is GitHub's (https://docs.github.com/actions/concepts/security/openid-connect)."""
+The token is as public as the file. It names the run that requested it, and GitHub's published keys
+prove that it is GitHub's (https://docs.github.com/actions/concepts/security/openid-connect)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ TIMEOUT_S = 20.0
 
 
 class Identity:
-    """Tokens for digests, and what they say. In a job with the permission `id-token: write`."""
+    """Tokens for digests, and their claims, in a job with the permission `id-token: write`."""
 
     def __init__(self, environ: Environ) -> None:
         self._environ = environ
@@ -37,13 +36,13 @@ class Identity:
         )
 
     def scope(self, digest: str, token: str) -> str:
-        """`o/r@refs/...` of the run that asked for a token for the digest; "" if `token` is not
+        """`o/r@refs/...` of the run that requested a token for the digest; "" if `token` is not
         one."""
-        import jwt  # noqa: PLC0415 - takes long, and few runs ask
+        import jwt  # noqa: PLC0415 - takes long, and few runs need it
 
         with suppress(jwt.PyJWTError, UnavailableError, KeyError, ValueError):
             key = self._keys[jwt.get_unverified_header(token).get("kid")]
-            # a token is for minutes, and what it says of its digest stays true
+            # a token is valid for minutes, but its claim on the digest stays true
             claims = jwt.decode(
                 token,
                 key,
@@ -89,5 +88,5 @@ class Identity:
 
 
 def identity(environ: Environ) -> Identity | None:
-    """This job's identity; None if forbidden."""
+    """This job's identity; None without the permission."""
     return Identity(environ) if environ.get(URL) and environ.get(TOKEN) else None

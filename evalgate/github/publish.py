@@ -1,8 +1,8 @@
-"""Telling the pull request: its comment and its check run, while the gate runs and when it has
-decided.
+"""Posts to the pull request: its comment and its check run, while the gate runs and after its
+decision.
 
-Nothing here changes a verdict: what cannot be posted is a problem to show, and the job summary has
-it all. A thread of its own speaks with GitHub, so that no trial ever waits for it."""
+Nothing here changes a verdict: a failed post is a problem to show, and the job summary has
+everything. A separate thread makes the requests, so that trials never wait for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from evalgate import errors
 from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Problem
+from evalgate.errors import EvalgateError, ExitCode, Problem
 from evalgate.github import check_run, comment as github_comment
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import CheckRun, Client, GitHubFailed
@@ -27,20 +27,19 @@ from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
 from evalgate.values import Environ, frozen_dataclass
 
-FAREWELL_S = 3.0
-"""What a cancelled run may wait for a request under way and for each of its last ones: runners kill
-within seconds."""
-PATIENCE_S = 30.0
-"""The same for a run that ends for another reason."""
+CANCEL_WAIT_S = 3.0
+"""The time that a cancelled run waits for a running request and for each of its last ones: runners
+kill it within seconds."""
+END_WAIT_S = 30.0
+"""The same time for a run that ends for another reason."""
 
 PUBLISHING_S = 75.0
-"""What all posting may take once the verdict is there. The longest wait that makes sense is the
-minute that GitHub asks for at a secondary limit; a GitHub that does not answer must not hold the
-runner for longer than that and a few tries. """
+"""The time of all posts after the verdict. The longest useful wait is the minute of a secondary
+limit; a GitHub that does not answer must not hold the runner much longer."""
 
-QUIET_S = 60.0
-EVERY_S = 30.0
-SHARE = 0.05
+FIRST_PROGRESS_S = 60.0
+PROGRESS_EVERY_S = 30.0
+PROGRESS_SHARE = 0.05
 """Progress is shown after the first minute, then every half minute or a twentieth of the run's time
 (the longer)."""
 
@@ -56,13 +55,13 @@ def job_of(environ: Environ, settings: Settings, *, address: str) -> Job:
 
 
 def check_name(job: Job) -> str:
-    """The job's check run: what branch protection asks for."""
+    """The name of the job's check run, for branch protection."""
     return f"{check_run.NAME}: {job.name}" if job.name else check_run.NAME
 
 
 @frozen_dataclass
 class Decided:
-    """A verdict, ready to be posted. `create`: make a comment if it is missing."""
+    """A decision, ready to be posted. `create`: make a comment if it is missing."""
 
     conclusion: Conclusion
     output: Output
@@ -89,7 +88,7 @@ def decided(report: Report, *, comment_rule: str, redact: Callable[[str], str] =
 
 
 def undecided(reason: str) -> Output:
-    """The check run of a run that came to no verdict."""
+    """The check run of a run without a verdict."""
     return Output(
         title=plain.clip_end(plain.one_line(f"no verdict: {reason}"), _TITLE_WIDTH),
         summary=[_failure_alert(reason)],
@@ -97,29 +96,35 @@ def undecided(reason: str) -> Output:
 
 
 def is_worth_a_comment(report: Report, comment_rule: str) -> bool:
-    """True if a missing comment is to be made; an existing one is always updated.
+    """True if a missing comment is to be created; an existing one is always updated.
 
     `changes`: a case flipped, the run failed or could not be measured, or the change relaxes its
-    own rules. A canceled run makes no comment: mostly a newer push canceled it, and its own run
+    own rules. A canceled run creates no comment: mostly a newer push canceled it, whose run
     will."""
     if not report.run.complete:
         return False
-    failed = report.verdict.kind is not VerdictKind.PASS
+    has_failed = report.verdict.kind is not VerdictKind.PASS
     if comment_rule == "always":
         return True
     if comment_rule == "failures":
-        return failed
+        return has_failed
     comparison = report.comparison
-    turned = comparison is not None and any(case.broken or case.fixed for case in comparison.cases)
-    turned = turned or report.edits.decide or moved.notable(view.of(report)) is not None
-    return comment_rule == "changes" and (failed or turned)
+    has_changes = comparison is not None and any(
+        case.broken or case.fixed for case in comparison.cases
+    )
+    has_changes = has_changes or report.edits.decide or moved.notable(view.of(report)) is not None
+    return comment_rule == "changes" and (has_failed or has_changes)
 
 
 def conclusion_of(report: Report) -> Conclusion:
-    """How the check run ends: what the policy lets through never blocks a required check."""
+    """The conclusion of the check run: a non-blocking result never blocks a required check, if its
+    files could be written."""
     verdict = report.verdict
     if not report.run.complete:
         return Conclusion.CANCELLED
+    lacks_files = report.exit_code is ExitCode.NOT_MEASURED and report.run.shard is None
+    if lacks_files and not verdict.blocks:
+        return Conclusion.ACTION_REQUIRED
     if not verdict.blocks and (verdict.kind is not VerdictKind.PASS or report.edits.decide):
         return Conclusion.NEUTRAL
     if verdict.kind is VerdictKind.PASS:
@@ -139,9 +144,8 @@ def _failure_alert(reason: str) -> str:
 class Posting:
     """The comment and the check run of one gate: `start`, `prepare` and `finish`; else `give_up`.
 
-    The settings that the run was started with apply until a report says which ones decide.
-    `head_sha`: the commit that is judged; `number`: its pull request, None if it has no pull
-    request; `redact` takes secrets out of the posted report."""
+    The initial settings apply until a report has those that decide. `head_sha`: the judged commit;
+    `number`: its pull request, or None; `redact` removes secrets from the posted report."""
 
     def __init__(
         self,
@@ -165,46 +169,44 @@ class Posting:
         self._now = clock
         self._check: CheckRun | None = None
         self._completed = False
-        self._tells_progress = True
+        self._shows_progress = True
         self._decided: Decided | None = None
         self._problems: list[Problem] = []
         self._requests: queue.Queue[Callable[[], object] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._work, name="posting", daemon=True)
 
     def start(self) -> None:
-        """Show that the gate runs; returns at once."""
+        """Show that the gate runs; return at once."""
         if self._wants_check:
             self._requests.put(self._begin_check)
         self._thread.start()
 
     def watch(self, watcher: Watcher) -> Watcher:
-        """The watcher, which reports progress here as well."""
-        return ProgressWatcher(watcher, self._tell_progress, clock=self._now)
+        """A watcher that also reports progress here."""
+        return ProgressWatcher(watcher, self._queue_progress, clock=self._now)
 
     def prepare(self, report: Report) -> None:
-        """Take the report in: its conversations can be read now, and not any more when the run is
-        over."""
+        """Render the report now: its conversations cannot be read after the run."""
         if report.comment and self._number is not None:
             self._comment = report.comment
         self._wants_check = self._wants_check or (report.check_run and self._may_check)
         self._decided = decided(report, comment_rule=self._comment, redact=self._redact)
 
     def finish(self) -> tuple[Problem, ...]:
-        """Post what was prepared, and wait until that is done, for PUBLISHING_S at most; what could
-        not be posted."""
-        self._tells_progress = False
+        """Post the prepared texts, and wait for that, at most PUBLISHING_S. Return the problems."""
+        self._shows_progress = False
         self._client.end_within(PUBLISHING_S)
-        ready = self._decided
-        if ready is not None:
-            headline = ready.output.summary[0]
-            details = ready.output.text[0]
-            self._requests.put(lambda: self._end_check(self._client, ready))
+        decision = self._decided
+        if decision is not None:
+            headline = decision.output.summary[0]
+            details = decision.output.text[0]
+            self._requests.put(lambda: self._end_check(self._client, decision))
             self._requests.put(
-                lambda: self._end_comment(self._client, headline, details, create=ready.create)
+                lambda: self._end_comment(self._client, headline, details, create=decision.create)
             )
         self._requests.put(None)
-        self._thread.join(PUBLISHING_S + FAREWELL_S)
-        # some waits know no limit: a host's name that is looked up, for one
+        self._thread.join(PUBLISHING_S + CANCEL_WAIT_S)
+        # some waits have no limit, such as the lookup of a host's name
         if self._thread.is_alive():
             self._warn(f"not everything was posted: GitHub did not answer for {PUBLISHING_S:.0f} s")
         elif not self._requests.empty():
@@ -212,18 +214,18 @@ class Posting:
         return tuple(self._problems)
 
     def give_up(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:
-        """The run ends before its verdict is posted: the check run must not stay in progress for
-        ever, and a comment that is there must not go on saying what an earlier run found.
-        `hurried`: the runner is about to kill us."""
-        self._tells_progress = False
+        """The run ends before its verdict is posted: the check run must not stay in progress, and
+        an existing comment must not show an earlier result. `hurried`: the runner will kill the
+        process soon."""
+        self._shows_progress = False
         with suppress(queue.Empty):
             while True:
                 self._requests.get_nowait()
         self._requests.put(None)
-        wait_s = FAREWELL_S if hurried else PATIENCE_S
+        wait_s = CANCEL_WAIT_S if hurried else END_WAIT_S
         if self._thread.is_alive():
             self._thread.join(wait_s)
-        # the other may still be waiting for an answer
+        # the thread's client may still wait for an answer
         client = self._client.copy(timeout_s=wait_s, patience_s=0.0 if hurried else wait_s)
         client.end_within(2 * wait_s)
         try:
@@ -238,23 +240,23 @@ class Posting:
             log = (
                 f" See the log of {markdown.link('this workflow run', address)}." if address else ""
             )
-            # what an earlier run said does not stand any more
+            # an earlier result is no longer valid
             self._end_comment(client, _failure_alert(reason) + log, create=not hurried)
         finally:
             client.close()
         return tuple(self._problems)
 
     def close(self) -> None:
-        """Let go of the connection, unless a request is still under way."""
+        """Close the connection, unless a request is still running."""
         if not self._thread.is_alive():
             self._client.close()
 
-    def _tell_progress(self, done: int, total: int) -> None:
+    def _queue_progress(self, done: int, total: int) -> None:
         # skipped while earlier requests are still queued
-        if self._tells_progress and self._requests.unfinished_tasks == 0:
+        if self._shows_progress and self._requests.unfinished_tasks == 0:
             self._requests.put(lambda: self._show_progress(done, total))
 
-    # --- on the thread of its own ---
+    # --- on the separate thread ---
 
     def _work(self) -> None:
         while (request := self._requests.get()) is not None:
@@ -262,7 +264,7 @@ class Posting:
             self._requests.task_done()
 
     def _begin_check(self) -> None:
-        with suppress(EvalgateError):  # the verdict tries again, and tells
+        with suppress(EvalgateError):  # the final post tries again, and reports it
             self._start_check(self._client)
 
     def _start_check(self, client: Client) -> None:
@@ -273,17 +275,17 @@ class Posting:
             self._check = check_run.start(
                 client, head_sha=self._head_sha, output=output, name=name, details_url=address
             )
-        except GitHubFailed as failed:
-            if not failed.not_permitted:
+        except GitHubFailed as error:
+            if not error.not_permitted:
                 raise
             self._wants_check = self._may_check = False
             self._problems.append(
-                errors.note("not-posted", f"no check run: {failed.message}", hint=failed.hint)
+                errors.note("not-posted", f"no check run: {error.message}", hint=error.hint)
             )
 
     def _show_progress(self, done: int, total: int) -> None:
-        """Tell how far it is. The first failure is the last try."""
-        if not self._tells_progress:
+        """Show the progress. After a failure, it is not tried again."""
+        if not self._shows_progress:
             return
         text = markdown.alert(
             "NOTE", f"In progress: {done:,} of {words.counted(total, 'case run')}."
@@ -295,9 +297,9 @@ class Posting:
             if self._comment == "always":
                 self._write(self._client, text, create=True)
         except EvalgateError:
-            self._tells_progress = False
+            self._shows_progress = False
 
-    def _end_check(self, client: Client, ready: Decided) -> None:
+    def _end_check(self, client: Client, decision: Decided) -> None:
         if not self._wants_check or self._completed:
             return
         if self._check is None:
@@ -306,7 +308,9 @@ class Posting:
             except EvalgateError as error:
                 self._warn(f"the check run could not be posted: {error.message}", error.hint)
         if self._check is not None:
-            self._complete(client, self._check, ready.conclusion, ready.output, ready.annotations)
+            self._complete(
+                client, self._check, decision.conclusion, decision.output, decision.annotations
+            )
 
     def _complete(
         self,
@@ -344,40 +348,46 @@ class Posting:
 
 
 class ProgressWatcher:
-    """A watcher that hands on, counts, and calls `tell(done, total)` once a run is long, then ever
-    more seldom."""
+    """A watcher that forwards, counts, and calls `tell(done, total)` once a run is long, then ever
+    more rarely."""
 
     def __init__(
-        self, inner: Watcher, tell: Callable[[int, int], object], *, clock: Callable[[], float]
+        self,
+        watcher: Watcher,
+        show_progress: Callable[[int, int], object],
+        *,
+        clock: Callable[[], float],
     ) -> None:
-        self._inner = inner
-        self._tell = tell
+        self._inner = watcher
+        self._tell = show_progress
         self._now = clock
         self._started = clock()
-        self._told: float | None = None
+        self._last_progress_at: float | None = None
         self._total = 0
         self._done = 0
         self._lock = threading.Lock()
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:
-        """See Watcher; further runs add to the first ones."""
+        """See Watcher; later runs add to the first ones."""
         with self._lock:
             self._total += trials
             self._done += done
         self._inner.begin(trials=trials, done=done, reason=reason)
 
     def trial_done(
-        self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, **more: Any
+        self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, **details: Any
     ) -> None:
         """See Watcher."""
-        self._inner.trial_done(key, outcome, seconds, **more)
+        self._inner.trial_done(key, outcome, seconds, **details)
         with self._lock:
             self._done += 1
             moment = self._now()
             elapsed = moment - self._started
-            due = self._told is None or moment - self._told >= max(EVERY_S, elapsed * SHARE)
-            if due and elapsed >= QUIET_S and self._done < self._total:
-                self._told = moment
+            is_due = self._last_progress_at is None or moment - self._last_progress_at >= max(
+                PROGRESS_EVERY_S, elapsed * PROGRESS_SHARE
+            )
+            if is_due and elapsed >= FIRST_PROGRESS_S and self._done < self._total:
+                self._last_progress_at = moment
                 self._tell(self._done, self._total)
 
     def say(self, line: str) -> None:

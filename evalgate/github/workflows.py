@@ -1,5 +1,4 @@
-"""The workflows of a repository that run evalgate, and what would go wrong in them: read, never
-run."""
+"""The workflows of a repository that run evalgate, and their problems: read, never run."""
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ PLACEHOLDER = "OWNER"
 """The placeholder for the action's owner in our examples."""
 
 CREDENTIALS = variables.CLOUD_FILE
-_SIGNS_IN = f"{variables.CLOUD_LOGIN}@"
-OF_SIGNING_IN = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
-"""What that action sets for the steps behind it."""
+_SIGN_IN_ACTION = f"{variables.CLOUD_LOGIN}@"
+SIGN_IN_VARIABLES = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+"""The variables that this action sets for the later steps."""
 
 _USES = re.compile(r"[^/\s]+/evalgate(/gate)?(@.*)?")
 
@@ -34,9 +33,9 @@ _USES = re.compile(r"[^/\s]+/evalgate(/gate)?(@.*)?")
 class GateStep:
     """A step that uses the action.
 
-    `inputs`: its `with`; `variables`: names that are set for it, by whatever; `permissions`: of the
-    job, else of the workflow, None where neither says any; `checkout`: the `with` of
-    actions/checkout before it, None for no checkout."""
+    `inputs`: its `with`; `variables`: names that are set for it; `permissions`: of the job, else of
+    the workflow, None if neither has any; `checkout`: the `with` of actions/checkout before it,
+    None without a checkout."""
 
     place: Place
     uses: str
@@ -48,7 +47,7 @@ class GateStep:
 
     @property
     def env(self) -> tuple[str, ...]:
-        """What its input `env` names."""
+        """The names in its input `env`."""
         return tuple(split_list(self.inputs.get("env", "")))
 
     @property
@@ -58,8 +57,8 @@ class GateStep:
 
 
 def steps_of(top: Path) -> Iterator[GateStep | Problem]:
-    """The steps of all workflows below `top` that use the action; an error for each that cannot be
-    read."""
+    """The steps of all workflows below `top` that use the action, and an error for each unreadable
+    workflow."""
     folder = top / FOLDER
     for path in sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")]):
         try:
@@ -81,15 +80,15 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
         str(trigger) for trigger in (triggers if isinstance(triggers, list | dict) else [triggers])
     )
     for name, job in _mapping(workflow.get("jobs")).items():
-        listed = _mapping(job).get("steps")
+        steps = _mapping(job).get("steps")
         checkout: Json | None = None
-        exported: tuple[str, ...] = ()
-        for at, step in enumerate(listed if isinstance(listed, list) else ()):
+        sign_in_names: tuple[str, ...] = ()
+        for index, step in enumerate(steps if isinstance(steps, list) else ()):
             uses = str(_mapping(step).get("uses", ""))
             if uses.startswith("actions/checkout@"):
                 checkout = _mapping(step.get("with"))
-            elif uses.startswith(_SIGNS_IN):
-                exported = OF_SIGNING_IN
+            elif uses.startswith(_SIGN_IN_ACTION):
+                sign_in_names = SIGN_IN_VARIABLES
             if not _USES.fullmatch(uses):
                 continue
             candidates = (job.get("permissions"), workflow.get("permissions"))
@@ -97,20 +96,20 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                 (candidate for candidate in candidates if candidate is not None), None
             )
             yield GateStep(
-                place=places("jobs", name, "steps", at, "uses"),
+                place=places("jobs", name, "steps", index, "uses"),
                 uses=uses,
                 events=events,
                 inputs={
-                    str(key): _value_text(value)
-                    for key, value in _mapping(step.get("with")).items()
+                    str(key): _value_text(setting)
+                    for key, setting in _mapping(step.get("with")).items()
                 },
                 variables=frozenset(
                     (
-                        *exported,
+                        *sign_in_names,
                         *(
                             str(key)
-                            for part in (workflow, job, step)
-                            for key in _mapping(part.get("env"))
+                            for level in (workflow, job, step)
+                            for key in _mapping(level.get("env"))
                         ),
                     )
                 ),
@@ -120,7 +119,7 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
 
 
 def problems(step: GateStep) -> Iterator[Problem]:
-    """What is wrong with a step's surroundings, apart from the variables."""
+    """The problems of a step's job and triggers, except variables."""
     if EventKind.PULL_REQUEST_TARGET in step.events:
         yield errors.error("workflow-event", TARGET, step.place, TARGET_HINT)
     if step.uses.startswith(f"{PLACEHOLDER}/"):
@@ -128,11 +127,11 @@ def problems(step: GateStep) -> Iterator[Problem]:
         yield errors.warning(
             "workflow-owner", message, step.place, f"Write the publisher in place of {PLACEHOLDER}."
         )
-    if missing := tuple(_missing(step)):
+    if missing_permissions := tuple(_missing(step)):
         permissions = ", ".join(
-            f"`{name}: {right}` ({purpose})" for name, right, purpose in missing
+            f"`{name}: {right}` ({purpose})" for name, right, purpose in missing_permissions
         )
-        lines = "\n".join(f"      {name}: {right}" for name, right, _ in missing)
+        lines = "\n".join(f"      {name}: {right}" for name, right, _ in missing_permissions)
         message = f"the job has no permission {permissions}"
         yield errors.warning(
             "workflow-permissions",
@@ -154,36 +153,38 @@ def problems(step: GateStep) -> Iterator[Problem]:
 
 
 def _missing(step: GateStep) -> Iterator[tuple[str, str, str]]:
-    """The permissions that a job lacks: name, right and what it is for."""
+    """The permissions that a job lacks: name, right and purpose."""
     permissions = [("contents", "read", "the checkout")] if step.measures else []
     if "shard" not in step.inputs and step.inputs.get("comment") != "off":
         permissions += [
             ("pull-requests", "write", "the comment"),
             ("checks", "write", "the check run"),
         ]
-    granted = step.permissions
-    if granted is None:  # the repository's own setting decides: mostly to read only
-        granted = {"contents": "read"}
+    job_permissions = step.permissions
+    if job_permissions is None:  # the repository's setting decides, mostly read-only
+        job_permissions = {"contents": "read"}
     for name, right, purpose in permissions:
-        if isinstance(granted, str):
-            has = granted == "write-all" or (granted == "read-all" and right == "read")
+        if isinstance(job_permissions, str):
+            is_granted = job_permissions == "write-all" or (
+                job_permissions == "read-all" and right == "read"
+            )
         else:
-            has = granted.get(name) in (right, "write")
-        if not has:
+            is_granted = job_permissions.get(name) in (right, "write")
+        if not is_granted:
             yield name, right, purpose
 
 
-def _mapping(value: Any) -> Mapping[Any, Any]:
-    return value if isinstance(value, dict) else {}
+def _mapping(node: Any) -> Mapping[Any, Any]:
+    return node if isinstance(node, dict) else {}
 
 
-def _texts(value: Any) -> Mapping[str, str] | None:
+def _texts(node: Any) -> Mapping[str, str] | None:
     return (
-        {str(key): str(element) for key, element in value.items()}
-        if isinstance(value, dict)
+        {str(key): str(element) for key, element in node.items()}
+        if isinstance(node, dict)
         else None
     )
 
 
-def _value_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _value_text(node: Any) -> str:
+    return str(node).lower() if isinstance(node, bool) else str(node)

@@ -1,5 +1,4 @@
-"""The shapes of a judge: what it is asked, what it answers or why not, and what a vote among its
-samples says."""
+"""The types of judges: questions, replies and failures, and votes over several samples."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from evalgate.values import Environ, Json, frozen_dataclass
 
 
 class JudgeFailureKind(enum.StrEnum):
-    """Why a judge gave no reply that could be read: what happened, and what to do about it."""
+    """The reason why a judge gave no readable reply: the failure and the next step, in words."""
 
     # 401: no key, or a wrong one
     UNAUTHORIZED = "unauthorized", "the credentials were refused", "check {keys}"
@@ -39,7 +38,7 @@ class JudgeFailureKind(enum.StrEnum):
         "the request was refused",
         "check judge_model_config and the length of the judged text",
     )
-    RATE_LIMITED = (  # 429 that time cures
+    RATE_LIMITED = (  # 429 that a wait ends
         "rate_limited",
         "too many requests",
         "run again later, with fewer calls at once, or raise the quota",
@@ -49,7 +48,7 @@ class JudgeFailureKind(enum.StrEnum):
         "the quota or the credit is spent",
         "run again when it is renewed, or raise it",
     )
-    OVERLOADED = (  # 503, 529: too much for it, whoever asks
+    OVERLOADED = (  # 503, 529: too many requests by all users
         "overloaded",
         "the provider is overloaded",
         "run again later, with fewer calls at once",
@@ -112,10 +111,10 @@ RETRIABLE: Final = frozenset(
         "EMPTY",
     )
 )
-"""Kinds that the same question may escape when it is asked again."""
+"""Kinds of failures that may not occur again if the same question is repeated."""
 
 MOST_BYTES: Final = 8_000_000
-"""The limit of a judge's unpacked answer; larger is invalid."""
+"""The limit of a judge's unpacked answer; a larger answer is invalid."""
 
 FINAL: Final = frozenset(
     JudgeFailureKind[name]
@@ -128,15 +127,15 @@ FINAL: Final = frozenset(
         "NOT_CONFIGURED",
     )
 )
-"""Kinds that every further question of the same model would meet as well."""
+"""Kinds of failures that every further question of the same model would meet as well."""
 
 
 @frozen_dataclass
 class JudgeFailure:
     """The reason why there is no reply; `message` is redacted and names the next step.
 
-    `retry_after_s`: how long the provider asks to wait, None if it does not. `usage`: what was
-    spent anyway, as on a reply that was cut."""
+    `retry_after_s`: the wait that the provider asks for, None if it does not. `usage`: tokens that
+    were spent anyway, as for a reply that was cut."""
 
     kind: JudgeFailureKind
     message: str
@@ -149,7 +148,7 @@ class JudgeFailure:
         return self.kind in RETRIABLE
 
 
-class JudgeFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
+class JudgeFailed(Exception):  # noqa: N818 - it carries a JudgeFailure
     """A judge gave no reply; `failure` says why."""
 
     def __init__(self, failure: JudgeFailure) -> None:
@@ -159,13 +158,13 @@ class JudgeFailed(Exception):  # noqa: N818 - it says what happened, and it carr
 
 @frozen_dataclass
 class JudgeRequest:
-    """One question to a judge, and its address in the cache: every field counts there.
+    """One question to a judge. Every field is part of its address in the cache.
 
     `model`: as ADK writes it (`gemini-2.5-flash`, `openai/gpt-4.1`). `config`:
     `judge_model_config`, the fields of GenerateContentConfig in either spelling. `schema`: JSON
-    schema of the reply, for endpoints that can keep to one. `criterion`, `version`: who asks, and
-    the version of its prompt. `sample` counts from 0 in each run of the case, which is `repeat`:
-    runs that shared a verdict would count one observation many times."""
+    schema of the reply, for endpoints that support it. `criterion`, `version`: the asking criterion
+    and the version of its prompt. `sample` counts from 0 in each run of the case, which is
+    `repeat`: runs that shared a verdict would count one observation several times."""
 
     model: str
     prompt: str
@@ -180,7 +179,7 @@ class JudgeRequest:
 
 @frozen_dataclass
 class JudgeReply:
-    """What a judge answered; `cached`: it was read, not asked for, and cost nothing."""
+    """A judge's answer; `cached`: it was read from a cache or recording, and cost nothing."""
 
     parts: tuple[Text, ...]
     usage: Usage | None = None
@@ -209,21 +208,21 @@ class Judge(ABC):
         """Ask once. Raises JudgeFailed."""
         outcome = self._ask(request)
         if isinstance(outcome, JudgeFailure):
-            # raised here, so that no foreign exception with a header in it hangs on it
+            # raised here, so that no foreign exception, with a header in it, is its cause
             raise JudgeFailed(outcome)
         return outcome
 
-    def close(self) -> None:  # noqa: B027 - not all hold something
-        """Let connections go. Never raises."""
+    def close(self) -> None:  # noqa: B027 - not all clients hold connections
+        """Close connections. Never raises."""
 
 
 @frozen_dataclass
 class JudgeSetting:
-    """The settings to open a judge's client with.
+    """The settings of a judge's client.
 
     `model`: the name at the provider. `base_url`: empty means the provider's own. `api_key`: empty
-    if there is no key; `api_key_env`: the variables that may hold it, empty if the endpoint needs
-    none. `vertex`: by way of Google Cloud. `environment`: for what a client reads there itself
+    if there is no key; `api_key_env`: the variables that may contain it, empty if the endpoint
+    needs none. `vertex`: use Google Cloud. `environment`: for variables that a client reads itself
     (projects, certificates). `path`: absolute, the recordings of a replay."""
 
     model: str
@@ -239,11 +238,10 @@ class JudgeSetting:
 
 @frozen_dataclass
 class JudgeDriver:
-    """One row of `evalgate.judges.JUDGES`; `name`: the word a user writes (gemini, openai, replay).
+    """One row of `evalgate.judges.JUDGES`; `name`: the word in settings (gemini, openai, replay).
 
-    `missing(setting)`: what it lacks to be asked, with the next step, "" if nothing is known to be
-    missing; it makes no calls. `open(setting)` opens the client; raises
-    JudgeFailed(NOT_CONFIGURED)."""
+    `missing(setting)`: the missing configuration, with the next step, or ""; it makes no calls.
+    `open(setting)` opens the client; raises JudgeFailed(NOT_CONFIGURED)."""
 
     name: str
     missing: Callable[[JudgeSetting], str]
@@ -255,9 +253,9 @@ class JudgeDriver:
 
 @frozen_dataclass
 class Vote:
-    """The vote of one sample on one item. `passed` None: it said something that matches no label.
+    """The vote of one sample on one item. `passed` None: its word matches no label.
 
-    Not `sure`: it may be quoted by the judge, and counts if asking once more gives the same."""
+    Not `sure`: the judge may have quoted it; it counts if a second question gives the same."""
 
     passed: bool | None
     label: str = ""
@@ -267,13 +265,13 @@ class Vote:
 
 @frozen_dataclass
 class SampledRequest:
-    """One question put to several samples, and how a reply is read.
+    """One question for several samples, and the reader of replies.
 
-    `request`: its `sample` is set by the panel. `items`: what is voted on, rubric ids for one; a
-    single label has the item "". `parse`: the votes found in a reply, by item; an item that the
-    reply passes over has no key. It must not raise. `again(reply, items)`: the prompt that asks
-    once more for the items passed over or not sure; None: the former count as unreadable, the
-    latter as they are. `exhaustive`: every sample is asked, decided or not."""
+    `request`: the panel sets its `sample`. `items`: the items to vote on, such as rubric ids; a
+    single label has the item "". `parse`: the votes in a reply, by item; an item that the reply
+    skips has no key. It must not raise. `again(reply, items)`: the prompt that asks once more about
+    items that were skipped or are not sure; None: skipped items count as unreadable, the others as
+    they are. `exhaustive`: every sample is asked, decided or not."""
 
     request: JudgeRequest
     parse: Callable[[JudgeReply], Mapping[str, Vote]]
@@ -285,7 +283,7 @@ class SampledRequest:
 
 
 class Undecided(enum.StrEnum):
-    """Why an item has no verdict."""
+    """The reason why an item has no verdict."""
 
     UNAVAILABLE = "unavailable"  # samples failed, and they could have changed the outcome
     UNREADABLE = "unreadable"  # the judge answered, but not with a label for this item
@@ -293,7 +291,8 @@ class Undecided(enum.StrEnum):
 
 @frozen_dataclass
 class VoteCount:
-    """The samples asked so far, as one item sees them, and how many are left to ask."""
+    """The votes on one item in the samples so far, and the number of samples that were not asked
+    yet."""
 
     positives: int
     negatives: int
@@ -304,17 +303,16 @@ class VoteCount:
 
     @property
     def open(self) -> int:
-        """Samples that could have said, or could still say, either."""
+        """Samples that could have said, or can still say, either."""
         return self.failed + self.passed_over + self.remaining
 
 
 @frozen_dataclass
 class ItemVerdict:
-    """What the samples say of one item: `passed`, or why it is undecided, with a message for
-    people.
+    """The verdict of the samples on one item: `passed`, or the reason why it is undecided, with a
+    message.
 
-    `vote`, `sample`: the first sample of the winning side.
-    """
+    `vote`, `sample`: the first sample of the winning side."""
 
     passed: bool | None
     count: VoteCount
@@ -326,7 +324,7 @@ class ItemVerdict:
 
 @frozen_dataclass
 class Sample:
-    """One sample as it came: its votes by item and its text, or its failure."""
+    """One sample: its votes by item and its text, or its failure."""
 
     index: int
     votes: Mapping[str, Vote] = field(default_factory=dict)
@@ -337,7 +335,7 @@ class Sample:
 
 @frozen_dataclass
 class VoteResult:
-    """The verdict on each item of a ballot, in its order, and the samples that were asked, by
+    """The verdict on each item of a request, in its order, and the samples that were asked, by
     index."""
 
     items: Mapping[str, ItemVerdict]
@@ -345,15 +343,15 @@ class VoteResult:
 
 
 class JudgePanel(Protocol):
-    """What a criterion asks: cached, limiters, within the budget, counted; safe to call from many
+    """The judges of a criterion: cached, rate-limited, within the budget, counted. Safe for many
     threads."""
 
     def vote(self, sampled_request: SampledRequest) -> VoteResult:
-        """Ask as many samples as can still change an item, in parallel. Failures are in the
+        """Ask as many samples as can still change an item, in parallel. Failures are part of the
         result."""
 
     def vote_all(self, sampled_requests: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
-        """The same for many ballots at once, in their order."""
+        """The same for many requests at once, in their order."""
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
         """One reply. Raises JudgeFailed."""
@@ -383,12 +381,12 @@ def failure(
     retry_after_s: float | None = None,
     usage: Usage | None = None,
 ) -> JudgeFailure:
-    """The failure in words: which judge, what happened, what the provider said, what to do.
+    """A failure in words: the judge, the failure, the provider's message, the next step.
     Redacted."""
     keys = " or ".join(setting.api_key_env) or "the credentials of the endpoint"
     if setting.vertex:
         keys = "the Google Cloud credentials"
-    # foreign words on one line, markup of an error page taken out, and no longer than bearable
+    # foreign text on one line, without the markup of an error page, shortened
     excerpt = " ".join(
         re.sub(
             r"<(style|script).*?</\1>|<[^<>]*>", " ", detail[:_MOST_READ], flags=re.DOTALL
@@ -403,7 +401,7 @@ def failure(
 
 
 def kind_of_status(status: int) -> JudgeFailureKind:
-    """What an HTTP status says by itself."""
+    """The kind of failure for an HTTP status."""
     fallback = (
         JudgeFailureKind.BAD_REQUEST if 400 <= status < 500 else JudgeFailureKind.SERVER_ERROR
     )

@@ -1,9 +1,8 @@
 """Replies on disk by address: one small file each, so that a workflow can cache the folder and a
-branch can hold it.
+branch can contain it.
 
-Files rather than a database: two jobs' folders merge by copying, a branch shows what changed, and a
-file that appears by renaming is whole or not there, whoever else writes. A failure is never kept.
-"""
+Files instead of a database: folders of two jobs merge by copying, a branch shows changes, and a
+renamed file is complete or absent, whatever other writers do. A failure is never kept."""
 
 from __future__ import annotations
 
@@ -27,11 +26,10 @@ FORMAT = 1
 
 @frozen_dataclass
 class CachedReply:
-    """A kept reply with what it answers; the question itself is only in the address, so that no
+    """A kept reply with its origin. The question itself is only part of the address, so that no
     prompt is kept.
 
-    `run`: the workflow run that asked (`config.context.run_of`).
-    """
+    `run`: the workflow run that asked (`config.context.run_of`)."""
 
     address: str
     reply: JudgeReply
@@ -47,7 +45,7 @@ _ENTRIES = TypeAdapter(CachedReply)
 
 
 def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
-    """64 hexadecimal digits for every field of the question; keys in any order, `1` differs from
+    """64 hexadecimal digits over every field of the question; keys in any order, `1` differs from
     `1.0`.
 
     `endpoint`: the server, if it is not the model's own provider: another server is another
@@ -83,48 +81,47 @@ def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") ->
 
 
 def render_entry(entry: CachedReply, *, run: str = "") -> str:
-    """One line of JSON, without its end: the entry with its reply's fields beside its own, and the
-    workflow run."""
+    """One line of JSON, without its end: the entry, its reply's fields, and the workflow run."""
     fields = _ENTRIES.dump_python(entry, mode="json", exclude_defaults=True)
     reply = fields.pop("reply")
-    written_by = {"run": run} if run else {}
+    run_field = {"run": run} if run else {}
     return json.dumps(
-        {"format": FORMAT, **fields, **reply, **written_by},
+        {"format": FORMAT, **fields, **reply, **run_field},
         ensure_ascii=True,
         separators=(",", ":"),
     )
 
 
 def parse_entry(text: str) -> CachedReply:
-    """Read an entry back; its reply is `cached`. Raises ValueError on anything else."""
+    """Parse an entry; its reply is `cached`. Raises ValueError for any other text."""
     try:
         raw = json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(raw, dict):
-        raise ValueError(f"{type(raw).__name__}, expected an object")  # noqa: TRY004 - it is about a file's text
+        raise ValueError(f"{type(raw).__name__}, expected an object")  # noqa: TRY004 - the fault is in a file's text
     if raw.get("format") != FORMAT:
         raise ValueError(f"format {raw.get('format')}, expected {FORMAT}")
     reply = {
         name: raw[name] for name in ("parts", "usage", "model_version", "finish") if name in raw
     }
     if isinstance(reply.get("usage"), dict):
-        reply["usage"] = {name: shapes.count(value) for name, value in reply["usage"].items()}
+        reply["usage"] = {name: shapes.count(amount) for name, amount in reply["usage"].items()}
     try:
         return _ENTRIES.validate_python({**raw, "reply": {**reply, "cached": True}})
     except ValidationError as error:
-        first = ".".join(map(str, error.errors()[0]["loc"]))
-        raise ValueError(f"{error.error_count()} errors, the first at {first}") from None
+        first_path = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ValueError(f"{error.error_count()} errors, the first at {first_path}") from None
 
 
 def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
-    """The reply with secrets taken out of its text."""
+    """The reply with secrets removed from its text."""
     parts = tuple(Text(text=redact(part.text), thought=part.thought) for part in reply.parts)
     return replace(reply, parts=parts)
 
 
 class VerdictCache:
-    """The folder; safe to use from many threads and processes. Its errors are reported and never
+    """The folder of replies; safe for many threads and processes. Its errors are reported and never
     stop a run."""
 
     def __init__(
@@ -135,8 +132,8 @@ class VerdictCache:
         warn: Callable[[str], None] = lambda _: None,
         oldest_s: float = 0.0,
     ) -> None:
-        """`run`: what is written into every entry. `oldest_s`: from when on replies count, in
-        seconds since 1970."""
+        """`run`: the workflow run, which is part of every entry. `oldest_s`: older replies do not
+        count, in seconds since 1970."""
         self._folder = folder
         self._oldest_s = oldest_s
         self._run = run
@@ -146,7 +143,7 @@ class VerdictCache:
         """The reply stored at `address`, marked as cached; None if no readable one exists."""
         path = self._path(address)
         try:
-            if path.stat().st_mtime < self._oldest_s:  # the judge may have moved since
+            if path.stat().st_mtime < self._oldest_s:  # the judge may have changed since
                 return None
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:

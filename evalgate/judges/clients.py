@@ -1,4 +1,4 @@
-"""Who can be asked: a model's name becomes an opened client with its key, endpoint and its
+"""The clients of judges: a model's name becomes an opened client with its key, endpoint and its
 provider's rate limiter."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TRUE_WORDS = ("1", "true", "yes", "on")
 
 @frozen_dataclass
 class JudgeClient:
-    """A model that can be asked. `priced_as`: its provider's id in the price table."""
+    """An opened model. `priced_as`: its provider's id in the price table."""
 
     judge: Judge
     limiter: RateLimiter
@@ -37,10 +37,10 @@ class JudgeClient:
 
 
 class Clients:
-    """Opens each model once; one rate limiter a provider and endpoint. Safe to use from many
+    """Opens each model once, with one rate limiter per provider and endpoint. Safe for many
     threads.
 
-    `limiters`: those of the run, shared with whatever else calls these providers; they wait by
+    `limiters`: those of the run, shared with all other callers of these providers; they wait by
     `clock`."""
 
     def __init__(
@@ -57,19 +57,18 @@ class Clients:
         self._environment = environment
         self._clock = clock
         self._lock = threading.Lock()
-        self._opened: dict[str, JudgeClient] = {}
+        self._clients: dict[str, JudgeClient] = {}
         self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
         self.redact = _redactor(environment, defaults.api_key_env)
 
     def missing(self, model: str) -> str:
-        """What is missing to ask `model`, with the next step; empty if nothing is known to be.
-        Makes no calls."""
+        """The configuration that `model` lacks, with the next step; "" if none is known to be
+        missing. Makes no calls."""
         driver, setting = self._plan(models.parse_name(model))
         return driver.missing(setting) if driver else _unknown_model(model)
 
     def secret(self, model: str) -> str:
-        """The key that `model` is asked with, or the path of its key file; "" if it takes or has
-        none."""
+        """The key of `model`, or the path of its key file; "" if it needs or has none."""
         _, setting = self._plan(models.parse_name(model))
         if self._defaults.client == "replay":
             return ""
@@ -78,12 +77,11 @@ class Clients:
         )
 
     def endpoint(self, model: str) -> str:
-        """The address that evalgate.yml sets in place of the own provider of `model`; empty if none
-        is set."""
+        """The address in evalgate.yml that replaces the provider of `model`; "" if none is set."""
         return "" if models.parse_name(model).client == EVALUATION else self._defaults.base_url
 
     def is_priced(self, model: str) -> bool:
-        """True if the price of `model` is known, or nothing is paid because it is replayed."""
+        """True if the price of `model` is known, or it is replayed and costs nothing."""
         name = models.parse_name(model)
         return self._defaults.client == "replay" or models.is_price_known(
             model=name.name, provider=name.priced_as
@@ -92,29 +90,29 @@ class Clients:
     def client(self, model: str) -> JudgeClient:
         """The opened client of `model`. Raises JudgeFailed(NOT_CONFIGURED)."""
         with self._lock:
-            client = self._opened.get(model)
+            client = self._clients.get(model)
             if client is None:
-                client = self._opened[model] = self._open(model)
+                client = self._clients[model] = self._open(model)
             return client
 
     def call_off(self) -> None:
-        """End all waits, now and from now on."""
+        """End all waits, now and later."""
         self._clock.call_off()
 
     def close(self) -> None:
-        """Close every client that was opened, and end all waits."""
+        """Close every opened client, and end all waits."""
         self.call_off()
         with self._lock:
-            for client in self._opened.values():
+            for client in self._clients.values():
                 client.judge.close()
-            self._opened.clear()
+            self._clients.clear()
 
     def _open(self, model: str) -> JudgeClient:
         name = models.parse_name(model)
         driver, setting = self._plan(name)
-        lacking = driver.missing(setting) if driver else _unknown_model(model)
-        if driver is None or lacking:
-            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=lacking))
+        reason = driver.missing(setting) if driver else _unknown_model(model)
+        if driver is None or reason:
+            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=reason))
         return JudgeClient(
             judge=driver.open(setting),
             limiter=self._limiters.of(name.provider or setting.base_url),
@@ -129,7 +127,7 @@ class Clients:
             self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
         )
         if name.client == EVALUATION and client != "replay":
-            # not a model: the user's own client or endpoint is for models only
+            # it is not a model: the user's client and endpoint are only for models
             client = EVALUATION
         environment = self._environment
         defaults = self._defaults
@@ -153,13 +151,13 @@ class Clients:
                 and own_url
                 and not own_url.rstrip("/").endswith("/v1")
             ):
-                # LiteLLM's variable holds the address without it
+                # LiteLLM's variable has the address without it
                 own_url = own_url.rstrip("/") + "/v1"
             base_url = own_url or endpoint.base_url
             key_names = (endpoint.key,) if endpoint.key else ()
         if defaults.api_key_env:
             key_names = (defaults.api_key_env,)
-        # an endpoint of one's own may do without a key
+        # the user's own endpoint may need no key
         is_keyless = own_url and not defaults.api_key_env
         return self._drivers.get(client), JudgeSetting(
             model=name.name,
@@ -190,8 +188,8 @@ def _unknown_model(model: str) -> str:
 
 def _redactor(environment: Environ, key_name: str) -> Callable[[str], str]:
     secret = environment.get(key_name, "").strip() if key_name else ""
-    general = redact.redactor(environment)
-    return (lambda text: general(text.replace(secret, "***"))) if secret else general
+    redact_known = redact.redactor(environment)
+    return (lambda text: redact_known(text.replace(secret, "***"))) if secret else redact_known
 
 
 def key_names(
@@ -201,7 +199,7 @@ def key_names(
     defaults: JudgeRule,
     environment: Environ,
 ) -> frozenset[str]:
-    """The variables that hold what these models are asked with."""
+    """The variables that contain the keys of these models."""
     clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
     secrets = {clients.secret(model) for model in models}
     return variables_with(secrets, environment, secret_names={defaults.api_key_env})
@@ -210,15 +208,15 @@ def key_names(
 def variables_with(
     secrets: Iterable[str], environment: Environ, *, secret_names: Container[str] = ()
 ) -> frozenset[str]:
-    """The variables with one of these values. Of a short one, which may be a word that others are
-    set to as well, only those of `secret_names`, and those named like a secret."""
-    values = {secret.strip() for secret in secrets} - {""}
+    """The variables with one of these secrets. For a short one, which may also be an ordinary word,
+    only those in `secret_names` and those with the name of a secret."""
+    secret_texts = {secret.strip() for secret in secrets} - {""}
     return frozenset(
         name
-        for name, value in environment.items()
-        if value.strip() in values
+        for name, text in environment.items()
+        if text.strip() in secret_texts
         and (
-            len(value.strip()) >= redact.SHORTEST_SECRET
+            len(text.strip()) >= redact.SHORTEST_SECRET
             or redact.is_named(name)
             or name in secret_names
         )
@@ -232,10 +230,9 @@ def missing(
     defaults: JudgeRule,
     environment: Environ,
 ) -> Mapping[str, str]:
-    """What is missing to ask each of `models`, by model, with the next step; those that can be
-    asked are left out.
+    """The configuration that each of `models` lacks, by model, with the next step; complete models
+    are left out.
 
-    Asks nobody and spends nothing.
-    """
+    Makes no calls."""
     clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
     return {model: reason for model in dict.fromkeys(models) if (reason := clients.missing(model))}

@@ -42,21 +42,21 @@ def missing(setting: JudgeSetting) -> str:
         and not setting.api_key
         and not setting.environment.get("GOOGLE_CLOUD_PROJECT")
     ):
-        lack = "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and Google Cloud credentials"
+        advice = "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and Google Cloud credentials"
     elif not setting.vertex and setting.api_key_env and not setting.api_key:
-        lack = f"set {' or '.join(setting.api_key_env)}"
+        advice = f"set {' or '.join(setting.api_key_env)}"
         if "GOOGLE_API_KEY" in setting.api_key_env:
-            lack += ", or GOOGLE_GENAI_USE_VERTEXAI=true, GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION for Vertex AI"
+            advice += ", or GOOGLE_GENAI_USE_VERTEXAI=true, GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION for Vertex AI"
     else:
         return ""
-    return f"judge `{setting.model}`: no credentials; {lack}, or use recorded replies (`replay`)"
+    return f"judge `{setting.model}`: no credentials; {advice}, or use recorded replies (`replay`)"
 
 
 def open_client(setting: JudgeSetting) -> Judge:
     """See JudgeDriver."""
     try:
         return GeminiJudge(setting, _client(setting))
-    except Exception as error:  # noqa: BLE001 - google-auth and google-genai share no class of errors here
+    except Exception as error:  # noqa: BLE001 - google-auth and google-genai raise unrelated errors here
         problem = str(error)
     raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
 
@@ -66,8 +66,8 @@ def _client(setting: JudgeSetting) -> Client:
     from google.genai import types  # noqa: PLC0415 - as above
 
     match = _VERSION_IN_URL.match(setting.base_url)
-    # google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its
-    # default is v1, which not every endpoint of one's own has
+    # google-genai before 3.0, and so google-adk, uses the Gemini API's v1beta; the default since
+    # 3.0 is v1, which some users' endpoints lack
     api_version = setting.environment.get("GOOGLE_GENAI_API_VERSION", "").strip()
     version = None if setting.vertex else "v1beta" if api_version in ("", "beta") else api_version
     base_url, version = (match[1], match[2]) if match else (setting.base_url or None, version)
@@ -75,18 +75,18 @@ def _client(setting: JudgeSetting) -> Client:
         base_url=base_url,
         api_version=version,
         timeout=int(setting.timeout_s * 1000),
-        client_args={"event_hooks": {"response": [http.bounded(base.MOST_BYTES)]}},
+        client_args={"event_hooks": {"response": [http.limit_response(base.MOST_BYTES)]}},
     )
     if setting.vertex and not setting.api_key:
         project = setting.environment.get("GOOGLE_CLOUD_PROJECT")
         location = setting.environment.get("GOOGLE_CLOUD_LOCATION", "global")
         return genai.Client(vertexai=True, project=project, location=location, http_options=options)
-    key = setting.api_key or "none"  # the client wants one, an endpoint of one's own may not
+    key = setting.api_key or "none"  # the client needs one, the user's endpoint may not
     return genai.Client(vertexai=setting.vertex, api_key=key, http_options=options)
 
 
 class GeminiJudge(Judge):
-    """An opened client; its own retries are off, the rate limiter does them."""
+    """An opened client. Its own retries are off; the rate limiter repeats calls."""
 
     def __init__(self, setting: JudgeSetting, client: Client) -> None:
         super().__init__(setting)
@@ -117,8 +117,8 @@ class GeminiJudge(Judge):
 
 
 def _config(request: JudgeRequest) -> types.GenerateContentConfig:
-    """The config as written, function calls and the client's retries off, the schema if the user
-    has none."""
+    """The config as written, without function calls and the client's retries, with the schema
+    unless the user sets one."""
     from google.genai import types  # noqa: PLC0415 - see `open_client`
 
     config = types.GenerateContentConfig.model_validate(dict(request.config))
@@ -193,8 +193,8 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
             error.code, error.details, setting, headers=headers, message=error.message
         )
     if isinstance(error, auth_errors.GoogleAuthError):
-        out_of_reach = isinstance(error, auth_errors.TransportError)
-        kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
+        is_unreachable = isinstance(error, auth_errors.TransportError)
+        kind = JudgeFailureKind.CONNECTION if is_unreachable else JudgeFailureKind.UNAUTHORIZED
         return base.failure(kind, setting, detail=str(error))
     # The client moved from httpx to httpx2 and raises errors of either: they are recognized by
     # name.
@@ -222,28 +222,28 @@ def _api_failure(
     headers: Mapping[str, str],
     message: str | None,
 ) -> JudgeFailure:
-    inner = body.get("error", body) if isinstance(body, Mapping) else {}
-    listed = inner.get("details") if isinstance(inner, Mapping) else None
+    error = body.get("error", body) if isinstance(body, Mapping) else {}
+    detail_list = error.get("details") if isinstance(error, Mapping) else None
     details = (
-        [detail for detail in listed if isinstance(detail, Mapping)]
-        if isinstance(listed, list)
+        [detail for detail in detail_list if isinstance(detail, Mapping)]
+        if isinstance(detail_list, list)
         else []
     )
     kind = base.kind_of_status(status)
     reasons = {str(detail.get("reason")) for detail in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
-        kind = JudgeFailureKind.UNAUTHORIZED  # the Gemini API says 400 to a wrong key
+        kind = JudgeFailureKind.UNAUTHORIZED  # the Gemini API answers 400 to a wrong key
     elif kind is JudgeFailureKind.BAD_REQUEST and "FAILED_PRECONDITION" in str(body):
         kind = JudgeFailureKind.FORBIDDEN  # no service in this country, or no billing
     elif kind is JudgeFailureKind.RATE_LIMITED and is_daily_quota(details):
         kind = JudgeFailureKind.QUOTA_SPENT
     delay = parse_google(details)
-    wait = (
+    wait_s = (
         http.parse_retry_after(headers, current_moment=datetime.now(UTC))
         if delay is None
         else delay
     )
-    return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
+    return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait_s)
 
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")
@@ -251,18 +251,18 @@ _DAILY = re.compile(r"per[-_ ]?day", re.IGNORECASE)
 
 
 def parse_google(details: Iterable[Any]) -> float | None:
-    """Seconds to wait by a `google.rpc.RetryInfo` among the details of an error; Gemini sends no
+    """The wait in seconds of a `google.rpc.RetryInfo` in an error's details; Gemini sends no
     header."""
-    for detail in _typed(details, "RetryInfo"):
+    for detail in _details_of_type(details, "RetryInfo"):
         match = _DURATION.match(str(detail.get("retryDelay", "")))
         if match:
-            return float(match[1])
+            return http.parse_seconds(match[1])
     return None
 
 
 def is_daily_quota(details: Iterable[Any]) -> bool:
-    """True if a `google.rpc.QuotaFailure` names a quota of the day, which no run can outwait."""
-    for detail in _typed(details, "QuotaFailure"):
+    """True if a `google.rpc.QuotaFailure` names a daily quota, which no run can wait for."""
+    for detail in _details_of_type(details, "QuotaFailure"):
         violations = detail.get("violations")
         for violation in violations if isinstance(violations, list) else []:
             if isinstance(violation, Mapping) and _DAILY.search(
@@ -272,7 +272,7 @@ def is_daily_quota(details: Iterable[Any]) -> bool:
     return False
 
 
-def _typed(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:
+def _details_of_type(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:
     return (
         detail
         for detail in details

@@ -1,8 +1,8 @@
-"""Model names as ADK and LiteLLM write them: which client, which endpoint, whose key, and what a
-call costs.
+"""Model names as ADK and LiteLLM write them: their client, endpoint, key variable, and the cost of
+a call.
 
-Prices are those of genai-prices (MIT, 2 MB, kept by the makers of pydantic), which carries its
-table along and asks nobody; a model that it does not know has no price, which is not 0."""
+Prices are those of genai-prices (MIT, 2 MB, maintained by the makers of pydantic), which contains
+its table and makes no calls. An unknown model has no price, which is not 0."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BARE = {
     "openai": re.compile(r"gpt-|o\d+(-|$)|chatgpt-"),
     "anthropic": re.compile(r"claude-"),
 }
-"""How names without a prefix begin, by the prefix that they mean."""
+"""The beginnings of names without a prefix, by their prefix."""
 _VERTEX_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/(endpoints|publishers)/.+")
 
 
@@ -30,8 +30,8 @@ EVALUATION: Final = "vertex_evaluation"
 
 @frozen_dataclass
 class ModelHost:
-    """The address of an OpenAI-compatible provider. `priced_as`: its id in genai-prices, empty if
-    no price table can cover it. `key`, `url`: environment variables with its key and with another
+    """The address of an OpenAI-compatible provider. `priced_as`: its id in genai-prices, "" if no
+    price table covers it. `key`, `url`: environment variables with its key and with another
     address."""
 
     base_url: str
@@ -87,7 +87,7 @@ ENDPOINTS: Final[Mapping[str, ModelHost]] = MappingProxyType(
         ),
     }
 )
-"""Providers that speak OpenAI's protocol, by the prefix that LiteLLM gives them."""
+"""Providers with OpenAI's protocol, by LiteLLM's prefix."""
 
 
 _HOSTS_OF_GOOGLE = r"generativelanguage\.googleapis\.com|([a-z0-9-]+-)?aiplatform\.googleapis\.com"
@@ -100,17 +100,16 @@ _OF_PROVIDER = re.compile(rf"https://({_HOSTS}|{_HOSTS_OF_GOOGLE})(/[A-Za-z0-9._
 
 
 def is_of_provider(base_url: str) -> bool:
-    """True if an endpoint is at a known provider's own address, or is empty. False if parsers could
-    read the address in two ways."""
+    """True if an endpoint is the known address of a provider, or empty. False if parsers could read
+    the address in two ways."""
     return not base_url or _OF_PROVIDER.fullmatch(base_url) is not None
 
 
 @frozen_dataclass
 class ModelName:
-    """A parsed model name. `client`: a row of JUDGES, empty if no row fits. `name`: at the
-    provider.
+    """A parsed model name. `client`: a row of JUDGES, "" if no row fits. `name`: at the provider.
 
-    `provider`: its models share a rate limit. `vertex`: by way of Google Cloud."""
+    `provider`: its models share a rate limit. `vertex`: use Google Cloud."""
 
     client: str
     provider: str
@@ -119,21 +118,21 @@ class ModelName:
     vertex: bool = False
 
 
-def parse_name(written: str) -> ModelName:
-    """Read a model name: `gemini-2.5-flash`, `gpt-4.1`, `claude-sonnet-4-5`, `provider/model`, a
+def parse_name(text: str) -> ModelName:
+    """Parse a model name: `gemini-2.5-flash`, `gpt-4.1`, `claude-sonnet-4-5`, `provider/model`, a
     Vertex resource name.
 
-    An unknown prefix is no client: it may be part of a model's name at an endpoint of the user's
-    own (`Qwen/Qwen3`)."""
-    if _VERTEX_NAME.fullmatch(written):
-        return _vertex(written)
-    bare = written.removeprefix("models/")
-    prefix, _, name = bare.partition("/")
+    An unknown prefix has no client: it may be part of a model's name at the user's endpoint
+    (`Qwen/Qwen3`)."""
+    if _VERTEX_NAME.fullmatch(text):
+        return _vertex(text)
+    short_name = text.removeprefix("models/")
+    prefix, _, name = short_name.partition("/")
     if not name:
         prefix = next(
-            (candidate for candidate, pattern in _BARE.items() if pattern.match(bare)), ""
+            (candidate for candidate, pattern in _BARE.items() if pattern.match(short_name)), ""
         )
-        name = bare
+        name = short_name
     if prefix == EVALUATION:
         return ModelName(client=EVALUATION, provider=EVALUATION, name=name, vertex=True)
     if prefix in ("gemini", "google"):
@@ -144,7 +143,7 @@ def parse_name(written: str) -> ModelName:
         return ModelName(
             client="openai", provider=prefix, name=name, priced_as=ENDPOINTS[prefix].priced_as
         )
-    return ModelName(client="", provider="", name=written)
+    return ModelName(client="", provider="", name=text)
 
 
 def _vertex(name: str) -> ModelName:
@@ -172,16 +171,16 @@ def is_price_known(*, model: str, provider: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _price(
-    model: str, provider: str, input_tokens: int, cached: int, output_tokens: int
+    model: str, provider: str, input_tokens: int, cached_tokens: int, output_tokens: int
 ) -> float | None:
-    import genai_prices  # noqa: PLC0415 - takes a second to load, which a run without judges need not wait for
+    import genai_prices  # noqa: PLC0415 - takes a second to load, only if judges are used
 
     if not provider:
         return None
     usage = genai_prices.Usage(
-        input_tokens=input_tokens, cache_read_tokens=cached, output_tokens=output_tokens
+        input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens
     )
     try:
         return float(genai_prices.calc_price(usage, model, provider_id=provider).total_price)
-    except (LookupError, ValueError):  # unknown; counts that contradict each other
+    except (LookupError, ValueError):  # an unknown model, or contradictory counts
         return None

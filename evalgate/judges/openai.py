@@ -1,7 +1,7 @@
-"""Any endpoint that speaks OpenAI's chat completions as a judge: OpenAI, gateways, local servers.
+"""An endpoint with OpenAI's chat completions as a judge: OpenAI, gateways, local servers.
 
-Through the `openai` client (the extra `evalgate-action[openai]`): it is kept by the makers of the
-protocol, and its errors are typed. It weighs 16 MB, which is why it is an extra."""
+It uses the `openai` client (the extra `evalgate-action[openai]`): the makers of the protocol
+maintain it, and its errors are typed. It needs 16 MB, so it is an extra."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _NEW_LIMIT = re.compile(r"(o\d|gpt-[5-9])")  # these refuse `max_tokens`
 def missing(setting: JudgeSetting) -> str:
     """See JudgeDriver."""
     if importlib.util.find_spec("openai") is None:
-        lack = f"install it: {extras.install_command('openai')}"
-        return f"judge `{setting.model}`: the client is not installed; {lack}"
+        advice = f"install it: {extras.install_command('openai')}"
+        return f"judge `{setting.model}`: the client is not installed; {advice}"
     if setting.api_key_env and not setting.api_key:
-        lack = f"set {' or '.join(setting.api_key_env)}"
-        return f"judge `{setting.model}`: no API key; {lack}, or use recorded replies (`replay`)"
+        advice = f"set {' or '.join(setting.api_key_env)}"
+        return f"judge `{setting.model}`: no API key; {advice}, or use recorded replies (`replay`)"
     return ""
 
 
@@ -57,16 +57,18 @@ def open_client(setting: JudgeSetting) -> Judge:
 
     client = OpenAI(
         base_url=setting.base_url,
-        api_key=setting.api_key or "none",  # the client wants one, a local server may not
+        api_key=setting.api_key or "none",  # the client needs one, a local server may not
         max_retries=0,
         timeout=setting.timeout_s,
-        http_client=DefaultHttpxClient(event_hooks={"response": [http.bounded(base.MOST_BYTES)]}),
+        http_client=DefaultHttpxClient(
+            event_hooks={"response": [http.limit_response(base.MOST_BYTES)]}
+        ),
     )
     return OpenAIJudge(setting, client)
 
 
 class OpenAIJudge(Judge):
-    """An opened client; its own retries are off, the rate limiter does them."""
+    """An opened client. Its own retries are off; the rate limiter repeats calls."""
 
     def __init__(self, setting: JudgeSetting, client: OpenAI) -> None:
         super().__init__(setting)
@@ -94,8 +96,11 @@ class OpenAIJudge(Judge):
 
 
 def _options(request: JudgeRequest, model: str) -> tuple[JsonObject, str]:
-    """The call's arguments, and the first field of the config that cannot be said here."""
-    config = {to_camel(name): value for name, value in request.config.items() if value is not None}
+    """The call's arguments, and the first field of the config that such endpoints do not
+    support."""
+    config = {
+        to_camel(name): setting for name, setting in request.config.items() if setting is not None
+    }
     messages = [{"role": "user", "content": request.prompt}]
     if request.system:
         messages.insert(0, {"role": "system", "content": request.system})
@@ -106,12 +111,14 @@ def _options(request: JudgeRequest, model: str) -> tuple[JsonObject, str]:
     schema = config.pop("responseJsonSchema", None) or request.schema
     if schema is not None:
         strict = schema.get("additionalProperties") is False
-        form = {"name": "verdict", "schema": dict(schema), "strict": strict}
-        options["response_format"] = {"type": "json_schema", "json_schema": form}
+        format_fields = {"name": "verdict", "schema": dict(schema), "strict": strict}
+        options["response_format"] = {"type": "json_schema", "json_schema": format_fields}
     transport = {
-        to_camel(name): value for name, value in (config.pop("httpOptions", None) or {}).items()
+        to_camel(name): setting for name, setting in (config.pop("httpOptions", None) or {}).items()
     }
-    options |= {_TRANSPORT[name]: value for name, value in transport.items() if name in _TRANSPORT}
+    options |= {
+        _TRANSPORT[name]: setting for name, setting in transport.items() if name in _TRANSPORT
+    }
     options |= {_SAME[name]: config.pop(name) for name in list(config) if name in _SAME}
     return options, next((name for name in config if name not in _INERT), "")
 
@@ -131,9 +138,9 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
         return base.failure(
             JudgeFailureKind.MALFORMED, setting, detail=f"{type(error).__name__} {error}"
         )
-    inline, text = prompting.split_thoughts(text) or ("", text)
-    reasoning = reasoning + inline
-    text = text.lstrip() if inline else text
+    inline_thoughts, text = prompting.split_thoughts(text) or ("", text)
+    reasoning = reasoning + inline_thoughts
+    text = text.lstrip() if inline_thoughts else text
     thoughts = (Text(text=reasoning, thought=True),) if reasoning else ()
     parts = (*thoughts, *((Text(text=text),) if text else ()))
     version = body.get("model")
@@ -151,7 +158,7 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
 
 
 def _usage_of(usage: Any) -> Usage | None:
-    """Tokens as Gemini counts them: thoughts apart from the answer."""
+    """Tokens as Gemini counts them: thoughts separate from the answer."""
     if not isinstance(usage, Mapping):
         return None
     thoughts = _count(usage.get("completion_tokens_details"), "reasoning_tokens")
@@ -166,8 +173,8 @@ def _usage_of(usage: Any) -> Usage | None:
 
 
 def _count(fields: Any, name: str) -> int | None:
-    value = fields.get(name) if isinstance(fields, Mapping) else None
-    return shapes.count(value) if isinstance(value, int) else None
+    number = fields.get(name) if isinstance(fields, Mapping) else None
+    return shapes.count(number) if isinstance(number, int) else None
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -201,12 +208,12 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
 def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
     kind = base.kind_of_status(error.status_code)
     if kind is JudgeFailureKind.RATE_LIMITED and "insufficient_quota" in (error.code, error.type):
-        kind = JudgeFailureKind.QUOTA_SPENT  # no credit: the same status as too many requests
+        kind = JudgeFailureKind.QUOTA_SPENT  # no credit has the same status as too many requests
     headers = {str(name).lower(): str(value) for name, value in error.response.headers.items()}
     body = error.body if isinstance(error.body, Mapping) else {}
     detail = f"{error.status_code} {body.get('message') or error.message}"
-    wait = http.parse_retry_after(headers, current_moment=datetime.now(UTC))
-    return base.failure(kind, setting, detail=detail, retry_after_s=wait)
+    wait_s = http.parse_retry_after(headers, current_moment=datetime.now(UTC))
+    return base.failure(kind, setting, detail=detail, retry_after_s=wait_s)
 
 
 DRIVER = JudgeDriver(name="openai", missing=missing, open=open_client)

@@ -1,9 +1,9 @@
 """The questions of a criterion: each passes the cache, budget and rate limit, and is recorded.
 
-An item passes when more samples say yes than no; a tie is a no (ADK's rule). A sample that failed,
-or that skipped the item even when asked again, could have said either, so that an item is decided
-only if neither it nor a sample not asked yet could change the outcome. An unknown label is not a
-vote (ADK's rule again)."""
+An item passes if more samples say yes than no; a tie is a no (ADK's rule). A sample that failed, or
+that skipped the item even when asked again, could have said either, so an item is decided only if
+neither such samples nor samples that were not asked yet could change the outcome. An unknown label
+is not a vote (ADK's rule again)."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import JudgeUse, Usage
 
-LOOK_S = 0.5
-"""How often a call looks whether the program stops."""
+STOP_CHECK_S = 0.5
+"""Interval in which a call checks whether the program stops, in seconds."""
 
-_STOPPED = JudgeFailure(
+_RUN_ENDED = JudgeFailure(
     kind=JudgeFailureKind.CONNECTION, message="the run ended before the judge answered"
 )
 
 
 class VotingPanel:
-    """See JudgePanel. One a run, closed at its end.
+    """See JudgePanel. One per run, closed at its end.
 
-    The same question asked by two threads at once is asked once. A refusal that every further
-    question of a model would meet (a wrong key, no such model) is remembered, and no further
-    question goes out."""
+    If two threads ask the same question at once, it is asked once. A refusal that every further
+    question of a model would meet (a wrong key, no such model) is stored, and no further question
+    is sent."""
 
     def __init__(
         self,
@@ -83,22 +83,22 @@ class VotingPanel:
         self._ended = threading.Event()
 
     def uses(self) -> tuple[JudgeUse, ...]:
-        """What each criterion asked so far, and what it cost."""
+        """The use of judges by each criterion so far, with its cost."""
         return self._ledger.uses()
 
     def end(self) -> None:
-        """Fail the calls that are under way, and all further ones: the program stops, and waits for
-        no answer."""
+        """Fail the calls that are under way, and all further ones: the program stops without
+        waiting for answers."""
         self._ended.set()
         self._clients.call_off()
 
     def close(self) -> None:
-        """End all calls and waits, let clients go, put the recording in order."""
+        """End all calls and waits, close clients, sort the recording."""
         self.end()
         with self._lock:
             pools = tuple(self._pools.values())
         for pool in pools:
-            # a future that is cancelled would never wake those who wait for it
+            # a cancelled future would never wake the threads that wait for it
             pool.shutdown(wait=False)
         self._clients.close()
         if self._recorder is not None:
@@ -114,41 +114,43 @@ class VotingPanel:
         return self.vote_all([sampled_request])[0]
 
     def vote_all(self, sampled_requests: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
-        """See JudgePanel. A ballot's next wave starts when its last one is in, whatever the others
-        do."""
+        """See JudgePanel. The next wave of a request starts when its last wave is complete,
+        independent of other requests."""
         samples_by_request: list[list[Sample]] = [[] for _ in sampled_requests]
         waves: list[list[Future[Sample]]] = [[] for _ in sampled_requests]
-        owner: dict[Future[Sample], int] = {}
+        positions: dict[Future[Sample], int] = {}
 
-        def start(which: int) -> None:
+        def start_wave(position: int) -> None:
             if self._ended.is_set():
                 return
-            sampled_request = sampled_requests[which]
+            sampled_request = sampled_requests[position]
             pool = self._pool(sampled_request.request.model)
-            waves[which] = [
+            waves[position] = [
                 pool.submit(self._sample, sampled_request, index)
-                for index in next_samples(sampled_request, samples_by_request[which])
+                for index in next_samples(sampled_request, samples_by_request[position])
             ]
-            owner.update((future, which) for future in waves[which])
+            positions.update((future, position) for future in waves[position])
 
-        for which in range(len(sampled_requests)):
-            start(which)
-        while owner:
-            done, _ = futures.wait(owner, return_when=futures.FIRST_COMPLETED)
-            for which in {owner.pop(future) for future in done}:
-                if all(future.done() for future in waves[which]):
-                    for future in waves[which]:
-                        owner.pop(future, None)
-                    samples_by_request[which].extend(future.result() for future in waves[which])
-                    start(which)
+        for position in range(len(sampled_requests)):
+            start_wave(position)
+        while positions:
+            finished, _ = futures.wait(positions, return_when=futures.FIRST_COMPLETED)
+            for position in {positions.pop(future) for future in finished}:
+                if all(future.done() for future in waves[position]):
+                    for future in waves[position]:
+                        positions.pop(future, None)
+                    samples_by_request[position].extend(
+                        future.result() for future in waves[position]
+                    )
+                    start_wave(position)
         return tuple(
             decide(sampled_request, samples)
             for sampled_request, samples in zip(sampled_requests, samples_by_request, strict=True)
         )
 
     def _pool(self, model: str) -> ThreadPoolExecutor:
-        """The threads that ask a model: its own, since those that wait for one that is down would
-        keep others waiting."""
+        """The threads that ask a model. Each model has its own: threads that wait for a broken
+        model would block other models."""
         with self._lock:
             pool = self._pools.get(model)
             if pool is None:
@@ -162,31 +164,33 @@ class VotingPanel:
         request = replace(sampled_request.request, sample=index)
         try:
             reply = self.ask(request)
-        except JudgeFailed as failed:
-            return Sample(index=index, failure=failed.failure)
+        except JudgeFailed as error:
+            return Sample(index=index, failure=error.failure)
         votes: dict[str, Vote] = dict(sampled_request.parse(reply))
         texts = [reply.text]
         cached = reply.cached
         requests = [request]
-        # ADK's arithmetic has no second question for what was passed over; what may be a quote is
-        # no vote there either
-        lacking = tuple(
+        # ADK's arithmetic has no second question for skipped items; a possible quote is not a vote
+        # there either
+        missing_items = tuple(
             item
             for item in sampled_request.items
             if (
                 not votes[item].sure if item in votes else sampled_request.deviations.item_forgotten
             )
         )
-        if lacking and sampled_request.again is not None:
-            later: Mapping[str, Vote] = {}
-            with suppress(JudgeFailed):  # without a second reply the items stay passed over
-                requests.append(replace(request, prompt=sampled_request.again(reply, lacking)))
-                second = self.ask(requests[-1])
-                later = sampled_request.parse(second)
-                texts.append(second.text)
-                cached = cached and second.cached
-            for item in lacking:
-                votes |= confirmed(item, votes.pop(item, None), later.get(item))
+        if missing_items and sampled_request.again is not None:
+            second_votes: Mapping[str, Vote] = {}
+            with suppress(JudgeFailed):  # without a second reply the items stay skipped
+                requests.append(
+                    replace(request, prompt=sampled_request.again(reply, missing_items))
+                )
+                second_reply = self.ask(requests[-1])
+                second_votes = sampled_request.parse(second_reply)
+                texts.append(second_reply.text)
+                cached = cached and second_reply.cached
+            for item in missing_items:
+                votes |= confirm_vote(item, votes.pop(item, None), second_votes.get(item))
         final_votes = {item: votes[item] for item in sampled_request.items if item in votes}
         if len(final_votes) < len(sampled_request.items):
             self._forget(*requests)
@@ -197,9 +201,9 @@ class VotingPanel:
     def ask(self, request: JudgeRequest) -> JudgeReply:
         """See JudgePanel."""
         if self._ended.is_set():
-            raise JudgeFailed(_STOPPED)
+            raise JudgeFailed(_RUN_ENDED)
         address = judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
-        cached_reply = self._remembered(request, address)
+        cached_reply = self._cached_reply(request, address)
         if cached_reply is not None:
             return cached_reply
         with self._lock:
@@ -211,9 +215,9 @@ class VotingPanel:
             reply = replace(future.result(), cached=True)
             self._ledger.read(request)
             return reply
-        # whoever asked it meanwhile may have kept the answer between the look above and the lock
+        # another thread may have stored the answer between the lookup above and the lock
         try:
-            reply = self._remembered(request, address) or self._fetch(request)
+            reply = self._cached_reply(request, address) or self._fetch(request)
         except BaseException as error:
             future.set_exception(error)
             raise
@@ -224,11 +228,11 @@ class VotingPanel:
             with self._lock:
                 self._under_way.pop(address, None)
 
-    def _remembered(self, request: JudgeRequest, address: str) -> JudgeReply | None:
+    def _cached_reply(self, request: JudgeRequest, address: str) -> JudgeReply | None:
         cached_reply = self._cache.read(address) if self._cache is not None else None
         if cached_reply is not None:
             self._ledger.read(request)
-            self._keep(request, cached_reply, fresh=False)
+            self._keep(request, cached_reply, is_fresh=False)
         return cached_reply
 
     def _fetch(self, request: JudgeRequest) -> JudgeReply:
@@ -239,26 +243,26 @@ class VotingPanel:
                 self._refusals[request.model] = outcome
             raise JudgeFailed(outcome)
         reply = judges_cache.redacted(outcome, self._clients.redact)
-        self._keep(request, reply, fresh=not reply.cached)
+        self._keep(request, reply, is_fresh=not reply.cached)
         return reply
 
     def _spend(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
-        """Ask at the provider's pace and within the budget, and enter it in the books."""
+        """Ask at the provider's pace and within the budget, and record it in the ledger."""
         try:
             client = self._clients.client(request.model)
-        except JudgeFailed as failed:
-            self._ledger.failed(request, failed.failure)
-            return failed.failure
+        except JudgeFailed as error:
+            self._ledger.failed(request, error.failure)
+            return error.failure
 
-        def retried(failure: JudgeFailure) -> None:
+        def record_retry(failure: JudgeFailure) -> None:
             self._ledger.retried(request, failure, cost_usd=_cost(client, failure.usage))
 
         try:
             reply = client.limiter.run(
-                lambda: self._ask_paid(client, request), model=request.model, retried=retried
+                lambda: self._ask_paid(client, request), model=request.model, retried=record_retry
             )
-        except JudgeFailed as failed:
-            failure = replace(failed.failure, message=self._clients.redact(failed.failure.message))
+        except JudgeFailed as error:
+            failure = replace(error.failure, message=self._clients.redact(error.failure.message))
             self._ledger.failed(request, failure, cost_usd=_cost(client, failure.usage))
             return failure
         if reply.cached:  # a replay
@@ -268,72 +272,73 @@ class VotingPanel:
         return reply
 
     def _ask_paid(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
-        """Ask once, within the budget; a call that waits to be made again holds no part of it."""
+        """Ask once, within the budget. A call that waits for its next attempt does not hold a part
+        of it."""
         self._budget.reserve()
         usage: Usage | None = None
-        answered = False
+        is_answered = False
         try:
             reply = self._ask_client(client, request)
             usage = reply.usage
-            answered = not reply.cached
-        except JudgeFailed as failed:
-            usage = failed.failure.usage
-            answered = failed.failure.usage is not None
+            is_answered = not reply.cached
+        except JudgeFailed as error:
+            usage = error.failure.usage
+            is_answered = error.failure.usage is not None
             raise
         finally:
-            if answered:
+            if is_answered:
                 self._budget.settle(tokens=_tokens(usage), cost_usd=_cost(client, usage))
             else:
                 self._budget.release()
         return reply
 
     def _ask_client(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
-        """Ask once; an endpoint that refuses a response schema is asked without one, then and from
-        then on."""
-        with_schema = request.schema is not None and request.model not in self._without_schema
-        if with_schema:
+        """Ask once. An endpoint that refuses a response schema is asked without one, now and
+        later."""
+        sends_schema = request.schema is not None and request.model not in self._without_schema
+        if sends_schema:
             try:
                 return self._wait_for(client, request)
-            except JudgeFailed as failed:
-                if failed.failure.kind is not JudgeFailureKind.BAD_REQUEST:
+            except JudgeFailed as error:
+                if error.failure.kind is not JudgeFailureKind.BAD_REQUEST:
                     raise
         reply = self._wait_for(client, replace(request, schema=None))
-        if with_schema:
+        if sends_schema:
             self._without_schema.add(request.model)
         return reply
 
     def _wait_for(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
-        """The reply, or a failure once the program stops. No client can be called back from a
-        provider that is silent, so each is asked on a thread that nobody waits for at the end."""
+        """The reply, or a failure once the program stops. A client cannot be interrupted while a
+        provider is silent, so each call runs on a thread that nobody joins."""
         future: Future[JudgeReply] = Future()
 
         def ask() -> None:
             try:
                 future.set_result(client.judge.ask(request))
-            except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+            except BaseException as error:  # noqa: BLE001 - the waiting thread raises it again
                 future.set_exception(error)
 
         if not self._ended.is_set():
             threading.Thread(target=ask, name="judge-call", daemon=True).start()
         while not future.done():
             if self._ended.is_set():
-                raise JudgeFailed(_STOPPED)
-            futures.wait((future,), timeout=LOOK_S)
+                raise JudgeFailed(_RUN_ENDED)
+            futures.wait((future,), timeout=STOP_CHECK_S)
         return future.result()
 
     def _forget(self, *requests: JudgeRequest) -> None:
-        """Replies that say nothing are no answers: the next run asks again."""
+        """Drop replies without a verdict from the cache: the next run asks again."""
         for request in requests:
             if self._cache is not None:
                 self._cache.forget(
                     judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
                 )
 
-    def _keep(self, request: JudgeRequest, reply: JudgeReply, *, fresh: bool) -> None:
-        if fresh and self._cache is not None:
+    def _keep(self, request: JudgeRequest, reply: JudgeReply, *, is_fresh: bool) -> None:
+        if is_fresh and self._cache is not None:
             endpoint = self._clients.endpoint(request.model)
             self._cache.write(judges_cache.entry_of(request, reply, endpoint=endpoint))
-        # whoever answers from recordings has chosen them, and asks no endpoint
+        # a user who replays recordings chose them, and no endpoint is asked
         if self._recorder is not None:
             try:
                 self._recorder.record(judges_cache.entry_of(request, reply))
@@ -355,21 +360,21 @@ def _tokens(usage: Usage | None) -> int | None:
     )
 
 
-def confirmed(item: str, first: Vote | None, second: Vote | None) -> Mapping[str, Vote]:
-    """The vote on an item that was asked about twice; empty where neither reply is sure and they do
-    not agree."""
-    agree = first is not None and second is not None and first.label == second.label
-    if first is not None and agree:
+def confirm_vote(item: str, first: Vote | None, second: Vote | None) -> Mapping[str, Vote]:
+    """The vote on an item that was asked about twice; empty if neither reply is sure and they
+    differ."""
+    is_same = first is not None and second is not None and first.label == second.label
+    if first is not None and is_same:
         return {item: replace(first, sure=True)}
     return {item: second} if second is not None and second.sure else {}
 
 
 def next_samples(sampled_request: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:
-    """The sample indices to ask now, all at once; empty: no further sample can change any item.
+    """The indexes of the samples to ask now, all at once; empty: no further sample can change an
+    item.
 
-    `samples`: those asked so far, which are the first ones. A wave is as long as the
-    longest-lasting item needs at the least, so that no sample is asked that could have been spared.
-    """
+    `samples`: those asked so far, from the first on. A wave has as many samples as the slowest item
+    needs at least, so that no sample is asked unnecessarily."""
     sample_count = len(samples)
     remaining_count = sampled_request.num_samples - sample_count
     if remaining_count <= 0 or any(
@@ -378,53 +383,55 @@ def next_samples(sampled_request: SampledRequest, samples: Sequence[Sample]) -> 
         return ()
     if sampled_request.exhaustive or not sampled_request.deviations.spared_samples:
         return tuple(range(sample_count, sampled_request.num_samples))
-    size = max(
+    wave_size = max(
         (_needed(_count(sampled_request, item, samples)) for item in sampled_request.items),
         default=0,
     )
-    return tuple(range(sample_count, sample_count + size))
+    return tuple(range(sample_count, sample_count + wave_size))
 
 
 def decide(sampled_request: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
-    """The verdict on every item from the samples asked; those not asked count as if they could say
+    """The verdict on every item from the samples; samples that were not asked could have said
     either."""
     verdicts: dict[str, ItemVerdict] = {}
     for item in sampled_request.items:
         count = _count(sampled_request, item, samples)
-        passed = (
+        outcome = (
             None
             if count.failed and not sampled_request.deviations.sample_raises
-            else _decided(count)
+            else _outcome(count)
         )
-        if passed is None:
+        if outcome is None:
             undecided, message = _undecided_reason(item, count, samples)
             verdicts[item] = ItemVerdict(
                 passed=None, count=count, undecided=undecided, message=message
             )
             continue
         votes = ((sample, sample.votes.get(item)) for sample in samples)
-        winner, vote = next(
-            (sample, vote) for sample, vote in votes if vote and vote.passed is passed
+        winning_sample, vote = next(
+            (sample, vote) for sample, vote in votes if vote and vote.passed is outcome
         )
-        verdicts[item] = ItemVerdict(passed=passed, count=count, vote=vote, sample=winner.index)
+        verdicts[item] = ItemVerdict(
+            passed=outcome, count=count, vote=vote, sample=winning_sample.index
+        )
     return VoteResult(items=verdicts, samples=tuple(samples))
 
 
 def _needed(count: VoteCount) -> int:
-    """The fewest further samples that decide the item; 0 if it is decided, or cannot be any
-    more."""
-    if _decided(count) is not None:
+    """The fewest further samples that decide the item; 0 if it is decided, or can no longer be
+    decided."""
+    if _outcome(count) is not None:
         return 0
-    for more in range(1, count.remaining + 1):
-        remainder = count.open - more
-        wins = count.positives + more > count.negatives + remainder
-        loses = count.negatives + more >= count.positives + remainder
-        if wins or loses:
-            return more
+    for added in range(1, count.remaining + 1):
+        open_votes = count.open - added
+        can_win = count.positives + added > count.negatives + open_votes
+        can_lose = count.negatives + added >= count.positives + open_votes
+        if can_win or can_lose:
+            return added
     return 0
 
 
-def _decided(count: VoteCount) -> bool | None:
+def _outcome(count: VoteCount) -> bool | None:
     if count.positives > count.negatives + count.open:
         return True
     if count.negatives and count.negatives >= count.positives + count.open:
@@ -434,15 +441,15 @@ def _decided(count: VoteCount) -> bool | None:
 
 def _count(sampled_request: SampledRequest, item: str, samples: Sequence[Sample]) -> VoteCount:
     votes = [sample.votes.get(item) for sample in samples if sample.failure is None]
-    sides = [vote.passed for vote in votes if vote is not None]
-    silent = votes.count(None)
-    asked_again = sampled_request.again is not None and sampled_request.deviations.item_forgotten
+    outcomes = [vote.passed for vote in votes if vote is not None]
+    silent_count = votes.count(None)
+    is_asked_again = sampled_request.again is not None and sampled_request.deviations.item_forgotten
     return VoteCount(
-        positives=sides.count(True),
-        negatives=sides.count(False),
-        unreadable=sides.count(None) + (0 if asked_again else silent),
+        positives=outcomes.count(True),
+        negatives=outcomes.count(False),
+        unreadable=outcomes.count(None) + (0 if is_asked_again else silent_count),
         failed=len(samples) - len(votes),
-        passed_over=silent if asked_again else 0,
+        passed_over=silent_count if is_asked_again else 0,
         remaining=sampled_request.num_samples - len(samples),
     )
 
@@ -455,24 +462,27 @@ def _undecided_reason(
         cause = next((failure for failure in failures if failure.kind in FINAL), failures[0])
         return (
             Undecided.UNAVAILABLE,
-            f"{_part(len(failures), len(samples))} failed: {cause.message}",
+            f"{_samples_text(len(failures), len(samples))} failed: {cause.message}",
         )
     if not samples:
         return Undecided.UNAVAILABLE, "the judge was not asked"
-    about = f" about `{item}`" if item else ""
+    item_text = f" about `{item}`" if item else ""
     if count.passed_over:
-        say = "says" if count.passed_over == 1 else "say"
-        who = _part(count.passed_over, len(samples))
-        return Undecided.UNREADABLE, f"{who} {say} nothing{about}, even on a second try"
-    none = (
+        verb = "says" if count.passed_over == 1 else "say"
+        samples_text = _samples_text(count.passed_over, len(samples))
+        return (
+            Undecided.UNREADABLE,
+            f"{samples_text} {verb} nothing{item_text}, even on a second try",
+        )
+    no_label_text = (
         "the only sample gives none"
         if len(samples) == 1
         else f"none of {len(samples)} samples gives one"
     )
-    return Undecided.UNREADABLE, f"{none} of the labels{about}"
+    return Undecided.UNREADABLE, f"{no_label_text} of the labels{item_text}"
 
 
-def _part(count: int, total: int) -> str:
+def _samples_text(count: int, total: int) -> str:
     """`the only sample`, `all 3 samples`, `1 of 3 samples`."""
     if count == total:
         return "the only sample" if total == 1 else f"all {total} samples"
@@ -491,15 +501,15 @@ def open_panel(
     limiters: RateLimiters | None = None,
     oldest_s: float = 0.0,
 ) -> VotingPanel:
-    """A panel for a run that asks `models_asked`; to be closed. `cache`: absolute folder, None:
-    nothing is remembered; `oldest_s`: see `VerdictCache`. `limiters`: those of the run's agents;
+    """A panel for a run that asks `models_asked`; the caller closes it. `cache`: an absolute
+    folder, None: no cache; `oldest_s`: see `VerdictCache`. `limiters`: those of the run's agents;
     None: judges have their own.
 
-    Clients are opened when they are first asked. Raises ConfigError on a budget in money with a
-    model of unknown price, and on a recording that cannot be written."""
-    time = limiters.clock if limiters else clock or Clock()
+    Clients are opened at their first question. Raises ConfigError for a budget in money with a
+    model of unknown price, and for a recording that cannot be written."""
+    panel_clock = limiters.clock if limiters else clock or Clock()
     clients = Clients(
-        drivers, defaults=defaults, environment=environment, clock=time, limiters=limiters
+        drivers, defaults=defaults, environment=environment, clock=panel_clock, limiters=limiters
     )
     if defaults.budget.usd is not None:
         usage.check_priced(

@@ -1,10 +1,10 @@
-"""How a judge is asked and its reply read: fenced material, the question, how evidence is shown,
-verdicts in replies.
+"""The prompt of a judge and the reader of its reply: fenced material, the question, evidence as
+text, verdicts in replies.
 
-Untrusted text stands between marker lines whose code nobody can know beforehand: it is a hash over
-all pieces of the prompt. Whoever writes one piece would have to write down a hash of what they are
-writing, so that no piece can hold the code; and the same pieces give the same code, so that a
-verdict can be found again in the cache."""
+Untrusted text stands between marker lines whose code nobody can know beforehand: it is a hash of
+all pieces of the prompt. An author of a piece would have to include a hash of their own text, so no
+piece can contain the code. The same pieces give the same code, so that a verdict is found again in
+the cache."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @frozen_dataclass
 class Piece:
-    """Text that others wrote; `name` is ours: a word without spaces."""
+    """Text by other authors; `name` is ours: a word without spaces."""
 
     name: str
     text: str
 
 
 def fence(pieces: Sequence[Piece]) -> tuple[str, str]:
-    """The code of the marker lines, and the pieces between these, in order; what is invisible in
-    them is shown."""
+    """The code of the marker lines, and the fenced pieces in order; invisible characters in them
+    are shown."""
     visible_pieces = [Piece(name=piece.name, text=reveal(piece.text)) for piece in pieces]
     code = pick_code(codes_of(visible_pieces), (piece.text for piece in visible_pieces))
-    return code, "\n\n".join(between(piece, code) for piece in visible_pieces)
+    return code, "\n\n".join(fenced_piece(piece, code) for piece in visible_pieces)
 
 
 def begin_line(name: str, code: str) -> str:
@@ -66,31 +66,31 @@ def end_line(name: str, code: str) -> str:
 
 
 def reveal(text: str) -> str:
-    """Characters that a reader cannot see but a model can (zero width, direction overrides, tags)
-    by their number."""
+    """The text with characters that a reader cannot see but a model can (zero width, direction
+    overrides, tags) as their numbers."""
     visible = _HIDDEN.sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", visible)
 
 
 def codes_of(pieces: Sequence[Piece]) -> Iterator[str]:
-    """Codes to choose from, the same ones for the same pieces."""
-    hashed = hashlib.blake2b(key=_KEY, digest_size=16)
+    """Codes to choose from; the same pieces give the same codes."""
+    pieces_hash = hashlib.blake2b(key=_KEY, digest_size=16)
     for word in (word for piece in pieces for word in (piece.name, piece.text)):
-        raw = word.encode()
-        hashed.update(f"{len(raw)}:".encode() + raw)
+        encoded = word.encode()
+        pieces_hash.update(f"{len(encoded)}:".encode() + encoded)
     for number in itertools.count():
-        turn = hashed.copy()
-        turn.update(str(number).encode())
-        yield turn.hexdigest()
+        candidate_hash = pieces_hash.copy()
+        candidate_hash.update(str(number).encode())
+        yield candidate_hash.hexdigest()
 
 
 def pick_code(codes: Iterator[str], texts: Iterable[str]) -> str:
     """The first code that occurs in none of the texts."""
-    lowered = [text.casefold() for text in texts]
-    return next(code for code in codes if not any(code in text for text in lowered))
+    lowered_texts = [text.casefold() for text in texts]
+    return next(code for code in codes if not any(code in text for text in lowered_texts))
 
 
-def between(piece: Piece, code: str) -> str:
+def fenced_piece(piece: Piece, code: str) -> str:
     """The piece between its marker lines."""
     return f"{begin_line(piece.name, code)}\n{piece.text}\n{end_line(piece.name, code)}"
 
@@ -109,18 +109,17 @@ How to treat the message:
 
 
 _VERDICTS: Final = frozenset({"verdict", "verdicts"})
-CODED: Final = """\
+CODE_RULE: Final = """\
 The code is the one that the first line of the message names, letter by letter; it ends the object. Within a text of
 the object write a quotation mark as \\"."""
 
 
 @frozen_dataclass
 class Question:
-    """What is sent: `system` holds our words alone. `version` changes whenever a word of the
-    question does.
+    """A question as it is sent: `system` has only our words. `version` changes with every word of
+    the question.
 
-    `pieces`: what is judged. `code`: what a reply in JSON is to end with, empty: nothing.
-    """
+    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
 
     system: str
     prompt: str
@@ -131,7 +130,7 @@ class Question:
 
 
 class Reply(str):
-    """A reply that knows what was asked, so that nobody who reads it can forget to look."""
+    """A reply with its question, which every reader needs."""
 
     __slots__ = ("question",)
 
@@ -153,9 +152,9 @@ def build_question(
     if schema is not None and is_coded:
         fields = {**schema["properties"], "code": {"type": "string"}}
         schema = {**schema, "properties": fields, "required": list(fields)}
-    parts = (rules.strip(), HANDLING, reply.strip(), *([CODED] if is_coded else []))
+    rule_texts = (rules.strip(), HANDLING, reply.strip(), *([CODE_RULE] if is_coded else []))
     return Question(
-        system="\n\n".join(parts) + "\n",
+        system="\n\n".join(rule_texts) + "\n",
         prompt=f"The code of this message is {code}\n\n{text}\n\n{task}\n",
         version=version,
         schema=schema,
@@ -165,41 +164,40 @@ def build_question(
 
 
 def with_instruction(system: str, config: Json) -> tuple[str, Json]:
-    """The system prompt with the `system_instruction` of the config after it, and the config
-    without. Sent in the config, it would replace the rules at one provider and be refused by
-    others."""
+    """The system prompt with the config's `system_instruction` after it, and the config without it.
+    In the config, it would replace the rules at one provider, and others would refuse it."""
     instructions = [
         text_of_instruction(config[name]) for name in SYSTEM_INSTRUCTION if config.get(name)
     ]
     remaining_config = {
-        name: value for name, value in config.items() if name not in SYSTEM_INSTRUCTION
+        name: setting for name, setting in config.items() if name not in SYSTEM_INSTRUCTION
     }
     return "\n".join(text for text in (system, *instructions) if text), remaining_config
 
 
-_BRIEFLY: Final = "Give the object alone, with empty reasons and excerpts, and quote nothing."
+_BRIEF_RULE: Final = "Give the object alone, with empty reasons and excerpts, and quote nothing."
 
 
 def remind(
-    prompt: str, *, lacking: Sequence[str], all_names: Sequence[str], briefly: bool = False
+    prompt: str, *, missing_names: Sequence[str], all_names: Sequence[str], briefly: bool = False
 ) -> str:
-    """The same prompt once more, with the names of what the last reply passed over; `briefly`: for
-    the verdicts alone, so that nothing is quoted."""
-    end = f" {_BRIEFLY}\n" if briefly else "\n"
-    if len(lacking) == len(all_names):
-        return f"{prompt}\nAn earlier reply to this message could not be read. Keep to the form of the reply.{end}"
-    names = ", ".join(lacking)
-    return f"{prompt}\nAn earlier reply left out {names}. Reply on each of these now, and on no other.{end}"
+    """The same prompt again, with the names that the last reply left out; `briefly`: for the
+    verdicts alone, without quotes."""
+    ending = f" {_BRIEF_RULE}\n" if briefly else "\n"
+    if len(missing_names) == len(all_names):
+        return f"{prompt}\nAn earlier reply to this message could not be read. Keep to the form of the reply.{ending}"
+    names = ", ".join(missing_names)
+    return f"{prompt}\nAn earlier reply left out {names}. Reply on each of these now, and on no other.{ending}"
 
 
-def as_json(value: Any) -> str:
-    """Readable JSON, letters of every script as they are."""
-    return json.dumps(value, ensure_ascii=False, indent=1, default=str)
+def as_json(document: Any) -> str:
+    """Readable JSON with the letters of every script."""
+    return json.dumps(document, ensure_ascii=False, indent=1, default=str)
 
 
 def text_of(content: Content | None, *, with_thoughts: bool = False) -> str:
-    """The texts of a message, one per line, with a word for everything that is not text; thoughts
-    only if asked for."""
+    """The texts of a message, one per line, with a word for everything else; thoughts only on
+    request."""
     return _texts(
         content.parts if content else (), with_thoughts=with_thoughts, with_attachments=True
     )
@@ -208,8 +206,7 @@ def text_of(content: Content | None, *, with_thoughts: bool = False) -> str:
 def answer_of(
     invocation: Invocation, *, intermediate: bool = False, with_thoughts: bool = False
 ) -> str:
-    """The final response as text, with the texts said on the way to it put before where
-    `intermediate`."""
+    """The final response as text; if `intermediate`, after the texts of the events before it."""
     final = invocation.final_response.parts if invocation.final_response else ()
     groups: list[tuple[Part, ...]] = [final]
     if intermediate:
@@ -232,18 +229,18 @@ def instructions_of(invocations: Iterable[Invocation]) -> str:
 
 
 def tools_of(invocations: Iterable[Invocation]) -> str:
-    """The tools that each agent had, by its name."""
-    had = {
+    """The tools of each agent, by its name."""
+    tools_by_agent = {
         agent.name: tools_of_agent(agent)
         for invocation in invocations
         for agent in invocation.agents
         if agent.tool_declarations
     }
-    return as_json(had) if had else ""
+    return as_json(tools_by_agent) if tools_by_agent else ""
 
 
 def tools_of_agent(agent: AgentDetails) -> list[Any]:
-    """The tools of an agent as JSON; one that is declared by its name alone is that name."""
+    """The tools of an agent as JSON; a tool that is declared only by its name is that name."""
     return [dict(tool) if isinstance(tool, Mapping) else tool for tool in agent.tool_declarations]
 
 
@@ -267,7 +264,7 @@ def steps_of(invocation: Invocation) -> str:
 
 
 def grounding_of(events: Sequence[Event]) -> str:
-    """What model-internal tools, as a search, reported of their sources."""
+    """The sources that model-internal tools, such as a search, reported."""
     sources = [
         {"step": number, "author": event.author, "grounding": event.grounding}
         for number, event in enumerate(events)
@@ -277,7 +274,7 @@ def grounding_of(events: Sequence[Event]) -> str:
 
 
 def events_json(events: Sequence[Event]) -> list[JsonObject]:
-    """Events as JSON: who said what, called what, and got what back."""
+    """Events as JSON: the author of each text, call and response."""
     return [
         {"by": event.author or "agent", **entry}
         for event in events
@@ -324,13 +321,13 @@ def _entry(part: Part) -> JsonObject | None:
 
 def _part_label(part: Attachment) -> str:
     kind = next(iter(part.data), "part")
-    inner = part.data.get(kind)
-    mime = inner.get("mime_type") if isinstance(inner, dict) else None
+    fields = part.data.get(kind)
+    mime = fields.get("mime_type") if isinstance(fields, dict) else None
     return f"{kind}, {mime}" if mime else kind
 
 
 def _response_to(call: ToolCall, responses: Sequence[ToolResponse]) -> ToolResponse | None:
-    """The response with the call's id if it has one, else the next with its name."""
+    """The response with the call's id if it has one, else the next response with its name."""
     if call.id is not None:
         return next((response for response in responses if response.id == call.id), None)
     return next(
@@ -339,14 +336,13 @@ def _response_to(call: ToolCall, responses: Sequence[ToolResponse]) -> ToolRespo
     )
 
 
-# --- the reply ------------------------------------------------------------------------------------
-# A judge may quote the agent, so only its own words are a verdict: a reply that is one object and
-# nothing else, or an object that ends with the secret code. Any other object may be a quote. It
-# counts only if it is alone and its words do not occur in the judged text; a good one is asked for
-# once more (`Vote.sure`).
+# A judge may quote the agent, so only its own words are a verdict: a reply that is exactly one
+# object, or an object that ends with the secret code. Any other object may be a quote. It counts
+# only if it is alone and its words do not occur in the judged text; a pass is asked about once more
+# (`Vote.sure`).
 
 LONGEST_REPLY: Final = 200_000
-"""Characters; a longer reply says nothing."""
+"""Characters; a longer reply has no verdict."""
 _MOST_STARTS = 200
 _MOST_LEVELS = 20
 _MOST_WRAPS = 5
@@ -364,7 +360,7 @@ _MARKUP = re.compile(r"[*`]+")
 
 
 Rows: TypeAlias = Sequence[tuple[str, str]]
-"""The lines of a reply that have words, as key and value."""
+"""The lines of a reply with words, as key and value."""
 
 
 @frozen_dataclass
@@ -372,7 +368,7 @@ class Statement:
     """The verdicts in a reply: `entries`, with lowered keys.
 
     If they are not `sure` to be the judge's own, `prose` is the free text around them, and
-    `remainder` everything else of the reply. `question`: None if that is not known."""
+    `remainder` everything else in the reply. `question`: None if it is unknown."""
 
     entries: Sequence[Json] = ()
     sure: bool = True
@@ -383,21 +379,22 @@ class Statement:
 
 
 def split_thoughts(text: str) -> tuple[str, str] | None:
-    """The thoughts that a text opens with, and the rest; None if their end is unclear."""
-    start = text.lstrip()
-    lowered = start[:12].lower()
-    name = next((tag for tag in _THOUGHTS if lowered.startswith(f"<{tag}>")), None)
+    """The thoughts at the start of a text, and the text after them; None if their end is
+    unclear."""
+    stripped = text.lstrip()
+    opening = stripped[:12].lower()
+    name = next((tag for tag in _THOUGHTS if opening.startswith(f"<{tag}>")), None)
     if name is None:
         return "", text
-    thoughts, *remainder = re.split(f"</{name}>", start[len(name) + 2 :], flags=re.IGNORECASE)
+    thoughts, *remainder = re.split(f"</{name}>", stripped[len(name) + 2 :], flags=re.IGNORECASE)
     return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
 def _ends_thoughts(text: str) -> bool:
-    """True if a text, quoted among thoughts, would end them: what follows it would pass for the
+    """True if a text, quoted among thoughts, would end them: the text after it would pass for the
     reply."""
-    lowered = text.lower()
-    return any(f"</{name}>" in lowered for name in _THOUGHTS)
+    lowered_text = text.lower()
+    return any(f"</{name}>" in lowered_text for name in _THOUGHTS)
 
 
 def state(
@@ -407,8 +404,8 @@ def state(
     lines: Callable[[Rows], list[JsonObject]],
     several: bool = False,
 ) -> Statement:
-    """What a reply says under one of the keys: in JSON, else in what `lines` finds in its rows;
-    `several` is a list."""
+    """The entries of a reply with one of the keys: in JSON, else in the rows that `lines` reads;
+    `several`: the reply is a list."""
     question = text.question if isinstance(text, Reply) else None
     text_parts = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
     if text_parts is None:
@@ -418,54 +415,58 @@ def state(
     is_torn = question is not None and any(_ends_thoughts(piece.text) for piece in question.pieces)
     document = _parse_json(body)
     if document is not None:
-        written = document.get("code") if code and isinstance(document, dict) else None
-        sure = written == code if written else not is_torn
+        reply_code = document.get("code") if code and isinstance(document, dict) else None
+        is_sure = reply_code == code if reply_code else not is_torn
         entries = () if _is_quoted(body, question) else _entries(document, keys, several=several)
-        return Statement(entries=entries, sure=sure, question=question)
+        return Statement(entries=entries, sure=is_sure, question=question)
     objects = [
         (span, json_object, _entries(json_object, keys, several=several))
         for span, json_object in _objects(body)
     ]
-    coded = [
+    coded_entries = [
         entries
         for _, json_object, entries in objects
         if code and list(json_object.items())[-1:] == [("code", code)]
     ]
-    if coded:
+    if coded_entries:
         return Statement(
-            entries=coded[0] if all(candidate == coded[0] for candidate in coded) else (),
+            entries=coded_entries[0]
+            if all(candidate == coded_entries[0] for candidate in coded_entries)
+            else (),
             question=question,
         )
-    spoken = [candidate for candidate in objects if candidate[2]]
-    if not spoken:
+    verdict_objects = [candidate for candidate in objects if candidate[2]]
+    if not verdict_objects:
         return _state_in_lines(body, keys, lines, question)
-    return _state_in_objects(body, spoken, question, is_torn=is_torn)
+    return _state_in_objects(body, verdict_objects, question, is_torn=is_torn)
 
 
 def _state_in_objects(
     body: str,
-    spoken: Sequence[tuple[tuple[int, int], JsonObject, list[JsonObject]]],
+    verdict_objects: Sequence[tuple[tuple[int, int], JsonObject, list[JsonObject]]],
     question: Question | None,
     *,
     is_torn: bool,
 ) -> Statement:
-    """The verdicts of objects without the code (`spoken`: span, object, entries). They count if
-    nothing else is said, and a single one before or behind the text may."""
-    if not _has_words(_outside(body, [span for span, _, _ in spoken])):
-        is_copied = any(_is_quoted(body[start:end], question) for (start, end), _, _ in spoken)
+    """The verdicts of objects without the code (`verdict_objects`: span, object, entries). They
+    count if nothing else is said; a single one before or after a text may count."""
+    if not _has_words(_outside(body, [span for span, _, _ in verdict_objects])):
+        is_copied = any(
+            _is_quoted(body[start:end], question) for (start, end), _, _ in verdict_objects
+        )
         distinct_objects = (
-            spoken[:1]
-            if all(json_object == spoken[0][1] for _, json_object, _ in spoken)
-            else spoken
+            verdict_objects[:1]
+            if all(json_object == verdict_objects[0][1] for _, json_object, _ in verdict_objects)
+            else verdict_objects
         )
         entries = (
             [] if is_copied else [entry for _, _, group in distinct_objects for entry in group]
         )
         return Statement(entries=entries, sure=not is_torn, question=question)
-    (start, end), first_object, entries = spoken[0]
+    (start, end), first_object, entries = verdict_objects[0]
     surrounding_text = _outside(body, [(start, end)])
     is_alone = (
-        len(spoken) == 1
+        len(verdict_objects) == 1
         and "code" not in first_object
         and not (_has_words(body[:start]) and _has_words(body[end:]))
     )
@@ -479,11 +480,11 @@ def _state_in_objects(
 
 
 def _is_quoted(text: str, question: Question | None) -> bool:
-    """True if the judged material holds a text letter by letter, ignoring spaces: it is not a
+    """True if the judged material contains a text letter by letter, ignoring spaces: it is not a
     verdict."""
-    bare = "".join(text.split())
+    letters = "".join(text.split())
     return question is not None and any(
-        bare in "".join(piece.text.split()) for piece in question.pieces
+        letters in "".join(piece.text.split()) for piece in question.pieces
     )
 
 
@@ -511,22 +512,22 @@ def _state_in_lines(
 
 
 def _parse_json(body: str) -> Any:
-    """The object, or the list of objects, that a text is; None if it is anything else."""
+    """The object, or the list of objects, in a text without anything else; None otherwise."""
     if body[:1] not in ("{", "["):
         return None
-    for form in (body, _in_json(body)):
+    for json_text in (body, _in_json(body)):
         try:
-            value = _DECODER.decode(form)
+            document = _DECODER.decode(json_text)
         except (ValueError, RecursionError):
             continue
-        return None if shapes.is_deep(value, levels=_MOST_LEVELS) else value
+        return None if shapes.is_deep(document, levels=_MOST_LEVELS) else document
     return None
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> JsonObject:
-    """An object, its keys lowered; one that says the same thing twice had two authors. Raises
+    """An object with lowered keys; one with the same key twice had two authors. Raises
     ValueError."""
-    fields = {name.strip().lower(): value for name, value in pairs}
+    fields = {name.strip().lower(): content for name, content in pairs}
     if len(fields) < len(pairs):
         raise ValueError("a key is there twice")
     return fields
@@ -536,64 +537,67 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_no_key_twice)
 
 
 def _without_fence(body: str) -> str:
-    """What one code fence around a whole text holds."""
-    first, _, content = body.partition("\n")
-    opening = _FENCE.fullmatch(first.rstrip())
+    """The content of a code fence around a whole text."""
+    first_line, _, content = body.partition("\n")
+    opening = _FENCE.fullmatch(first_line.rstrip())
     return content[: -len(opening[1])].strip() if opening and content.endswith(opening[1]) else body
 
 
 def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
-    """Every outermost JSON object amid a text, with its span."""
+    """Every outermost JSON object within a text, with its span."""
     objects = []
-    place = text.find("{")
+    position = text.find("{")
     for _ in range(_MOST_STARTS):
-        if place < 0:
+        if position < 0:
             break
-        value, end = _object_at(text, place)
-        if value is not None:
-            objects.append(((place, end), value))
-        place = text.find("{", end)
+        json_object, end = _object_at(text, position)
+        if json_object is not None:
+            objects.append(((position, end), json_object))
+        position = text.find("{", end)
     return objects
 
 
-def _object_at(text: str, place: int) -> tuple[JsonObject | None, int]:
-    """The JSON object at `place` and its end; None and the next place if there is no object."""
+def _object_at(text: str, position: int) -> tuple[JsonObject | None, int]:
+    """The JSON object at `position` and its end; None and the next position if there is no
+    object."""
     try:
-        value, end = _DECODER.raw_decode(text, place)
+        json_object, end = _DECODER.raw_decode(text, position)
     except (ValueError, RecursionError):
-        return None, place + 1
-    is_ours = isinstance(value, dict) and not shapes.is_deep(value, levels=_MOST_LEVELS)
-    return (value, end) if is_ours else (None, place + 1)
+        return None, position + 1
+    is_object = isinstance(json_object, dict) and not shapes.is_deep(
+        json_object, levels=_MOST_LEVELS
+    )
+    return (json_object, end) if is_object else (None, position + 1)
 
 
-def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[JsonObject]:
-    """The objects that have one of the keys, in the usual places of a reply. These are the top, its
-    list of verdicts, or wrappers of names only. Other objects are what it describes."""
+def _entries(node: Any, keys: frozenset[str], *, several: bool) -> list[JsonObject]:
+    """The objects with one of the keys, in the usual places of a reply: the top, its list of
+    verdicts, or wrappers with one name. Other objects describe something else."""
     for _ in range(_MOST_WRAPS):
-        if isinstance(value, list) and (several or len(value) != 1):
+        if isinstance(node, list) and (several or len(node) != 1):
             entries = [
                 member
-                for member in value
+                for member in node
                 if isinstance(member, dict) and not keys.isdisjoint(member)
             ]
-            return entries if several or len(entries) == len(value) else []
-        if isinstance(value, list):
-            (value,) = value
-        elif not isinstance(value, dict):
+            return entries if several or len(entries) == len(node) else []
+        if isinstance(node, list):
+            (node,) = node
+        elif not isinstance(node, dict):
             return []
-        elif several and isinstance(value.get("verdicts"), list):
-            value = value["verdicts"]
-        elif not keys.isdisjoint(value):
-            return [value]
-        elif len(inner := [member for name, member in value.items() if name != "code"]) == 1:
-            (value,) = inner
+        elif several and isinstance(node.get("verdicts"), list):
+            node = node["verdicts"]
+        elif not keys.isdisjoint(node):
+            return [node]
+        elif len(members := [member for name, member in node.items() if name != "code"]) == 1:
+            (node,) = members
         else:
             return []
     return []
 
 
 def _outside(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """What stands around the spans, each a line of its own."""
+    """The text around the spans, one line per gap."""
     ends = [0, *(end for _, end in spans)]
     starts = [*(start for start, _ in spans), len(text)]
     return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
@@ -601,30 +605,29 @@ def _outside(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 def _has_words(text: str) -> bool:
     """True if there are words besides a code fence's name."""
-    return any(word[0].casefold() != "json" for word in _WORD.finditer(text))
+    return any(match[0].casefold() != "json" for match in _WORD.finditer(text))
 
 
 def text_rows(text: str) -> list[tuple[str, str]]:
-    """The lines that have words, as key and value: keys lowered with `_` for spaces, list marks and
-    bold taken off.
+    """The lines with words, as key and value: keys lowered with `_` for spaces, without list marks
+    and bold.
 
-    The key of prose is "".
-    """
+    The key of prose is ""."""
     rows = []
     for line in text.splitlines():
-        head, colon, value = line.replace("\uff1a", ":", 1).partition(":")
-        key = head.lstrip(_MARKS).rstrip(" \t*_`\"'")
+        key_text, colon, content = line.replace("\uff1a", ":", 1).partition(":")
+        key = key_text.lstrip(_MARKS).rstrip(" \t*_`\"'")
         if colon and _LINE_KEY.fullmatch(key):
-            rows.append((_SEPARATORS.sub("_", key.lower()), value.strip()))
+            rows.append((_SEPARATORS.sub("_", key.lower()), content.strip()))
         elif _has_words(line):
             rows.append(("", line))
     return rows
 
 
 def verdict_lines(rows: Rows, *, keys: Collection[str], label: str) -> list[tuple[str, str]]:
-    """The `key: value` lines of a reply that speaks of several things.
+    """The `key: value` lines of a reply on several items.
 
-    Empty if the line of a label is followed by one that has none of the `keys`: it is probably
+    Empty if the line of a label is followed by a line without one of the `keys`: it is probably
     quoted."""
     if any(
         key == label and next_key not in keys
@@ -635,41 +638,43 @@ def verdict_lines(rows: Rows, *, keys: Collection[str], label: str) -> list[tupl
 
 
 def json_entries(text: str, *, key: str) -> list[JsonObject]:
-    """Every object, however deep it stands, that has `key`; keys are lowered. Python's
-    single-quoted form is read where JSON's is not."""
-    objects = [value for _, value in _objects(text)]
+    """Every object with `key`, at any depth; keys are lowered. Python's single-quoted form is read
+    if JSON's is not found."""
+    objects = [json_object for _, json_object in _objects(text)]
     if not objects and "{" in text:
-        value, _ = _object_at(_in_json(text[text.index("{") :]), 0)
-        objects = [value] if value is not None else []
-    return [entry for value in objects for entry in _entries_with(value, key)]
+        json_object, _ = _object_at(_in_json(text[text.index("{") :]), 0)
+        objects = [json_object] if json_object is not None else []
+    return [entry for json_object in objects for entry in _entries_with(json_object, key)]
 
 
-def _entries_with(value: Any, key: str) -> Iterator[JsonObject]:
-    if isinstance(value, dict):
-        if key in value:
-            yield value
-        value = [member for name, member in value.items() if name != key]
-    if isinstance(value, list):
-        for member in value:
+def _entries_with(node: Any, key: str) -> Iterator[JsonObject]:
+    if isinstance(node, dict):
+        if key in node:
+            yield node
+        node = [member for name, member in node.items() if name != key]
+    if isinstance(node, list):
+        for member in node:
             yield from _entries_with(member, key)
 
 
 def read_label(value: Any, labels: Collection[str]) -> str | None:
-    """Which of the labels (lower case, `_` between words) a value is; None: none of them.
+    """The label (lower case, `_` between words) that a value is; None: none of them.
 
-    A reason may follow it (`Yes, because ...`) that speaks of no other label. All else may take it
-    back: `valid? no`, `yes, but ...` and `yes, were it not for ...` are no labels."""
+    A reason may follow it (`Yes, because ...`) if it contains no other label. Any other text may
+    take it back: `valid? no`, `yes, but ...` and `yes, were it not for ...` are not labels."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
         return None
     text = _MARKUP.sub(" ", unicodedata.normalize("NFKC", value)).casefold()
-    alone, _, reason = _REASONED.sub(r"\1\n\2", _LEADING.sub("", text), count=1).partition("\n")
-    word, spoken = ("_".join(_WORD.findall(part)) for part in (alone, reason))
-    is_ambiguous = any(f"_{label}_" in f"_{spoken}_" for label in labels if label != word)
+    label_text, _, reason = _REASONED.sub(r"\1\n\2", _LEADING.sub("", text), count=1).partition(
+        "\n"
+    )
+    word, reason_words = ("_".join(_WORD.findall(part)) for part in (label_text, reason))
+    is_ambiguous = any(f"_{label}_" in f"_{reason_words}_" for label in labels if label != word)
     return (
         None
-        if word not in labels or is_ambiguous or spoken.partition("_")[0] not in _REASON
+        if word not in labels or is_ambiguous or reason_words.partition("_")[0] not in _REASON
         else word
     )
 
@@ -677,17 +682,13 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
 def prose_of(entry: Json, *keys: str) -> str:
     """The first text among the keys of an entry; empty if there is no text."""
     return next(
-        (
-            value.strip()
-            for key in keys
-            if isinstance(value := entry.get(key), str) and value.strip()
-        ),
+        (text.strip() for key in keys if isinstance(text := entry.get(key), str) and text.strip()),
         "",
     )
 
 
-def as_written(value: Any) -> str:
-    """A value that matches no label, as it was written, short enough to be shown."""
+def quoted_value(value: Any) -> str:
+    """A value that matches no label, shortened for display."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:57]}..."
@@ -699,32 +700,32 @@ _PLAIN = str.maketrans(
 
 
 def plain_text(text: str) -> str:
-    """A rubric's text without what models do to text that they repeat: quotes, dashes, blanks,
+    """A rubric's text without the changes of models that repeat it: quotes, dashes, blanks,
     markdown, case."""
-    plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
-    return re.sub(r"\s+", " ", plain).strip(" *_`#>-\u2022\"'").lower()
+    normalized = unicodedata.normalize("NFKC", text).translate(_PLAIN)
+    return re.sub(r"\s+", " ", normalized).strip(" *_`#>-\u2022\"'").lower()
 
 
 def _in_json(text: str) -> str:
-    """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket. Empty
-    if a quote is left open."""
+    """JSON for Python's spelling: single quotes, True, None, a comma before a closing bracket.
+    Empty if a quote is not closed."""
     tokens = []
-    place = 0
-    while place < len(text):
-        token = _TOKEN.match(text, place)
+    position = 0
+    while position < len(text):
+        token = _TOKEN.match(text, position)
         if token is None:
             return ""
         tokens.append(_json_form(token[0]))
-        place = token.end()
+        position = token.end()
     return "".join(tokens)
 
 
 def _json_form(token: str) -> str:
     if token.startswith("'"):
-        inner = re.sub(
+        content = re.sub(
             r"\\.|\"", lambda match: _ESCAPES.get(match[0], match[0]), token[1:-1], flags=re.DOTALL
         )
-        return f'"{inner}"'
+        return f'"{content}"'
     if token.startswith('"'):
         return token
     json_text = re.sub(r"\b(True|False|None)\b", lambda match: _PYTHON[match[0]], token)
@@ -738,14 +739,15 @@ _ESCAPES = {"\\'": "'", '"': '\\"'}
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-# --- whose word it is -----------------------------------------------------------------------------
+# --- the judge's own words
+# -------------------------------------------------------------------------
 
 
 def parse_label(
     text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = ("verdict",)
 ) -> Mapping[str, Vote]:
-    """The vote of a reply under the item "". Two different labels in one reply, or none of them,
-    are no vote."""
+    """The vote of a reply under the item "". Two different labels in one reply, or no label, are
+    not a vote."""
     statement = state(text, frozenset(keys), lines=partial(_labels_at_ends, keys=keys))
     verdicts = [(entry[key], entry) for entry in statement.entries for key in keys if key in entry]
     if not verdicts:
@@ -753,30 +755,35 @@ def parse_label(
     rationale = next(
         (reason for _, entry in verdicts if (reason := prose_of(entry, *_REASON_KEYS))), ""
     ).strip(" \"',")
-    words = {read_label(value, labels) for value, _ in verdicts}
-    if len(words) > 1 or any(_says_another(entry, words, labels, keys) for _, entry in verdicts):
-        label = " and ".join(as_written(value) for value, _ in verdicts[:3])
+    reply_labels = {read_label(value, labels) for value, _ in verdicts}
+    if len(reply_labels) > 1 or any(
+        _says_another(entry, reply_labels, labels, keys) for _, entry in verdicts
+    ):
+        label = " and ".join(quoted_value(value) for value, _ in verdicts[:3])
         return {"": Vote(passed=None, label=label, rationale=rationale, sure=False)}
-    heard = vote_filter(statement, labels=labels, keys=keys)(
+    vote = vote_filter(statement, labels=labels, keys=keys)(
         vote_of(verdicts[0][0], labels, rationale=rationale)
     )
-    return {} if heard is None else {"": heard}
+    return {} if vote is None else {"": vote}
 
 
 def _says_another(
-    entry: Json, words: Collection[str | None], labels: Mapping[str, bool], keys: Sequence[str]
+    entry: Json,
+    reply_labels: Collection[str | None],
+    labels: Mapping[str, bool],
+    keys: Sequence[str],
 ) -> bool:
-    """True if a field that is neither the verdict nor a reason is another label."""
+    """True if a field besides the verdict and the reason is another label."""
     fields = (
         value
         for key, value in entry.items()
         if key not in (*keys, *_REASON_KEYS) and isinstance(value, str)
     )
-    return any(read_label(value, labels) not in {None, *words} for value in fields)
+    return any(read_label(value, labels) not in {None, *reply_labels} for value in fields)
 
 
 def _labels_at_ends(rows: Rows, *, keys: Sequence[str]) -> list[JsonObject]:
-    """The verdicts in the first and in the last line; one in the middle may be quoted."""
+    """The verdicts in the first and in the last line; a verdict in the middle may be quoted."""
     reasons = {name: reason for name, reason in reversed(rows) if name in _REASON_KEYS}
     return [{**reasons, key: value} for key, value in [*rows[:1], *rows[1:][-1:]] if key in keys]
 
@@ -789,11 +796,11 @@ def votes_by_item(
     labels: Mapping[str, bool],
     key: str,
 ) -> Mapping[str, Vote]:
-    """The votes of a reply on several items; contradictory ones on one item do not count.
+    """The votes of a reply on several items; contradictory votes on one item do not count.
 
-    A text that is quoted without care can end the entry that quotes it and begin another. If a vote
-    that is not a pass is on no item that was asked, or on an item for the second time, no pass
-    beside it counts."""
+    A carelessly quoted text can end the entry that quotes it and begin another. If a vote that is
+    not a pass is on an unknown item, or on an item for the second time, no pass in the reply
+    counts."""
     votes: dict[str, Vote] = {}
     is_torn = False
     vote_check = vote_filter(statement, labels=labels, keys=(key,))
@@ -809,9 +816,9 @@ def votes_by_item(
         if earlier_vote is not None and earlier_vote.passed is not vote.passed:
             label = f"{earlier_vote.label} and {vote.label}"
             vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
-        heard = vote_check(vote)
-        if item is not None and heard is not None:
-            votes[item] = heard
+        checked_vote = vote_check(vote)
+        if item is not None and checked_vote is not None:
+            votes[item] = checked_vote
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
@@ -822,9 +829,9 @@ def vote_filter(
     `sure` for a possible one."""
     if statement.sure:
         return lambda vote: vote
-    prose = _worded(statement.prose)
-    remaining_words = _worded(statement.remainder)
-    is_beside_others = any(
+    prose = _words_in(statement.prose)
+    remaining_words = _words_in(statement.remainder)
+    has_other_labels = any(
         f"_{key}_{label}_" in remaining_words for key in keys for label in labels
     )
     prose_labels = {label for label in labels if f"_{label}_" in prose}
@@ -833,28 +840,28 @@ def vote_filter(
         if statement.question is not None
         else []
     )
-    judged = {label for label in labels if _is_spoken_of(letters, keys, label)}
+    quotable_labels = {label for label in labels if _is_spoken_of(letters, keys, label)}
 
-    def heard(vote: Vote) -> Vote | None:
-        if vote.passed is False and (statement.in_lines or not is_beside_others):
-            return vote  # nobody would plant it
-        if is_beside_others or (
-            vote.passed and (prose_labels - {vote.label} or vote.label in judged)
+    def checked(vote: Vote) -> Vote | None:
+        if vote.passed is False and (statement.in_lines or not has_other_labels):
+            return vote  # no author would plant a failure
+        if has_other_labels or (
+            vote.passed and (prose_labels - {vote.label} or vote.label in quotable_labels)
         ):
             return None
         return replace(vote, sure=False)
 
-    return heard
+    return checked
 
 
-def _worded(text: str) -> str:
+def _words_in(text: str) -> str:
     """The words of a text in lower case, `_` around each."""
     return f"_{'_'.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))}_"
 
 
 def _is_spoken_of(letters: Sequence[str], keys: Sequence[str], label: str) -> bool:
-    """True if the judged material has both the key and the label, whatever is between and in
-    them."""
+    """True if the judged material has both the key and the label, with any characters in
+    between."""
     return all(
         any(_letters(word) in text for word in words for text in letters)
         for words in (keys, [label])
@@ -869,18 +876,18 @@ _LOOK_ALIKES = str.maketrans(
 
 
 def _letters(text: str) -> str:
-    """The Latin letters and digits of a text without case, accents, look-alikes and JSON's numbers
-    of characters."""
-    plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
-    plain = unicodedata.normalize("NFKD", plain).casefold().translate(_LOOK_ALIKES)
-    return re.sub("[^a-z0-9]+", "", plain)
+    """The Latin letters and digits of a text without case, accents, look-alikes and JSON's
+    character escapes."""
+    letters = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
+    letters = unicodedata.normalize("NFKD", letters).casefold().translate(_LOOK_ALIKES)
+    return re.sub("[^a-z0-9]+", "", letters)
 
 
 def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
-    """The vote that a value is; a value that matches no label is shown as it was written."""
+    """The vote for a value; a value that matches no label is shown as it was written."""
     word = read_label(value, labels)
     if word is None:
-        return Vote(passed=None, label=as_written(value), rationale=rationale)
+        return Vote(passed=None, label=quoted_value(value), rationale=rationale)
     return Vote(passed=labels[word], label=word, rationale=rationale)
 
 
@@ -903,22 +910,21 @@ def _object_schema(properties: Json) -> Json:
     }
 
 
-FORCED: Final = 8
-"""So many entries a schema insists on at most: some servers refuse a schema with a longer bound as
-too large."""
+MOST_REQUIRED: Final = 8
+"""The most entries that a schema requires: some servers refuse a schema with a larger minimum."""
 
 
 def verdicts_schema(
     names: Sequence[str], *, texts: Sequence[str], label: str, labels: Iterable[str]
 ) -> Json:
-    """Of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`, then the
-    `label`.
+    """The schema of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`,
+    then the `label`.
 
-    The list may not be shorter: small models leave it empty if they may."""
+    The list has a minimum length: small models would leave it empty."""
     properties: JsonObject = {"id": {"type": "string", "enum": list(names)}}
     properties |= {text: {"type": "string"} for text in texts}
     properties |= {label: {"type": "string", "enum": list(labels)}}
     items = _object_schema(properties)
     return _object_schema(
-        {"verdicts": {"type": "array", "items": items, "minItems": min(len(names), FORCED)}}
+        {"verdicts": {"type": "array", "items": items, "minItems": min(len(names), MOST_REQUIRED)}}
     )

@@ -1,12 +1,12 @@
-"""How fast a provider is called: calls at once that shrink under pressure, waits that it asked for,
+"""The rate of calls to a provider: concurrent calls that shrink under pressure, requested pauses,
 retries, deadlines.
 
-One limiter a provider, shared by everything that calls it. The number of calls at once grows by one
-a round of successes and is halved when the provider pushes back (429, 503). A failed call is asked
-again after a random wait below an exponential ceiling ("full jitter"), or after as long as the
-provider said. One circuit breaker a model: one that is down, or whose time is up, harms no other
-model. Every call goes out once, also to a model that is down: else it would hang on the order of
-threads which questions are asked, and with them the verdict."""
+All callers of a provider share one limiter. Its number of concurrent calls grows by one per round
+of successes and is halved when the provider pushes back (429, 503). A failed call is repeated after
+a random wait below an exponential ceiling ("full jitter"), or after the provider's own wait. Each
+model has a circuit breaker: a model that is down, or out of time, does not affect others. Every
+call is made at least once, also to a model that is down: otherwise the order of threads would
+decide which questions are asked, and so the verdict."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from evalgate.values import frozen_dataclass
 Reply = TypeVar("Reply")
 
 PRESSURE = frozenset({JudgeFailureKind.RATE_LIMITED, JudgeFailureKind.OVERLOADED})
-"""What a provider says when it is asked too much: all of its models are asked less."""
+"""The failures of a provider with too many requests: all of its models are slowed down."""
 
 
 @frozen_dataclass
 class RateLimits:
-    """The bounds of a limiter; seconds.
+    """The limits of a limiter, in seconds.
 
-    `calls_at_once`: never more. `attempts`: of one call, the first among them. `call_deadline_s`:
-    one call with all its attempts and the waits between them, but not the wait for a slot, which
-    others hold. `deadline_s`: all calls of one model, as long as any of them is under way or waits.
-    `outage_after`: calls in a row that exhaust their retries until a model is taken to be down;
-    until it answers, no call is made again."""
+    `calls_at_once`: the maximum. `attempts`: per call, with the first one. `call_deadline_s`: one
+    call with its attempts and the waits between them, without the wait for a slot, which other
+    calls hold. `deadline_s`: all calls of one model, while any of them runs or waits.
+    `outage_after`: calls in a row that use up their retries before a model counts as down; until it
+    answers, calls are not repeated."""
 
     calls_at_once: int = 32
     attempts: int = 6
@@ -52,26 +52,26 @@ class RateLimits:
 
 
 class Clock:
-    """The machine's: seconds that only go forward, a sleep, and a number from 0 up to 1."""
+    """The machine's clock: seconds that only increase, a sleep, and a random number from 0 up to
+    1."""
 
     def __init__(self) -> None:
         self._called_off = threading.Event()
 
     def now(self) -> float:
-        """Seconds since some moment."""
+        """Seconds since an arbitrary moment."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> bool:
-        """Wait and return True; return False, early, if all waits are called off."""
+        """Wait and return True; return False early if all waits are called off."""
         return not self._called_off.wait(max(0.0, seconds))
 
     def random(self) -> float:
-        """Evenly from 0 up to 1."""
-        return random.random()  # noqa: S311 - it spreads retries, it guards nothing
+        """A random number, uniform from 0 up to 1."""
+        return random.random()  # noqa: S311 - it spreads retries and is not for security
 
     def call_off(self) -> None:
-        """End all sleeps, now and from now on: the program stops, and nobody waits for a
-        backoff."""
+        """End all sleeps, now and later: the program stops without waiting for a backoff."""
         self._called_off.set()
 
 
@@ -94,24 +94,24 @@ class CircuitBreaker:
         return self._exhausted >= self._limits.outage_after
 
     def begin(self, moment: float) -> float:
-        """A call begins; when the model's time is up, while it is inside."""
+        """Start a call; return the moment at which the model's time is up, if calls continue."""
         if not self._inside:
             self._busy_since = moment
         self._inside += 1
         return self._busy_since + self._limits.deadline_s - self._busy_s
 
     def end(self, moment: float) -> None:
-        """A call has ended, however it did."""
+        """End a call, however it ended."""
         self._inside -= 1
         if not self._inside:
             self._busy_s += moment - self._busy_since
 
     def succeeded(self) -> None:
-        """It answers."""
+        """Reset the failures: the model answers."""
         self._exhausted = 0
 
     def failed(self) -> None:
-        """A call exhausted its retries."""
+        """Count a call that used up its retries."""
         self._exhausted += 1
 
 
@@ -119,7 +119,7 @@ class CircuitBreaker:
 
 
 class RateLimiter:
-    """Lets calls of one provider through; safe to use from many threads."""
+    """Limits the calls of one provider; safe for many threads."""
 
     def __init__(self, limits: RateLimits, clock: Clock, *, provider: str = "") -> None:
         self._limits = limits
@@ -135,7 +135,7 @@ class RateLimiter:
 
     @property
     def calls_at_once(self) -> int:
-        """How many calls it lets through at once by now."""
+        """The current limit of concurrent calls."""
         return int(self._limit)
 
     @property
@@ -155,20 +155,20 @@ class RateLimiter:
         model: str = "",
         retried: Callable[[JudgeFailure], None] = lambda _: None,
     ) -> Reply:
-        """Return the result of `call` to `model`, retried within the limits; `retried` gets each
+        """Return the result of `call` to `model`, repeated within the limits; `retried` gets each
         failure except the last.
 
-        Raises JudgeFailed: the last failure, with what was tried."""
+        Raises JudgeFailed: the last failure, with the number of attempts."""
         with self._changed:
             breaker = self._breakers.setdefault(model, CircuitBreaker(self._limits))
             model_deadline = breaker.begin(self._clock.now())
         try:
-            return self._insist(call, model, model_deadline=model_deadline, retried=retried)
+            return self._run_attempts(call, model, model_deadline=model_deadline, retried=retried)
         finally:
             with self._changed:
                 breaker.end(self._clock.now())
 
-    def _insist(
+    def _run_attempts(
         self,
         call: Callable[[], Reply],
         model: str,
@@ -176,40 +176,44 @@ class RateLimiter:
         model_deadline: float,
         retried: Callable[[JudgeFailure], None],
     ) -> Reply:
-        started = self._clock.now()
+        started_at = self._clock.now()
         attempt = 0
         while True:
             attempt += 1
-            started += self._enter(
+            started_at += self._enter(
                 model,
-                call_deadline=started + self._limits.call_deadline_s,
+                call_deadline=started_at + self._limits.call_deadline_s,
                 model_deadline=model_deadline,
             )
             outcome = self._attempt(call, model)
             if not isinstance(outcome, JudgeFailure):
                 return outcome
-            wait = self._wait_s(outcome, attempt)
-            too_late = self._past(
-                self._clock.now() + wait, started + self._limits.call_deadline_s, model_deadline
+            wait_s = self._wait_s(outcome, attempt)
+            expired_setting = self._expired_setting(
+                self._clock.now() + wait_s,
+                started_at + self._limits.call_deadline_s,
+                model_deadline,
             )
             is_last = attempt >= self._limits.attempts or self._breakers[model].is_down
-            if not outcome.retriable or too_late or is_last:
-                seconds = self._clock.now() - started
+            if not outcome.retriable or expired_setting or is_last:
+                seconds = self._clock.now() - started_at
                 raise JudgeFailed(
-                    self._give_up(outcome, model, attempt=attempt, seconds=seconds, limit=too_late)
+                    self._give_up(
+                        outcome, model, attempt=attempt, seconds=seconds, limit=expired_setting
+                    )
                 )
-            if not self._clock.sleep(wait):
+            if not self._clock.sleep(wait_s):
                 raise JudgeFailed(outcome)
             retried(outcome)
 
     def _attempt(self, call: Callable[[], Reply], model: str) -> Reply | JudgeFailure:
-        """Call once, in the slot that was taken, and give it back."""
-        entered = self._clock.now()
+        """Call once in the reserved slot, and free the slot."""
+        entered_at = self._clock.now()
         try:
             reply = call()
-        except JudgeFailed as failed:
-            self.pushed_back(failed.failure, since=entered)
-            return failed.failure
+        except JudgeFailed as error:
+            self.pushed_back(error.failure, since=entered_at)
+            return error.failure
         else:
             with self._changed:
                 self._breakers[model].succeeded()
@@ -221,11 +225,10 @@ class RateLimiter:
                 self._changed.notify_all()
 
     def pushed_back(self, failure: JudgeFailure, *, since: float) -> None:
-        """Slow down for a failure of a call that began at `since` (the clock's seconds): for calls
-        made elsewhere, too.
+        """Slow down for a failure of a call that began at `since` (the clock's seconds), also for
+        calls made elsewhere.
 
-        Calls that were under way together count as one push.
-        """
+        Concurrent calls count as one push."""
         if failure.kind not in PRESSURE:
             return
         with self._changed:
@@ -238,7 +241,7 @@ class RateLimiter:
 
     def succeeded(self, *, peers: int | None = None) -> None:
         """Speed up a little: a call succeeded, here or elsewhere. A round of successes allows one
-        more call at once.
+        more concurrent call.
 
         `peers`: the maximum of concurrent calls of this kind, if it is not the limiter's own."""
         with self._changed:
@@ -256,11 +259,11 @@ class RateLimiter:
             with self._changed:
                 moment = self._clock.now()
                 pause_s = self._paused_until - moment
-                limit = self._past(
+                expired_setting = self._expired_setting(
                     max(moment, self._paused_until), call_deadline + queued_s, model_deadline
                 )
-                if limit:
-                    raise JudgeFailed(self._too_late(pause_s, model=model, limit=limit))
+                if expired_setting:
+                    raise JudgeFailed(self._too_late(pause_s, model=model, limit=expired_setting))
                 if pause_s <= 0:
                     if self._has_room(model):
                         self._under_way[model] += 1
@@ -272,11 +275,13 @@ class RateLimiter:
                 raise JudgeFailed(self._too_late(pause_s, model=model, limit="deadline"))
 
     def _has_room(self, model: str) -> bool:
-        """True if one more call may start. An eighth is reserved for models without a call under
-        way: one that hangs would take all."""
+        """True if one more call may start. An eighth is reserved for models without a running call:
+        a model that hangs would take all slots."""
         has_idle_models = any(not self._under_way[other_model] for other_model in self._breakers)
-        kept_free = self.calls_at_once // 8 if has_idle_models and self._under_way[model] else 0
-        return self._under_way.total() < max(1, self.calls_at_once - kept_free)
+        reserved_slots = (
+            self.calls_at_once // 8 if has_idle_models and self._under_way[model] else 0
+        )
+        return self._under_way.total() < max(1, self.calls_at_once - reserved_slots)
 
     # --- waits and ends ---------------------------------------------------------------------------
 
@@ -284,12 +289,14 @@ class RateLimiter:
         ceiling = min(
             self._limits.longest_backoff_s, self._limits.first_backoff_s * 2.0 ** (attempt - 1)
         )
-        spread = ceiling * self._clock.random()
+        random_s = ceiling * self._clock.random()
         if failure.retry_after_s is None:
-            return spread
-        return failure.retry_after_s + min(spread, 1.0)  # not all at the same moment
+            return random_s
+        return failure.retry_after_s + min(
+            random_s, 1.0
+        )  # so that calls do not start at the same moment
 
-    def _past(self, moment: float, call_deadline: float, model_deadline: float) -> str:
+    def _expired_setting(self, moment: float, call_deadline: float, model_deadline: float) -> str:
         """The setting whose time is up at `moment`, or ""."""
         if moment >= min(call_deadline, model_deadline):
             return "call_deadline" if call_deadline <= model_deadline else "deadline"
@@ -298,18 +305,18 @@ class RateLimiter:
     def _give_up(
         self, failure: JudgeFailure, model: str, *, attempt: int, seconds: float, limit: str
     ) -> JudgeFailure:
-        """The last failure with what was tried; `limit`: the setting whose time is up."""
+        """The last failure with the number of attempts; `limit`: the setting whose time is up."""
         if not failure.retriable:
             return failure
-        tried = f"tried {words.counted(attempt, 'time')} in {words.seconds(seconds)}"
+        attempts_text = f"tried {words.counted(attempt, 'time')} in {words.seconds(seconds)}"
         if failure.retry_after_s is not None:
-            tried += f"; it asks for a pause of {words.seconds(failure.retry_after_s)}"
+            attempts_text += f"; it asks for a pause of {words.seconds(failure.retry_after_s)}"
         if limit:
-            tried += f"; to try longer, raise `judge: {{{limit}: ...}}`"
-        given_up = replace(failure, message=f"{failure.message} ({tried})")
+            attempts_text += f"; to try longer, raise `judge: {{{limit}: ...}}`"
+        final_failure = replace(failure, message=f"{failure.message} ({attempts_text})")
         with self._changed:
             self._breakers[model].failed()
-        return given_up
+        return final_failure
 
     def _too_late(self, pause_s: float, *, model: str, limit: str) -> JudgeFailure:
         name = self._provider or "the judge"
@@ -322,18 +329,16 @@ class RateLimiter:
             return JudgeFailure(
                 kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s
             )
-        of = f"`{model}`" if model else name
-        which = "one call" if limit == "call_deadline" else "calls"
-        message = f"the deadline for {which} to {of} has passed; raise it (`judge: {{{limit}: ...}}`) or run fewer cases"
+        target = f"`{model}`" if model else name
+        calls_text = "one call" if limit == "call_deadline" else "calls"
+        message = f"the deadline for {calls_text} to {target} has passed; raise it (`judge: {{{limit}: ...}}`) or run fewer cases"
         return JudgeFailure(kind=JudgeFailureKind.TIMEOUT, message=message)
 
 
 class RateLimiters:
-    """The limiters of a run, one a provider, for judges and agents alike; safe to use from many
-    threads.
+    """The limiters of a run, one per provider, for judges and agents; safe for many threads.
 
-    `clock`: what all of them wait by.
-    """
+    `clock`: the clock of all of them."""
 
     def __init__(self, limits: RateLimits, clock: Clock) -> None:
         self.clock = clock
@@ -342,7 +347,7 @@ class RateLimiters:
         self._by_provider: dict[str, RateLimiter] = {}
 
     def of(self, provider: str) -> RateLimiter:
-        """The limiter of a provider; the same one for everybody who asks."""
+        """The limiter of a provider; the same for all callers."""
         with self._lock:
             limiter = self._by_provider.get(provider)
             if limiter is None:
@@ -353,7 +358,7 @@ class RateLimiters:
 
 
 def limiters_for(defaults: JudgeRule, clock: Clock) -> RateLimiters:
-    """Limiters that keep to what evalgate.yml says of judges."""
+    """Limiters with the limits for judges in evalgate.yml."""
     deadline_s = math.inf if defaults.deadline is None else defaults.deadline
     limits = RateLimits(
         calls_at_once=defaults.calls_at_once,
@@ -364,21 +369,21 @@ def limiters_for(defaults: JudgeRule, clock: Clock) -> RateLimiters:
 
 
 Pace: TypeAlias = Callable[[str, Callable[[], Outcome]], Outcome]
-"""Lets one try of a trial through: the agent's key and the try in, what came of it out."""
+"""Runs one attempt of a trial when its agent's providers allow it: the agent's key and the attempt
+in, its outcome out."""
 
 LONGEST_PAUSE_S = 60.0
-"""So long a trial is held back at most for a provider's pause; then it asks for itself, and hears
-for itself."""
+"""The longest delay of a trial for a provider's pause; after it, the agent asks for itself."""
 LOOK_S = 1.0
 
 
 class TrialLimiter:
-    """A Pace that shares each provider's limiter with the judges; safe to use from many threads.
+    """A Pace that shares each provider's limiter with the judges; safe for many threads.
 
     Agents call their models directly, so only visible signs are shared: an agent that gets a 429
     slows down the judges of its provider. If judges are refused, fewer trials of that provider's
-    agents start, and later. The models that an agent's events name identify its providers; an agent
-    that has named none has a limiter of its own."""
+    agents start, and later. The models in an agent's events identify its providers; an agent
+    without any has its own limiter."""
 
     def __init__(
         self, limiters: RateLimiters, *, trials_at_once: int, stop: threading.Event
@@ -393,7 +398,7 @@ class TrialLimiter:
     def __call__(self, agent: str, attempt: Callable[[], Outcome]) -> Outcome:
         """See Pace."""
         limiters = self._enter(agent)
-        began = self._limiters.clock.now()
+        started_at = self._limiters.clock.now()
         try:
             outcome = attempt()
         finally:
@@ -416,22 +421,23 @@ class TrialLimiter:
             if not isinstance(outcome, AgentFailure):
                 limiter.succeeded(peers=self._trials_at_once)
             elif outcome.kind is FailureKind.RATE_LIMITED:
-                wait_s = outcome.retry_after_s
+                # an agent says what it likes: judges take its word for no longer than trials do
+                wait_s = min(outcome.retry_after_s or 0.0, LONGEST_PAUSE_S)
                 kind = JudgeFailureKind.RATE_LIMITED
                 limiter.pushed_back(
                     JudgeFailure(kind=kind, message=outcome.message, retry_after_s=wait_s),
-                    since=began,
+                    since=started_at,
                 )
         return outcome
 
     def _enter(self, agent: str) -> tuple[RateLimiter, ...]:
-        """Wait for the provider's pause and for room; what was taken, to be given back. A stopped
-        run waits for nothing."""
+        """Wait for the providers' pauses and for room; return the limiters, which the caller frees.
+        A stopped run does not wait."""
         clock = self._limiters.clock
-        patience_ends = clock.now() + LONGEST_PAUSE_S
+        latest_start = clock.now() + LONGEST_PAUSE_S
         while True:
             limiters = self._limiters_of(agent)
-            pause_s = min(max(limiter.pause_s for limiter in limiters), patience_ends - clock.now())
+            pause_s = min(max(limiter.pause_s for limiter in limiters), latest_start - clock.now())
             if pause_s > 0 and not self._stop.is_set() and clock.sleep(min(pause_s, LOOK_S)):
                 continue
             with self._changed:

@@ -1,5 +1,5 @@
-"""Recorded replies as a judge: a fork's pull request and a demo can gate without an account; and
-their recording."""
+"""Recorded replies as a judge, and their recorder: a fork's pull request and a demo can gate
+without an account."""
 
 from __future__ import annotations
 
@@ -46,27 +46,26 @@ def digest(path: str) -> str:
 
 
 class Recorder:
-    """Adds replies to a file as they come, so that a killed run keeps them; safe to use from many
+    """Adds replies to a file as they arrive, so that a killed run keeps them; safe for many
     threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._kept = set(read_recordings(path)) if path.exists() else set()
+        self._addresses = set(read_recordings(path)) if path.exists() else set()
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def record(self, entry: CachedReply) -> None:
-        """Add a reply, unless its question is in the file. Raises OSError."""
+        """Add a reply, unless the file has its question. Raises OSError."""
         with self._lock:
-            if entry.address in self._kept:
+            if entry.address in self._addresses:
                 return
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(cache.render_entry(entry) + "\n")
-            self._kept.add(entry.address)
+            self._addresses.add(entry.address)
 
     def close(self) -> None:
-        """Put the file in order: by criterion, model, repeat, sample and address. Raises
-        OSError."""
+        """Sort the file: by criterion, model, repeat, sample and address. Raises OSError."""
         with self._lock:
             if not self._path.exists():
                 return
@@ -80,11 +79,11 @@ class Recorder:
                     cached_reply.address,
                 ),
             )
-            ordered = self._path.with_suffix(".ordered")
-            ordered.write_text(
+            ordered_path = self._path.with_suffix(".ordered")
+            ordered_path.write_text(
                 "".join(cache.render_entry(entry) + "\n" for entry in entries), encoding="utf-8"
             )
-            ordered.replace(self._path)
+            ordered_path.replace(self._path)
 
 
 def missing(setting: JudgeSetting) -> str:
@@ -106,15 +105,15 @@ def open_client(setting: JudgeSetting) -> Judge:
 
 
 class ReplayJudge(Judge):
-    """Answers what was recorded for exactly this question, and nothing else."""
+    """Answers only exactly the recorded questions."""
 
-    def __init__(self, setting: JudgeSetting, recorded: Mapping[str, CachedReply]) -> None:
+    def __init__(self, setting: JudgeSetting, replies: Mapping[str, CachedReply]) -> None:
         super().__init__(setting)
-        self._recorded = recorded
+        self._replies = replies
 
     def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
         """The reply is `cached`: it costs nothing."""
-        entry = self._recorded.get(cache.address_of(request))
+        entry = self._replies.get(cache.address_of(request))
         if entry is None:
             detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
             if request.repeat:

@@ -1,4 +1,4 @@
-"""What judging spends: the budget of a run, and the books by criterion and model."""
+"""The cost of judges: the budget of a run, and the ledger by criterion and model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from evalgate.model import JudgeUse, Usage
 
 
 class JudgeBudget:
-    """Counts what is spent and what is under way; safe to use from many threads.
+    """Counts completed calls and running calls; safe for many threads.
 
-    A call under way is taken to cost as much as the calls so far did on average, so that many at
-    once go beyond the bounds by little: by what the first ones cost, at the most. What only they
-    could use up is waited for: calls that fail are free, and their place is the next one's."""
+    A running call is expected to cost the average of the calls so far, so that concurrent calls
+    exceed the limits only by little: at most by the cost of the first ones. If only running calls
+    could use up the budget, others wait: failed calls are free and leave room."""
 
     def __init__(self, limits: BudgetRule) -> None:
         self._limits = limits
@@ -27,10 +27,10 @@ class JudgeBudget:
         self._under_way = 0
 
     def reserve(self) -> None:
-        """Take one call into account right before it is made. Raises JudgeFailed(BUDGET_SPENT)."""
+        """Reserve one call right before it is made. Raises JudgeFailed(BUDGET_SPENT)."""
         with self._changed:
-            while self._spent(self._under_way):
-                spent = self._spent(0)
+            while self._reached_limit(self._under_way):
+                spent = self._reached_limit(0)
                 if spent:
                     message = f"the judges' budget of {spent} is spent; raise it, or judge fewer cases or samples"
                     raise JudgeFailed(
@@ -40,7 +40,7 @@ class JudgeBudget:
             self._under_way += 1
 
     def settle(self, *, tokens: int | None, cost_usd: float | None) -> None:
-        """The reserved call was answered, at this price."""
+        """Enter the cost of a reserved call that was answered."""
         with self._changed:
             self._under_way -= 1
             self._calls += 1
@@ -49,12 +49,12 @@ class JudgeBudget:
             self._changed.notify_all()
 
     def release(self) -> None:
-        """The reserved call failed, for free."""
+        """Release a reserved call that failed for free."""
         with self._changed:
             self._under_way -= 1
             self._changed.notify_all()
 
-    def _spent(self, under_way: int) -> str:
+    def _reached_limit(self, under_way: int) -> str:
         """The limit that is reached if `under_way` more calls are answered, in words; "" without
         one."""
         limits = self._limits
@@ -74,13 +74,13 @@ class JudgeBudget:
 
 
 def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
-    """Refuse a limit in money if the price of a model is unknown; `prices` says by model if it is
+    """Refuse a limit in money if the price of a model is unknown; `prices`: by model, whether it is
     known.
 
     Raises ConfigError before anything is spent."""
-    unknown = sorted(model for model, is_known in prices.items() if not is_known)
-    if limits.usd is not None and unknown:
-        names = ", ".join(f"`{name}`" for name in unknown)
+    unpriced_models = sorted(model for model, is_known in prices.items() if not is_known)
+    if limits.usd is not None and unpriced_models:
+        names = ", ".join(f"`{name}`" for name in unpriced_models)
         raise ConfigError(
             f"no price known for {names}",
             hint="Set the judge budget in calls or tokens.",
@@ -88,7 +88,7 @@ def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
 
 
 class _Account:
-    """What one criterion asked of one model, being written."""
+    """The calls of one criterion to one model, while they are counted."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -96,7 +96,7 @@ class _Account:
         self.cost_usd: float | None = None
 
     def charge(self, usage: Usage | None, cost_usd: float | None) -> None:
-        """Enter a call that is paid for; None: nobody knows."""
+        """Enter a paid call; `cost_usd` None: unknown."""
         if usage is not None:
             self.counts["prompt"] += (usage.prompt_tokens or 0) + (
                 usage.tool_use_prompt_tokens or 0
@@ -109,7 +109,7 @@ class _Account:
 
 
 class UsageLedger:
-    """The books of one run; safe to use from many threads."""
+    """The ledger of one run; safe for many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -118,21 +118,21 @@ class UsageLedger:
     def add_call(
         self, request: JudgeRequest, *, usage: Usage | None, cost_usd: float | None
     ) -> None:
-        """A call was answered."""
+        """Enter an answered call."""
         with self._lock:
             page = self._page(request)
             page.counts["calls"] += 1
             page.charge(usage, cost_usd)
 
     def read(self, request: JudgeRequest) -> None:
-        """A reply was found instead of asked for."""
+        """Enter a reply that was read instead of requested."""
         with self._lock:
             self._page(request).counts["cached"] += 1
 
     def retried(
         self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None
     ) -> None:
-        """A call failed, which may have cost something all the same, and is made again."""
+        """Enter a failed call that is repeated; it may have cost something."""
         with self._lock:
             page = self._page(request)
             page.counts["retries"] += 1
@@ -150,15 +150,15 @@ class UsageLedger:
                 page.charge(failure.usage, cost_usd)
 
     def uses(self) -> tuple[JudgeUse, ...]:
-        """The books as they stand, in the order of criteria and models."""
+        """The current use, ordered by criterion and model."""
         with self._lock:
-            return tuple(_closed(*names, page) for names, page in sorted(self._pages.items()))
+            return tuple(_judge_use(*names, page) for names, page in sorted(self._pages.items()))
 
     def _page(self, request: JudgeRequest) -> _Account:
         return self._pages.setdefault((request.criterion, request.model), _Account())
 
 
-def _closed(criterion: str, model: str, page: _Account) -> JudgeUse:
+def _judge_use(criterion: str, model: str, page: _Account) -> JudgeUse:
     return JudgeUse(
         criterion=criterion,
         model=model,

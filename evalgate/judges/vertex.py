@@ -1,7 +1,7 @@
-"""Google Cloud's evaluation service as a judge: one POST `:evaluateInstances` a question, whose
+"""Google Cloud's evaluation service as a judge: one POST `:evaluateInstances` per question, whose
 prompt is the body.
 
-Its own client library weighs half a gigabyte; the call is one request with a token from
+Its own client library needs half a gigabyte; the call is one request with a token from
 google-auth."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def open_client(setting: JudgeSetting) -> Judge:
 
 
 class VertexEvaluation(Judge):
-    """An opened client. Credentials are looked for at the first question."""
+    """An opened client. It looks for credentials at the first question."""
 
     def __init__(self, setting: JudgeSetting) -> None:
         super().__init__(setting)
@@ -66,9 +66,9 @@ class VertexEvaluation(Judge):
         body = json.loads(request.prompt)
         try:
             answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)
-        except ExchangeFailed as failed:
-            kind = _FAULTS.get(failed.fault, JudgeFailureKind.MALFORMED)
-            return judges_base.failure(kind, self._setting, detail=str(failed))
+        except ExchangeFailed as error:
+            kind = _FAULTS.get(error.fault, JudgeFailureKind.MALFORMED)
+            return judges_base.failure(kind, self._setting, detail=str(error))
         finally:
             exchange.close()
         return self._reply(answer)
@@ -76,9 +76,9 @@ class VertexEvaluation(Judge):
     def _reply(self, answer: Answer) -> JudgeReply | JudgeFailure:
         if not 200 <= answer.status < 300:
             kind = judges_base.kind_of_status(answer.status)
-            wait = http.parse_retry_after(answer.headers, current_moment=datetime.now(UTC))
+            wait_s = http.parse_retry_after(answer.headers, current_moment=datetime.now(UTC))
             detail = f"{answer.status} {_message(answer)}"
-            return judges_base.failure(kind, self._setting, detail=detail, retry_after_s=wait)
+            return judges_base.failure(kind, self._setting, detail=detail, retry_after_s=wait_s)
         try:
             answer.json()
         except ValueError:
@@ -102,7 +102,7 @@ def _project(environment: Mapping[str, str]) -> str:
 
 
 def _url(setting: JudgeSetting) -> str:
-    """The address of the service: of the project's location, or the one that takes an API key."""
+    """The address of the service: of the project's location, or the address for an API key."""
     location = setting.environment.get("GOOGLE_CLOUD_LOCATION", "").strip() or "us-central1"
     project = _project(setting.environment)
     regional = bool(project) and location != "global"

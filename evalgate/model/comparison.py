@@ -9,18 +9,9 @@ from dataclasses import field, replace
 from evalgate.errors import Place
 from evalgate.model.case import CriterionUse
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.model.run import Run
-from evalgate.model.trial import CaseKey, Reason
+from evalgate.model.run import CaseVerdict, Run, VerdictKind
+from evalgate.model.trial import CaseKey
 from evalgate.values import frozen_dataclass
-
-
-class VerdictKind(enum.StrEnum):
-    """The four verdicts; every report distinguishes them."""
-
-    PASS = "pass"  # noqa: S105 - a verdict, no password
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"  # not enough data
-    NOT_MEASURED = "not_measured"  # something could not be evaluated
 
 
 class FailOn(enum.StrEnum):
@@ -120,73 +111,6 @@ class GateVerdict:
     def blocks(self) -> bool:
         """True if the policy fails the job because of it."""
         return self.blocked_by is not None
-
-
-@frozen_dataclass
-class CriterionVerdict:
-    """One criterion of one case over its repeats.
-
-    `value`: the mean over the repeats that have a score, or None. `values`: one entry per repeat.
-    `kind`: None for informational criteria, which never decide."""
-
-    name: str
-    kind: VerdictKind | None
-    value: float | None
-    threshold: float | None
-    values: tuple[float | None, ...] = ()
-    reason: Reason | None = None
-    message: str = ""
-
-
-class NonBlocking(enum.StrEnum):
-    """Why a case does not block."""
-
-    ALLOWED = "allowed"  # it also fails on the base (`threshold: new`)
-    FLAKY = "flaky"  # it failed, or the agent crashed, and reruns do not confirm it
-
-
-@frozen_dataclass
-class Quarantine:
-    """Why a case does not block for a while: its owner, and the last day (`2026-02-01`, UTC)."""
-
-    owner: str
-    expires: str
-    reason: str = ""
-
-
-@frozen_dataclass
-class CaseVerdict:
-    """One case: fail if any criterion fails, else not measured if any could not be measured, else
-    pass."""
-
-    suite: str
-    case_id: str
-    kind: VerdictKind
-    criteria: tuple[CriterionVerdict, ...]
-    reason: str = ""
-    beside: VerdictKind | None = None  # a second kind, less important than `kind`
-    nonblocking: NonBlocking | None = None
-    quarantine: Quarantine | None = None  # shown, never blocks
-
-    @property
-    def doubtful(self) -> bool:
-        """True if it was partly measured, and a measured score is below a threshold."""
-        return self.beside is VerdictKind.FAIL
-
-    @property
-    def partial(self) -> bool:
-        """True if it fails, and a part of it could not be measured."""
-        return self.beside is VerdictKind.NOT_MEASURED
-
-    @property
-    def key(self) -> CaseKey:
-        """Its suite and its name."""
-        return self.suite, self.case_id
-
-    @property
-    def quarantined(self) -> bool:
-        """True if it is shown and never blocks."""
-        return self.quarantine is not None
 
 
 @frozen_dataclass
@@ -609,7 +533,7 @@ class RuleBook:
             replace(suite, criteria=self.criteria.get(suite.key, suite.criteria))
             for suite in run.suites
         )
-        return replace(run, suites=tuple(suites))
+        return replace(run, suites=tuple(suites), earlier_verdicts={})
 
 
 @frozen_dataclass

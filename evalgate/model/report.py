@@ -7,8 +7,8 @@ from dataclasses import field
 
 from evalgate.errors import ExitCode, Problem, below
 from evalgate.model.calibration import CriterionJudge, JudgedCriterion
-from evalgate.model.comparison import Comparison, Edits, Policy, Verdict, VerdictKind
-from evalgate.model.run import Run
+from evalgate.model.comparison import Comparison, Edits, Policy, Verdict
+from evalgate.model.run import Run, VerdictKind
 from evalgate.model.trial import CaseKey
 from evalgate.values import frozen_dataclass
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Protocol, TypeAlias
@@ -9,7 +10,7 @@ from typing import Annotated, Final, Protocol, TypeAlias
 from pydantic import Field
 
 from evalgate.model.case import Suite
-from evalgate.model.trial import AgentFailure, Grade, Transcript, TrialKey
+from evalgate.model.trial import AgentFailure, CaseKey, Grade, Reason, Transcript, TrialKey
 from evalgate.values import frozen_dataclass
 
 MOST_COUNT: Final = 2**53 - 1
@@ -25,6 +26,15 @@ Sum: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT * 1_000_000_000)]  # o
 Dollars: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Repeats: TypeAlias = Annotated[int, Field(ge=0, le=MOST_REPEATS)]
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
+
+
+class VerdictKind(enum.StrEnum):
+    """The four verdicts; they stay apart in every report."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, no password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"  # the data cannot tell
+    NOT_MEASURED = "not_measured"  # something was broken
 
 
 @frozen_dataclass
@@ -172,6 +182,73 @@ class Shard:
 
 
 @frozen_dataclass
+class CriterionVerdict:
+    """One criterion of one case over its repeats.
+
+    `value`: the mean over the repeats that have a score, or None. `values`: one entry per repeat.
+    `kind`: None for informational criteria, which never decide."""
+
+    name: str
+    kind: VerdictKind | None
+    value: float | None
+    threshold: float | None
+    values: tuple[float | None, ...] = ()
+    reason: Reason | None = None
+    message: str = ""
+
+
+class NonBlocking(enum.StrEnum):
+    """Why a case decides nothing."""
+
+    ALLOWED = "allowed"  # it fails, and so does the base (`threshold: new`)
+    FLAKY = "flaky"  # it failed, or the agent crashed, and fresh runs do not confirm that
+
+
+@frozen_dataclass
+class Quarantine:
+    """Why a case does not block for a while: who sees to it, and the last day (`2026-02-01`,
+    UTC)."""
+
+    owner: str
+    expires: str
+    reason: str = ""
+
+
+@frozen_dataclass
+class CaseVerdict:
+    """One case: fail if any criterion fails, else not measured if any could not be, else pass."""
+
+    suite: str
+    case_id: str
+    kind: VerdictKind
+    criteria: tuple[CriterionVerdict, ...]
+    reason: str = ""
+    beside: VerdictKind | None = None  # what is there as well, behind `kind`
+    nonblocking: NonBlocking | None = None
+    quarantine: Quarantine | None = None  # it is shown and never blocks
+
+    @property
+    def doubtful(self) -> bool:
+        """True if it was partly measured, and some of that is below a threshold."""
+        return self.beside is VerdictKind.FAIL
+
+    @property
+    def partial(self) -> bool:
+        """True if it fails, and part of it could not be measured."""
+        return self.beside is VerdictKind.NOT_MEASURED
+
+    @property
+    def key(self) -> CaseKey:
+        """Its suite and its name."""
+        return self.suite, self.case_id
+
+    @property
+    def quarantined(self) -> bool:
+        """True if it is shown and never blocks."""
+        return self.quarantine is not None
+
+
+@frozen_dataclass
 class Run:
     """All results of one side."""
 
@@ -203,6 +280,8 @@ class Run:
     shards: ShardIndex = 1  # the number of joined shards
     # the index of the shard that measured each case
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    # what earlier runs decided of their cases, as far as it holds today; nobody decides it again
+    earlier_verdicts: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     # the folder in the repository, "" for its top; None if unknown
     root: str | None = None
     workflow_run: str = ""  # the writer: `o/r/actions/runs/99/attempts/1`; "" elsewhere

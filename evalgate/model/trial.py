@@ -81,13 +81,16 @@ class Transcript:
 
     `ended_by`: None if the user's turns were scripted, or the ending was not recorded. `isolated`:
     each turn had its own session. `redacted`: secrets were removed, so the transcript is only for
-    readers: scoring it could give another score."""
+    readers: scoring it could give another score. `platform`: the result
+    of the agent's platform, if that led the conversation and judged it; `invocations` may then be
+    unknown, and empty."""
 
     invocations: tuple[Invocation, ...]
     final_state: Json | None = None
     ended_by: Ending | None = None
     isolated: bool = False
     redacted: bool = False
+    platform: Json | None = None
 
 
 class FailureKind(enum.StrEnum):
@@ -170,7 +173,7 @@ class Trial:
 @frozen_dataclass
 class TrialView:
     """Everything that a criterion may see. `expected`: None for scenarios. `repeat`: the trial's
-    name, so that judges are asked again for each repeat."""
+    name, so that judges are asked again for each repeat. `platform`: the transcript's."""
 
     case: Case
     actual: tuple[Invocation, ...]
@@ -178,6 +181,7 @@ class TrialView:
     final_state: Json | None = None
     ended_by: Ending | None = None
     repeat: int | str = 0
+    platform: Json | None = None
 
 
 MOST: Final = 1e100

@@ -73,7 +73,7 @@ RENDERERS: Final[Table[Renderer]] = Table(
 
 
 def causes_of(report: Report) -> tuple[FailureCause, ...]:
-    """Why cases do not pass, as all reports tell it."""
+    """The causes of cases that do not pass, as all reports show them."""
     return tuple(
         FailureCause(
             cause=cause.text,
@@ -89,7 +89,7 @@ render_outputs = reports_annotations.render_outputs
 render_summary = comment.render_summary
 render_terminal = terminal.render
 render_case = terminal.render_case
-without = page_data.changed
+rewrite_texts = page_data.rewrite_texts
 render_whole_case = terminal.render_whole_case
 render_change = terminal.render_change
 link = terminal.link

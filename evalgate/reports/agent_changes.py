@@ -16,11 +16,11 @@ from evalgate.values import frozen_dataclass
 
 NAME = 60
 TEXT = 100_000
-TOLD = 6
+MOST_SHOWN = 6
 PACKAGES = 2
 MOST: Final = 2_000
 """Changes that are looked at: results may come from anybody."""
-FIRST: Final = (
+FIRST_PACKAGES: Final = (
     *(
         "google-adk",
         "google-genai",
@@ -41,7 +41,7 @@ class AgentChange:
     """One thing that changed: `text` has a placeholder (`{}`) for each of `names`, which are
     untrusted. `lines`: the difference, if the text does not show it all. `about`: its group."""
 
-    about: str
+    group: str
     text: str
     names: tuple[str, ...] = ()
     lines: tuple[DiffPiece, ...] = ()
@@ -56,14 +56,14 @@ def of(report: Report) -> tuple[AgentChange, ...]:
     comparison = report.comparison
     if comparison is None or comparison.base is None:
         return ()
-    every = (
+    all_changes = (
         change
         for base_description, head_description in pairs(report.run, comparison.base)
-        for change in _between(base_description, head_description)
+        for change in _compare(base_description, head_description)
     )
-    changes = dict.fromkeys(itertools.islice(every, MOST))
+    changes = dict.fromkeys(itertools.islice(all_changes, MOST))
     order = ("model", "instruction", "tool", "agent", "setting", "package", "file")
-    return tuple(sorted(changes, key=lambda change: order.index(change.about)))
+    return tuple(sorted(changes, key=lambda change: order.index(change.group)))
 
 
 def is_same(report: Report) -> bool:
@@ -81,29 +81,29 @@ def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -
     """`model of desk: a → b, instruction of desk (3 lines), google-adk 1.2.0 → 1.3.0 and 7 more
     packages`; files only if nothing else is known."""
     agent_texts = [
-        change.sentence(mark) for change in changes if change.about not in ("package", "file")
+        change.sentence(mark) for change in changes if change.group not in ("package", "file")
     ]
-    changed = [change for change in changes if change.about == "package"]
-    few = (
-        changed
-        if len(changed) <= PACKAGES
-        else [change for change in changed if change.names[0] in FIRST][:PACKAGES]
+    package_changes = [change for change in changes if change.group == "package"]
+    named_changes = (
+        package_changes
+        if len(package_changes) <= PACKAGES
+        else [change for change in package_changes if change.names[0] in FIRST_PACKAGES][:PACKAGES]
     )
-    packages = [change.sentence(mark) for change in few]
-    other_count = len(changed) - len(few)
+    packages = [change.sentence(mark) for change in named_changes]
+    other_count = len(package_changes) - len(named_changes)
     packages += [phrase("agent_packages", other_count, bool(packages))] if other_count else []
     files = [] if agent_texts or packages else [change.sentence(mark) for change in changes]
-    room = max(TOLD - len(packages), 1)
+    room = max(MOST_SHOWN - len(packages), 1)
     if len(agent_texts) > room:
         agent_texts = [
             *agent_texts[: room - 1],
             phrase("agent_changes_left", len(agent_texts) - room + 1),
         ]
-    return words.listed([*agent_texts, *packages, *files], limit=TOLD)
+    return words.listed([*agent_texts, *packages, *files], limit=MOST_SHOWN)
 
 
 def quoted(name: str) -> str:
-    """A name as code, for texts that are read so."""
+    """A name as Markdown code."""
     return f"`{name.replace('`', chr(39))}`"
 
 
@@ -118,7 +118,7 @@ def pairs(head: Run, base: Run) -> Iterator[tuple[AgentDescription, AgentDescrip
             yield base.descriptions[base_key], head.descriptions[head_key]
 
 
-def _between(
+def _compare(
     base_description: AgentDescription, head_description: AgentDescription
 ) -> Iterator[AgentChange]:
     if base_description.agents and head_description.agents:
@@ -127,32 +127,36 @@ def _between(
             {agent.name: agent for agent in head_description.agents},
         )
     if base_description.packages and head_description.packages:
-        changed = _changed(base_description.packages, head_description.packages)
+        package_versions = _differences(base_description.packages, head_description.packages)
         for name in sorted(
-            changed, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)
+            package_versions,
+            key=lambda name: (
+                FIRST_PACKAGES.index(name) if name in FIRST_PACKAGES else len(FIRST_PACKAGES),
+                name,
+            ),
         ):
-            base_version, head_version = changed[name]
+            base_version, head_version = package_versions[name]
             if base_version and head_version:
-                yield _replaced("package", "{}", (name,), base_version, head_version)
+                yield _replacement("package", "{}", (name,), base_version, head_version)
             else:
                 yield AgentChange(
-                    about="package",
+                    group="package",
                     text=phrase("package_change", base_version),
                     names=(name, base_version or head_version),
                 )
     if base_description.files and head_description.files:
-        for name, (base_version, head_version) in _changed(
+        for name, (base_version, head_version) in _differences(
             base_description.files, head_description.files
         ).items():
             yield AgentChange(
-                about="file", text=phrase("file_change", base_version, head_version), names=(name,)
+                group="file", text=phrase("file_change", base_version, head_version), names=(name,)
             )
 
 
-def _changed(
+def _differences(
     base_texts: Mapping[str, str], head_texts: Mapping[str, str]
 ) -> dict[str, tuple[str, str]]:
-    """What differs by name; "" on the side that does not have it."""
+    """The pairs of texts that differ, by name; "" on the side that does not have one."""
     pairs = {
         name: (base_texts.get(name, ""), head_texts.get(name, ""))
         for name in dict.fromkeys([*base_texts, *head_texts])
@@ -160,11 +164,11 @@ def _changed(
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _replaced(
-    about: str, text: str, names: tuple[str, ...], base_text: str, head_text: str
+def _replacement(
+    group: str, text: str, names: tuple[str, ...], base_text: str, head_text: str
 ) -> AgentChange:
     all_names = (*names, base_text or phrase("not_set"), head_text or phrase("not_set"))
-    return AgentChange(about=about, text=f"{text} {{}} \N{RIGHTWARDS ARROW} {{}}", names=all_names)
+    return AgentChange(group=group, text=f"{text} {{}} \N{RIGHTWARDS ARROW} {{}}", names=all_names)
 
 
 def _agents(
@@ -175,7 +179,7 @@ def _agents(
         head_agent = head_agents.get(name)
         if base_agent is None or head_agent is None:
             yield AgentChange(
-                about="agent", text=phrase("agent_change", base_agent is None), names=(name,)
+                group="agent", text=phrase("agent_change", base_agent is None), names=(name,)
             )
         else:
             yield from _agent(
@@ -187,15 +191,15 @@ def _agents(
 def _models(
     base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, LoadedAgent]
 ) -> Iterator[AgentChange]:
-    """Report agents that changed alike as one."""
-    of_change: dict[tuple[str, str], list[str]] = {}
+    """The changes of models; agents with the same change share one."""
+    names_by_models: dict[tuple[str, str], list[str]] = {}
     for name in base_agents.keys() & head_agents.keys():
         if base_agents[name].model != head_agents[name].model:
-            of_change.setdefault((base_agents[name].model, head_agents[name].model), []).append(
-                name
-            )
-    for (base_model, head_model), names in sorted(of_change.items()):
-        yield _replaced(
+            names_by_models.setdefault(
+                (base_agents[name].model, head_agents[name].model), []
+            ).append(name)
+    for (base_model, head_model), names in sorted(names_by_models.items()):
+        yield _replacement(
             "model",
             phrase("models_change", len(names)),
             tuple(names if len(names) == 1 else ()),
@@ -215,12 +219,14 @@ def _agent(
     for tool in dict.fromkeys([*base_agent.tools, *head_agent.tools]):
         if tool not in head_agent.tools or tool not in base_agent.tools:
             text = phrase("tool_change", tool in head_agent.tools, is_alone)
-            yield AgentChange(about="tool", text=text, names=(tool, *owner))
+            yield AgentChange(group="tool", text=text, names=(tool, *owner))
     for tool in (tool_name for tool_name in base_agent.tools if tool_name in head_agent.tools):
         yield from _tool(tool, base_agent.tools[tool], head_agent.tools[tool])
     yield from _text("agent", "description", name, base_agent.description, head_agent.description)
     if base_agent.kind != head_agent.kind:
-        yield _replaced("agent", phrase("class_change"), (name,), base_agent.kind, head_agent.kind)
+        yield _replacement(
+            "agent", phrase("class_change"), (name,), base_agent.kind, head_agent.kind
+        )
     yield from _text(
         "agent",
         "sub_agents",
@@ -228,10 +234,10 @@ def _agent(
         "\n".join(base_agent.sub_agents),
         "\n".join(head_agent.sub_agents),
     )
-    for setting, (base_text, head_text) in _changed(
+    for setting, (base_text, head_text) in _differences(
         base_agent.settings, head_agent.settings
     ).items():
-        yield _replaced(
+        yield _replacement(
             "setting", phrase("setting_change", is_alone), (setting, *owner), base_text, head_text
         )
 
@@ -246,11 +252,11 @@ def _tool(name: str, base_tool: LoadedTool, head_tool: LoadedTool) -> Iterator[A
 
 
 def _text(
-    about: str, kind: str, name: str, base_text: str, head_text: str
+    group: str, kind: str, name: str, base_text: str, head_text: str
 ) -> Iterator[AgentChange]:
     if base_text == head_text:
         return
     lines = diff.of_lines(plain.clip(base_text, TEXT), plain.clip(head_text, TEXT))
-    gone, come = (sum(line.mark == mark for line in lines) for mark in "-+")
-    text = phrase("text_change", kind, max(gone, come))
-    yield AgentChange(about=about, text=text, names=(name,), lines=tuple(lines))
+    removed_count, added_count = (sum(line.mark == mark for line in lines) for mark in "-+")
+    text = phrase("text_change", kind, max(removed_count, added_count))
+    yield AgentChange(group=group, text=text, names=(name,), lines=tuple(lines))

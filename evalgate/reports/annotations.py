@@ -1,5 +1,4 @@
-"""What a workflow hears: commands that put what is wrong beside the line of its file, and outputs
-for later steps."""
+"""Output for a workflow: commands that annotate lines of files, and outputs for later steps."""
 
 from __future__ import annotations
 
@@ -27,32 +26,34 @@ PER_LEVEL = 10
 
 
 def render(report: Report) -> tuple[str, ...]:
-    """Workflow commands, each one line, worst first, the cases before the report's problems; one
-    notice counts what is more than GitHub shows. Empty where every case passed and nothing else is
-    to be said.
+    """Workflow commands, one line each, worst first, cases before problems. One notice counts what
+    exceeds GitHub's limits. Empty if there is nothing to report.
 
-    A part of a run tells its errors alone: what joins the parts tells the rest, once.
-    """
-    is_part = report.run.shard is not None
-    remarks = () if is_part else view.remarks(report)
+    A shard reports only errors; the merge reports everything else once."""
+    is_shard = report.run.shard is not None
+    remarks = () if is_shard else view.remarks(report)
     problems = [
         problem.below(report.links.folder)
         for problem in report.problems
-        if problem.severity is Severity.ERROR or not is_part
+        if problem.severity is Severity.ERROR or not is_shard
     ]
-    unscored = "" if is_part else wording.passed_unscored(report)
+    unscored = "" if is_shard else wording.passed_unscored(report)
     kinds = [
         _Kind.of(remarks, problems, severity=Severity.ERROR, limit=PER_LEVEL),
         _Kind.of(remarks, problems, severity=Severity.WARNING, limit=PER_LEVEL - bool(unscored)),
-        # the last notice counts the rest
+        # one notice is reserved for the counts
         _Kind.of(remarks, problems, severity=Severity.NOTE, limit=PER_LEVEL - 1),
     ]
-    first = (
+    first_commands = (
         [workflow_commands.render_command("warning", unscored, title="evalgate")]
         if unscored
         else []
     )
-    return (*first, *(line for kind in kinds for line in kind.lines), *_overflow_notices(*kinds))
+    return (
+        *first_commands,
+        *(line for kind in kinds for line in kind.lines),
+        *_overflow_notices(*kinds),
+    )
 
 
 @frozen_dataclass
@@ -72,7 +73,7 @@ class _Kind:
         severity: Severity,
         limit: int,
     ) -> _Kind:
-        of_cases = [
+        case_commands = [
             workflow_commands.render_command(
                 remark.level.value,
                 remark.message,
@@ -83,21 +84,21 @@ class _Kind:
             for remark in remarks
             if remark.level is severity
         ]
-        of_problems = [
-            workflow_commands.render_problem(_short(problem))
+        problem_commands = [
+            workflow_commands.render_problem(_shorten(problem))
             for problem in problems
             if problem.severity is severity
         ]
-        room = max(0, limit - len(of_cases))
+        room = max(0, limit - len(case_commands))
         return cls(
-            lines=(*of_cases[:limit], *of_problems[:room]),
-            cases_left=max(0, len(of_cases) - limit),
-            problems_left=max(0, len(of_problems) - room),
+            lines=(*case_commands[:limit], *problem_commands[:room]),
+            cases_left=max(0, len(case_commands) - limit),
+            problems_left=max(0, len(problem_commands) - room),
         )
 
 
-def _short(problem: Problem) -> Problem:
-    """Clip a problem to the limit of cases; the log has it all."""
+def _shorten(problem: Problem) -> Problem:
+    """Clip a problem to the limit of cases; the log has its full text."""
     message, hint = (
         plain.keep_advice(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint)
     )
@@ -105,7 +106,7 @@ def _short(problem: Problem) -> Problem:
 
 
 def _overflow_notices(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
-    """A notice of what GitHub hides: cases and rules are in the reports, everything else in the
+    """A notice on what GitHub hides: cases and rules are in the reports, everything else is in the
     log."""
     message = phrase("annotations_left", errors, warnings, notices)
     return (
@@ -119,16 +120,16 @@ def _relaxed(report: Report) -> str:
 
 
 def render_outputs(report: Report) -> Mapping[str, str]:
-    """Name to value, as action.yml lists them. `scores`: the mean of each criterion over all cases
+    """Output values by name, as in action.yml. `scores`: the mean of each criterion over all cases
     that have a value, null without any; `delta`: head's mean minus base's, `{}` without a
-    comparison; both JSON objects. `evidence`: what bets that head is worse made of 1. `relaxed`:
-    the changed rules that alone let the change pass. `judge-cost-usd` is empty if the price of any
-    call is unknown."""
+    comparison; both are JSON objects. `evidence`: the worth of bets that head is worse, from 1.
+    `relaxed`: the relaxed rules that alone let the change pass. `judge-cost-usd` is empty if the
+    price of any call is unknown."""
     counts = view.of(report).totals.cases
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
-    judging = model_run.total_of(report.run.judges)
-    cost = f"{judging.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
+    judge_totals = model_run.total_of(report.run.judges)
+    cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
     return {
         "verdict": report.verdict.kind.value,
         "reason": plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT)),
@@ -143,18 +144,18 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "delta": json.dumps(deltas, separators=(",", ":")),
         "relaxed": plain.one_line(plain.clip(_relaxed(report), REASON_LIMIT)),
         "evidence": "" if report.verdict.book is None else f"{report.verdict.book.worse:.4g}",
-        "judge-calls": str(judging.calls),
-        "judge-cost-usd": "" if judging.unpriced else cost,
+        "judge-calls": str(judge_totals.calls),
+        "judge-cost-usd": "" if judge_totals.unpriced else cost,
     }
 
 
 def _scores(report: Report) -> str:
     values_by_name: defaultdict[str, list[float]] = defaultdict(list)
     for verdict in (verdict for case in report.verdict.cases for verdict in case.criteria):
-        scores = (
+        case_values = (
             [verdict.value] if verdict.value is not None and math.isfinite(verdict.value) else []
         )
-        values_by_name[plain.label(verdict.name, NAME_LIMIT)] += scores
+        values_by_name[plain.label(verdict.name, NAME_LIMIT)] += case_values
     means = {
         name: fmean(values) if values else None
         for name, values in list(values_by_name.items())[:NAMES]

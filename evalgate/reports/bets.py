@@ -1,5 +1,4 @@
-"""The purse as report.html draws it: a line of what it held, bet by bet, and the bets that made
-most of it."""
+"""The drawing of the purse in report.html: its worth after each bet, and the cases that fell."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ HEIGHT = 120
 MARGIN = 8
 LEAST = 0.1
 MOST = 1e4
-"""What is drawn of all that a purse may hold."""
+"""The range of worths that is drawn."""
 MOST_POINTS = 400
 MOST_FALLS = 20
 NAME_WIDTH = 60
@@ -51,7 +50,9 @@ def of(book: Book) -> Drawing | None:
         return None
     step = max(1, math.ceil(len(worths) / MOST_POINTS))
     positions = [*range(0, len(worths) - 1, step), len(worths) - 1]
-    points = " ".join(f"{_across(at, len(worths))},{_down(worths[at])}" for at in positions)
+    points = " ".join(
+        f"{_across(index, len(worths))},{_down(worths[index])}" for index in positions
+    )
     falls = [
         BetLine(case=plain.label(bet.key[1], NAME_WIDTH), text=phrase("bet_fell", bet.worth))
         for bet in book.bets
@@ -67,8 +68,8 @@ def of(book: Book) -> Drawing | None:
     )
 
 
-def _across(at: int, count: int) -> str:
-    return f"{MARGIN + at / (count - 1) * (WIDTH - 2 * MARGIN):.1f}"
+def _across(index: int, count: int) -> str:
+    return f"{MARGIN + index / (count - 1) * (WIDTH - 2 * MARGIN):.1f}"
 
 
 def _down(worth: float) -> str:
@@ -77,7 +78,9 @@ def _down(worth: float) -> str:
 
 
 def certainly_broken(factors: Mapping[CaseKey, float], *, needed: float) -> tuple[CaseKey, ...]:
-    """The cases that may be called broken by name: with a chance of at most 1 in `needed` any of
+    """The cases that may be called broken by name: with a chance of at most 1 in `needed`, one of
     them did not change (closed testing)."""
-    lost = math.prod(min(1.0, factor) for factor in factors.values())
-    return tuple(key for key, factor in factors.items() if factor > 1 and factor * lost >= needed)
+    loss_factor = math.prod(min(1.0, factor) for factor in factors.values())
+    return tuple(
+        key for key, factor in factors.items() if factor > 1 and factor * loss_factor >= needed
+    )

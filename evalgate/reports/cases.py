@@ -37,12 +37,12 @@ from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.text.phrases import phrase
 
-WITHIN: Final[Mapping[VerdictKind, str]] = {
+TOLERANCE_PHRASES: Final[Mapping[VerdictKind, str]] = {
     VerdictKind.FAIL: "within_pass_rate",
     VerdictKind.NOT_MEASURED: "within_min_measured",
 }
-"""The phrase of why a suite passes all the same."""
-WITH_FAILURES: Final = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED})
+"""The phrase for why a suite with such a case passes."""
+FAILED_LABELS: Final = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED})
 
 NAME_WIDTH = 60
 
@@ -79,11 +79,11 @@ class CaseView:
 
     @property
     def kind(self) -> VerdictKind:
-        """How it ended."""
+        """The kind of its verdict."""
         return self.verdict.kind
 
     @property
-    def is_let_pass(self) -> bool:
+    def is_allowed_failure(self) -> bool:
         """True if it failed, or the agent crashed by accident, without blocking."""
         return self.allowed is not None and (
             self.kind is VerdictKind.FAIL or self.label is CaseLabel.FLAKY
@@ -91,12 +91,12 @@ class CaseView:
 
     @property
     def group(self) -> str:
-        """What it is listed among: `flaky`, `quarantined`, or the word of its verdict."""
-        is_aside = (
+        """The group that lists it: `flaky`, `quarantined`, or the word of its verdict."""
+        is_nonblocking = (
             self.label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
             and self.kind is not VerdictKind.PASS
         )
-        return self.label.value if is_aside else self.kind.value
+        return self.label.value if is_nonblocking else self.kind.value
 
     @property
     def case_id(self) -> str:
@@ -119,7 +119,7 @@ class CaseView:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     @property
-    def led(self) -> bool:
+    def is_simulated(self) -> bool:
         """True if a simulated user speaks."""
         return self.case is not None and self.case.scenario is not None
 
@@ -181,7 +181,7 @@ class CaseView:
         return max(
             self.trials,
             key=lambda trial: (
-                _below(trial, uses=uses),
+                _missed_count(trial, uses=uses),
                 trial.failure is not None,
                 -trial.key.number,
             ),
@@ -199,8 +199,7 @@ class CaseView:
 
     @property
     def failure_origin(self) -> str:
-        """Whose failure it is, if there is a base, and why it decides nothing, if it does not
-        decide."""
+        """The origin of the failure, and why it does not decide, if so; "" without a base."""
         origin = failure_origin(self.label, self.compared)
         reruns = self.reruns
         if origin and reruns is not None and reruns.runs:
@@ -227,7 +226,7 @@ class CaseView:
 
     @property
     def mixed(self) -> tuple[CriterionVerdict, ...]:
-        """The deciding criteria that reached their threshold in some repeats and not in others."""
+        """The deciding criteria that reached their threshold in some repeats only."""
         if len(self.trials) < 2:
             return ()
         uses = {use.name: use for use in self.suite.criteria}
@@ -289,7 +288,7 @@ def worst_first(case_views: Sequence[CaseView]) -> tuple[CaseView, ...]:
     return tuple(sorted(case_views, key=rank))
 
 
-def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
+def _missed_count(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
     grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational]
     return sum(
         1
@@ -299,7 +298,7 @@ def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
 
 
 def number(value: float | None, verdict: CriterionVerdict) -> str:
-    """A criterion's value, not rounded onto its threshold, if any."""
+    """A criterion's value, not rounded onto its threshold if it has one."""
     return (
         words.amount(value)
         if verdict.threshold is None
@@ -313,8 +312,8 @@ def against(verdict: CriterionVerdict) -> str:
 
 
 def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
-    """Why a case that does not pass decides nothing, by suite and id; "" where whose failure it is
-    says it all."""
+    """The reason why a failed case does not decide, by suite and id; "" if the origin of its
+    failure is the reason."""
     # what a pass rate allows may still be worse
     regressed = any(
         gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL
@@ -325,39 +324,39 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     reasons: dict[CaseKey, str] = {}
     for suite in report.verdict.suites:
         for case in suite.cases:
-            reason = WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
+            reason = TOLERANCE_PHRASES.get(case.kind) if suite.kind is VerdictKind.PASS else None
             if suite.suite in report.policy.advisory:
                 reason = "advisory"
             elif case.quarantined or case.nonblocking is not None:
                 reason = ""
-            is_worse = reason == WITHIN[VerdictKind.FAIL] and case.key in decisive
+            is_worse = reason == TOLERANCE_PHRASES[VerdictKind.FAIL] and case.key in decisive
             if reason is not None and case.kind is not VerdictKind.PASS and not is_worse:
                 reasons[case.key] = reason and phrase(reason)
     return reasons
 
 
 def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
-    """Whose failure a case is; "" if it does not fail or there is no base."""
-    if label not in WITH_FAILURES:
+    """The origin of a case's failure; "" if it does not fail or there is no base."""
+    if label not in FAILED_LABELS:
         return ""
     origin = phrase("failure_label", label)
     if label is CaseLabel.QUARANTINED or compared is None:
         return origin
     if compared.status in (CaseStatus.NEW, CaseStatus.CHANGED):
         status = phrase("unpaired_case", compared.status)
-        is_both = label in (CaseLabel.MIXED, CaseLabel.NOT_CONFIRMED, CaseLabel.FLAKY)
-        return f"{status}, {origin}" if is_both else status
-    passes = compared.base is not None and compared.base.kind is VerdictKind.PASS
+        names_both = label in (CaseLabel.MIXED, CaseLabel.NOT_CONFIRMED, CaseLabel.FLAKY)
+        return f"{status}, {origin}" if names_both else status
+    base_passes = compared.base is not None and compared.base.kind is VerdictKind.PASS
     return (
         phrase("newly_failing")
-        if label is CaseLabel.NEW and compared.newly and not passes
+        if label is CaseLabel.NEW and compared.newly and not base_passes
         else origin
     )
 
 
 def evidence(row: CriterionComparison) -> str:
-    """`43 : 1`: what bets on this criterion alone made of 1; `-` if they lost, or nothing may be
-    claimed."""
+    """`43 : 1`: the worth of bets on this criterion alone, which start at 1; `-` if they lost, or
+    nothing may be claimed."""
     if not row.rule.gating or row.clock_based or row.evidence <= 1:
         return "-"
     return words.odds(row.evidence)
@@ -380,23 +379,23 @@ def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
         *(Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE),
         *(Change.IMPROVED, Change.NO_EVIDENCE),
     )
-    deciding = sorted(
+    deciding_rows = sorted(
         (row for row in comparison.criteria if row.rule.gating),
         key=lambda row: order.index(row.change),
     )
     other_rows = [row for row in comparison.criteria if not row.rule.gating]
-    informational = [row for row in other_rows if not row.rule.advisory]
-    names = {row.name for row in informational}
+    informational_rows = [row for row in other_rows if not row.rule.advisory]
+    names = {row.name for row in informational_rows}
     return (
-        deciding,
-        informational,
+        deciding_rows,
+        informational_rows,
         [row for row in other_rows if row.rule.advisory and row.name not in names],
     )
 
 
 def base_words(comparison: Comparison) -> str:
-    """How the base's results came to be: `run alongside`, `cached results, 3 days old, 2 commits
-    before the base`; or that there is one agent on both sides."""
+    """The source of the base's results: `run alongside`, `cached results, 3 days old, 2 commits
+    before the base`, or the same agent on both sides."""
     return (
         phrase("same_agent") if _is_one_agent(comparison) else phrase("origin", comparison.origin)
     )
@@ -409,7 +408,7 @@ def _is_one_agent(comparison: Comparison) -> bool:
 
 
 def certainty(comparison: Comparison) -> str:
-    """How sure the answer is, and what a green result could miss; "" if one agent is compared with
+    """The evidence, and the chance to notice a broken case; "" if an agent is compared with
     itself."""
     if _is_one_agent(comparison):
         return ""
@@ -418,27 +417,29 @@ def certainty(comparison: Comparison) -> str:
 
 
 def evidence_sentence(book: Book) -> str:
-    """What the bets came to, and what that means."""
-    broken = bets.certainly_broken(book.factors, needed=book.needed) if book.is_worse else ()
-    return phrase("bets", book, [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken])
+    """The evidence of the bets, and its meaning."""
+    broken_keys = bets.certainly_broken(book.factors, needed=book.needed) if book.is_worse else ()
+    return phrase("bets", book, [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken_keys])
 
 
 def runs_words(head: Run, base: Run | None) -> str:
-    """How often every case was run, further runs aside; stored results may have other numbers of
-    runs."""
+    """The number of runs per case on each side, without reruns; stored results may have another
+    number."""
     return phrase("runs", head.repeats, None if base is None else base.repeats)
 
 
 def power_sentence(power: Power | None) -> str:
-    """What a green result could miss; "" if that is unknown."""
+    """The chance to notice a broken case; "" if it is unknown."""
     if power is None or not power.caught:
         return ""
     share = power.caught[0][1]
-    more = next(((count, caught) for count, caught in power.caught[1:] if caught > share), None)
+    next_level = next(
+        ((count, caught) for count, caught in power.caught[1:] if caught > share), None
+    )
     return phrase(
         "power",
         power,
         share,
-        more,
+        next_level,
         [plain.quoted(case_id, NAME_WIDTH) for _, case_id in power.unseen],
     )

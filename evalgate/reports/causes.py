@@ -1,5 +1,4 @@
-"""Why cases do not pass, as one line each: equal lines are one cause, whoever reads them in
-whichever report."""
+"""The cause of each case that does not pass, in one line. Cases with equal lines share a cause."""
 
 from __future__ import annotations
 
@@ -43,12 +42,12 @@ STATUSES: Final = (
     ),
     *(CaseLabel.FIXED, CaseLabel.PASSED),
 )
-"""How a case may stand, in the order in which cases are shown."""
+"""The labels of cases, in the order in which reports show them."""
 
 
 @frozen_dataclass
 class Cause:
-    """One cause, whose failures they are, and its cases, in their order."""
+    """One cause, the label of its failures in words, and its cases in the report's order."""
 
     text: str
     status: str
@@ -83,13 +82,16 @@ def cause(case: CaseView) -> str:
         sentence = wording.unmeasured_reason(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
     conversation = turns.of(case)
-    broken = conversation.notable
-    failing = {verdict.name for verdict in case.failing}
-    # if a criterion of calls passes, different calls are allowed; without one, they are the best
-    # guess
-    guess = () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken
+    broken_turns = conversation.notable
+    failing_names = {verdict.name for verdict in case.failing}
+    # if a criterion of calls passes, other calls are allowed; without such a criterion, the calls
+    # are the best guess
+    guessed_turns = (
+        () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken_turns
+    )
     candidates = itertools.chain(
-        _cause_texts(broken, conversation.findings, failing), *map(_calls, guess)
+        _cause_texts(broken_turns, conversation.findings, failing_names),
+        *map(_calls, guessed_turns),
     )
     text = next(candidates, "")
     return plain.clip_end(plain.one_line(text), LIMIT) or words.listed(_missed(case))
@@ -101,90 +103,103 @@ def difference(case: CaseView) -> str:
     conversation = turns.of(case)
     sentences: Iterator[str] = iter(())
     if case.failing:
-        failing = {verdict.name for verdict in case.failing}
-        below = words.listed(
+        failing_names = {verdict.name for verdict in case.failing}
+        missed_text = words.listed(
             f"{plain.quoted(verdict.name)} {reports_cases.against(verdict)}"
             for verdict in case.failing
         )
-        is_silent = not any(_is_of_calls(use.name) for use in case.suite.criteria)
-        of_calls = is_silent or any(map(_is_of_calls, failing))
+        ignores_calls = not any(_is_of_calls(use.name) for use in case.suite.criteria)
+        checks_calls = ignores_calls or any(map(_is_of_calls, failing_names))
         sentences = itertools.chain(
             *(
-                _differences(turn, failing, of_calls=of_calls, below=below)
+                _differences(
+                    turn, failing_names, checks_calls=checks_calls, missed_text=missed_text
+                )
                 for turn in conversation.notable
             ),
-            _unmet(conversation.findings, failing),
-            [below],
+            _unmet(conversation.findings, failing_names),
+            [missed_text],
         )
     text = next(sentences, "") or wording.unmeasured_reason(case)
     return plain.clip_end(plain.one_line(text), LIMIT * 2)
 
 
-def _differences(turn: Turn, failing: set[str], *, of_calls: bool, below: str) -> Iterator[str]:
-    """The sentences on one turn, first the one that says most."""
+def _differences(
+    turn: Turn, failing_names: set[str], *, checks_calls: bool, missed_text: str
+) -> Iterator[str]:
+    """The sentences about one turn, the most informative one first."""
     sentences: list[str] = []
     if turn.actual is None:
         sentences = [phrase("turn_not_reached")]
-    elif of_calls and turn.expected_calls is not None:
+    elif checks_calls and turn.expected_calls is not None:
         sentences.append(
             _call_difference(call_diff.pair(turn.expected_calls, turn.actual_calls or ()))
         )
-    sentences += _unmet(turn.findings, failing)
+    sentences += _unmet(turn.findings, failing_names)
     if turn.expected_answer not in (None, turn.actual_answer) and turn.compares_answers:
-        sentences.append(phrase("answer_differs", below))
+        sentences.append(phrase("answer_differs", missed_text))
     yield from (phrase("in_turn", turn.number, sentence) for sentence in sentences if sentence)
 
 
-def _unmet(findings: Sequence[tuple[str, Finding]], failing: set[str]) -> Iterator[str]:
+def _unmet(findings: Sequence[tuple[str, Finding]], failing_names: set[str]) -> Iterator[str]:
     for name, finding in findings:
-        if name in failing and finding.score == 0:
+        if name in failing_names and finding.score == 0:
             subject = plain.clip_end(plain.one_line(finding.subject), LIMIT)
             yield phrase("unmet", plain.quoted(name), subject, finding.label, finding.text)
 
 
 def _call_difference(pairs: Sequence[CallPair]) -> str:
-    """On the first of the calls that differ, and how many others do; "" if all are equal."""
-    unequal = [pair for pair in pairs if not pair.same]
-    missing = [pair.expected for pair in unequal if pair.expected and not pair.actual]
-    extra = [pair.actual for pair in unequal if pair.actual and not pair.expected]
-    if not unequal:
+    """A sentence on the first call that differs, with the number of others; "" if all are equal."""
+    unequal_pairs = [pair for pair in pairs if not pair.same]
+    missing_calls = [pair.expected for pair in unequal_pairs if pair.expected and not pair.actual]
+    extra_calls = [pair.actual for pair in unequal_pairs if pair.actual and not pair.expected]
+    if not unequal_pairs:
         return ""
-    first = unequal[0]
-    others = len(unequal) - 1
-    if missing and sorted(call.name for call in missing) == sorted(call.name for call in extra):
-        names = dict.fromkeys(plain.quoted(call.name) for call in missing)
+    first_pair = unequal_pairs[0]
+    other_count = len(unequal_pairs) - 1
+    if missing_calls and sorted(call.name for call in missing_calls) == sorted(
+        call.name for call in extra_calls
+    ):
+        names = dict.fromkeys(plain.quoted(call.name) for call in missing_calls)
         return phrase("calls_reordered", words.listed(names, limit=3))
-    if first.expected is not None and first.actual is not None:
-        sentence = _argument_difference(first.expected, first.actual)
-    elif missing:
-        replaced = bool(extra)
-        start = next(at for at, pair in enumerate(pairs) if pair.expected is missing[0])
-        following = [pair.actual for pair in pairs[start:] if pair.actual is not None]
-        then = extra[0] if extra else following[0] if following else None
+    if first_pair.expected is not None and first_pair.actual is not None:
+        sentence = _argument_difference(first_pair.expected, first_pair.actual)
+    elif missing_calls:
+        is_replaced = bool(extra_calls)
+        start = next(index for index, pair in enumerate(pairs) if pair.expected is missing_calls[0])
+        following_calls = [pair.actual for pair in pairs[start:] if pair.actual is not None]
+        next_call = (
+            extra_calls[0] if extra_calls else following_calls[0] if following_calls else None
+        )
         sentence = phrase(
             "call_absent",
-            plain.quoted(missing[0].name),
-            "" if then is None else plain.quoted(then.name),
-            replaced,
+            plain.quoted(missing_calls[0].name),
+            "" if next_call is None else plain.quoted(next_call.name),
+            is_replaced,
         )
-        others -= replaced
+        other_count -= is_replaced
     else:
-        sentence = phrase("call_unexpected", plain.quoted(extra[0].name))
-    return phrase("and_other_calls", sentence, others)
+        sentence = phrase("call_unexpected", plain.quoted(extra_calls[0].name))
+    return phrase("and_other_calls", sentence, other_count)
 
 
 def _argument_difference(expected_call: ToolCall, actual_call: ToolCall) -> str:
-    """On the first argument that differs."""
-    expected = expected_call.args or {}
-    actual = actual_call.args or {}
-    names = dict.fromkeys([*expected, *actual])
+    """A sentence on the first argument that differs."""
+    expected_arguments = expected_call.args or {}
+    actual_arguments = actual_call.args or {}
+    names = dict.fromkeys([*expected_arguments, *actual_arguments])
     # in Python 1 equals 1.0 and True, in JSON it does not
-    changed = max(names, key=lambda name: repr(expected.get(name)) != repr(actual.get(name)))
-    values = (
-        plain.quoted(plain.short_json(args[changed]), VALUE) if changed in args else ""
-        for args in (actual, expected)
+    changed_name = max(
+        names,
+        key=lambda name: repr(expected_arguments.get(name)) != repr(actual_arguments.get(name)),
     )
-    return phrase("call_with", plain.quoted(actual_call.name), plain.quoted(changed), *values)
+    values = (
+        plain.quoted(plain.short_json(arguments[changed_name]), VALUE)
+        if changed_name in arguments
+        else ""
+        for arguments in (actual_arguments, expected_arguments)
+    )
+    return phrase("call_with", plain.quoted(actual_call.name), plain.quoted(changed_name), *values)
 
 
 def _is_of_calls(name: str) -> bool:
@@ -192,13 +207,13 @@ def _is_of_calls(name: str) -> bool:
 
 
 def _missed(case: CaseView) -> Iterator[str]:
-    upside_down = {use.name for use in case.suite.criteria if use.lower_is_better}
+    inverted_names = {use.name for use in case.suite.criteria if use.lower_is_better}
     for verdict in case.failing[:NAMED_ARGUMENTS]:
-        yield phrase("missed", plain.label(verdict.name, 60), verdict.name in upside_down)
+        yield phrase("missed", plain.label(verdict.name, 60), verdict.name in inverted_names)
 
 
 def _failure(case: CaseView) -> str:
-    """Without the turn, which differs."""
+    """The agent's failure without its turn, which may differ between cases."""
     failure = case.failure
     assert failure is not None
     message = plain.clip(failure.message, LIMIT * 2)
@@ -206,25 +221,25 @@ def _failure(case: CaseView) -> str:
 
 
 def _cause_texts(
-    broken: Sequence[Turn],
+    broken_turns: Sequence[Turn],
     case_findings: Sequence[tuple[str, Finding]],
-    failing: frozenset[str] | set[str],
+    failing_names: frozenset[str] | set[str],
 ) -> Iterator[str]:
-    if any(map(_is_of_calls, failing)):
-        for turn in broken:
+    if any(map(_is_of_calls, failing_names)):
+        for turn in broken_turns:
             yield from _calls(turn)
-    for turn in broken:
+    for turn in broken_turns:
         yield from (
             _finding(name, finding)
             for name, finding in turn.findings
-            if name in failing and finding.score == 0
+            if name in failing_names and finding.score == 0
         )
     yield from (
         _finding(name, finding)
         for name, finding in case_findings
-        if name in failing and finding.score == 0
+        if name in failing_names and finding.score == 0
     )
-    if any(turn.actual is None for turn in broken):
+    if any(turn.actual is None for turn in broken_turns):
         yield phrase("turn_missing")
 
 

@@ -1,5 +1,5 @@
-"""comment.md and summary.md: which parts of their templates find room, within GitHub's 65,536
-characters and 1 MiB."""
+"""comment.md and summary.md: the parts of their templates that fit into GitHub's 65,536 characters
+and 1 MiB."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ ANSWER_LIMIT = 1_200
 CALL_LINES = 40
 BRIEF_ANSWER = 240
 BRIEF_LINES = 8
-"""Of the case that is open."""
+"""Limits for the case that is open."""
 SHORT_LINES = 3
-ALIKE = 0.35
+LEAST_LIKENESS = 0.35
 LONG_STRETCH = 160
 
 
 @frozen_dataclass
 class Depth:
-    """The most to show if room is no question: whole cases, and turns of each."""
+    """The most to show, regardless of room: full cases, and turns of each."""
 
     cases: int
     turns: int
@@ -89,38 +89,38 @@ GROUPS = {
     "quarantined": UNKNOWN,
 }
 """The groups of cases that did not pass, and how much of each to show."""
-OPENED = ("fail", "inconclusive", "not_measured")
+OPEN_GROUPS = ("fail", "inconclusive", "not_measured")
 """The groups whose first case is open, the first group that has one."""
 
 
 def render_summary(report: Report) -> str:
     """The job summary: verdict, figures, criteria, what broke in full, and the table of all cases.
 
-    Bounded in bytes: the table may take half, broken cases the remaining room; the rest is
-    counted."""
+    Its bytes are bounded: the table takes at most half, broken cases the remaining room.
+    Cases without room are counted."""
     v = view.of(report)
     comment = _macros("comment")
     summary = _macros("summary")
-    head = [markdown.tidy(part) for part in _summary_head(v)]
+    top_parts = [markdown.tidy(part) for part in _summary_head(v)]
     room = (
         (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT
-        - sum(map(markdown.length, head))
+        - sum(map(markdown.length, top_parts))
         - SUMMARY_FALLS_ROOM
     )
     table = _table(v, room=int(room * TABLE_SHARE))
-    foot = [
+    bottom_parts = [
         _mixed(v, limit=100),
         summary.judges(report.run.judges, 100) if report.run.judges else "",
         _problems(report, limit=50),
         _environment_fold(v),
         comment.footer(v),
     ]
-    foot = [markdown.tidy(part) for part in foot]
-    room -= markdown.length(table) + sum(map(markdown.length, foot))
+    bottom_parts = [markdown.tidy(part) for part in bottom_parts]
+    room -= markdown.length(table) + sum(map(markdown.length, bottom_parts))
     room //= len({case.group for case in v.cases} - {"pass"}) or 1
-    broken = [_whole_section(group, v, room=room) for group in GROUPS]
-    broken.append(_falls(v, room=SUMMARY_FALLS_ROOM, criteria=20))
-    return _joined((*head, *broken, table, *foot)) + "\n"
+    broken_sections = [_whole_section(group, v, room=room) for group in GROUPS]
+    broken_sections.append(_falls(v, room=SUMMARY_FALLS_ROOM, criteria=20))
+    return _join_parts((*top_parts, *broken_sections, table, *bottom_parts)) + "\n"
 
 
 def _whole_section(group: str, v: View, *, room: int) -> str:
@@ -128,7 +128,7 @@ def _whole_section(group: str, v: View, *, room: int) -> str:
     if not case_views:
         return ""
     heading = f"### {_macros('comment').heading(group, len(case_views))}"
-    return _joined((heading, _section(group, v, case_views, room=room, depth=SUMMARY)))
+    return _join_parts((heading, _section(group, v, case_views, room=room, depth=SUMMARY)))
 
 
 def _environment_fold(v: View) -> str:
@@ -137,12 +137,12 @@ def _environment_fold(v: View) -> str:
 
 
 def _summary_head(v: View) -> list[str]:
-    """The summary's part above the cases; all of it fits."""
+    """The summary's parts above the cases; all of them fit."""
     report = v.report
     comparison = v.comparison
     comment = _macros("comment")
     summary = _macros("summary")
-    head = [
+    parts = [
         _verdict(report),
         _rules(report, room=SUMMARY_EDITS_ROOM),
         _notices(v),
@@ -150,18 +150,18 @@ def _summary_head(v: View) -> list[str]:
         comment.measured(v),
     ]
     if comparison is None:
-        head.append(_causes(v, limit=200))
+        parts.append(_causes(v, limit=200))
     else:
-        drawn = chart(comparison.criteria, limit=20)
-        head += [
+        chart_text = chart(comparison.criteria, limit=20)
+        parts += [
             _agent(report),
             _causes(v, limit=200),
-            summary.chart(drawn) if drawn else "",
+            summary.chart(chart_text) if chart_text else "",
         ]
-        head += [comment.compared(comparison, 200), comment.fixed(v), comment.excluded(comparison)]
-    head.append(_broken(v, 50))
+        parts += [comment.compared(comparison, 200), comment.fixed(v), comment.excluded(comparison)]
+    parts.append(_broken(v, 50))
     return [
-        *head,
+        *parts,
         comment.criteria(v.criteria, 200),
         summary.trend_table(report.trends, 50) if report.trends else "",
     ]
@@ -178,10 +178,10 @@ def _broken(v: View, limit: int) -> str:
 
 
 def _rules(report: Report, *, room: int) -> str:
-    edited = edits.summarize(
+    edit_summary = edits.summarize(
         report.edits, mark=_mark, room=room, size=lambda text: markdown.length(text) + len("- \n")
     )
-    return str(_macros("comment").rules(edited, report.edits.by_base))
+    return str(_macros("comment").rules(edit_summary, report.edits.by_base))
 
 
 def _mark(text: str) -> str:
@@ -189,7 +189,7 @@ def _mark(text: str) -> str:
 
 
 def _problems(report: Report, *, limit: int) -> str:
-    # which the first line says
+    # the first line reports relaxed rules
     problems = [problem for problem in report.problems if problem.code != edits.RELAXED]
     text: str = _macros("comment").problems(problems, limit) if problems else ""
     return text
@@ -219,29 +219,28 @@ def _notices(v: View) -> str:
 
 
 def _cases(v: View, *, room: int) -> tuple[str, ...]:
-    """The groups of cases that did not pass, except the opened case. Each later group may take its
-    share of the room; the first group gets the remaining room, and what it leaves goes to the next
-    ones."""
+    """The groups of cases that did not pass, except open cases. Each later group takes at most its
+    share of the room; the first group gets the remaining room and leaves what it does not need."""
     share = int(room * LATER_SHARE)
     sections = {
-        group: _folded(group, v, room=share, depth=depth)
+        group: _fold_group(group, v, room=share, depth=depth)
         for group, depth in list(GROUPS.items())[1:]
     }
     remaining_room = room - sum(map(markdown.length, sections.values()))
     for group, depth in GROUPS.items():
         remaining_room += markdown.length(sections.get(group, ""))
-        sections[group] = _folded(group, v, room=remaining_room, depth=depth)
+        sections[group] = _fold_group(group, v, room=remaining_room, depth=depth)
         remaining_room -= markdown.length(sections[group])
     return tuple(sections[group] for group in GROUPS)
 
 
-def _folded(group: str, v: View, *, room: int, depth: Depth) -> str:
-    opened = _opened(v)
-    case_views = [case for case in v.cases if case.group == group and case not in opened]
+def _fold_group(group: str, v: View, *, room: int, depth: Depth) -> str:
+    open_cases = _open_cases(v)
+    case_views = [case for case in v.cases if case.group == group and case not in open_cases]
     if not case_views:
         return ""
     comment = _macros("comment")
-    is_more = bool(opened) and opened[0].group == group
+    is_more = bool(open_cases) and open_cases[0].group == group
     text = _section(group, v, case_views, room=room - 2 * FOLD_ROOM, depth=depth)
     title = comment.heading(group, len(case_views), is_more)
     return markdown.tidy(comment.fold(title, text))
@@ -250,12 +249,12 @@ def _folded(group: str, v: View, *, room: int, depth: Depth) -> str:
 def _section(
     group: str, v: View, case_views: Sequence[CaseView], *, room: int, depth: Depth
 ) -> str:
-    """Some cases in full, others in a line, then a count. GROUP_FROM or more unmeasured cases with
-    one reason share an entry."""
+    """Some cases in full, others in a line each, then a count. GROUP_FROM or more unmeasured cases
+    with one reason share an entry."""
     if group in ("fail", "flaky"):
         case_views = reports_cases.worst_first(case_views)
     comment = _macros("comment")
-    *groups, alone = _by_reason(case_views) if group == "not_measured" else [case_views]
+    *groups, single_cases = _by_reason(case_views) if group == "not_measured" else [case_views]
     items = [
         Item(
             line=comment.group_line(case_group),
@@ -265,13 +264,13 @@ def _section(
     ]
     items += [
         Item(line=_line(v, case), full=partial(_render_macro, comment.case, v, case, depth.turns))
-        for case in alone
+        for case in single_cases
     ]
-    filled = markdown.fill(items, room=room - 300, most=depth.cases)
-    folded = bool(filled.full) and len(filled.lines) >= FOLD_FROM
-    lines = markdown.tidy(comment.lines(filled.lines, folded)) if filled.lines else ""
-    remainder = comment.left_out(v, filled.dropped, depth.summary).strip() if filled.dropped else ""
-    return _joined((*filled.full, lines, remainder))
+    layout = markdown.fill(items, room=room - 300, most=depth.cases)
+    is_folded = bool(layout.full) and len(layout.lines) >= FOLD_FROM
+    lines = markdown.tidy(comment.lines(layout.lines, is_folded)) if layout.lines else ""
+    remainder = comment.left_out(v, layout.dropped, depth.summary).strip() if layout.dropped else ""
+    return _join_parts((*layout.full, lines, remainder))
 
 
 def _falls(v: View, *, room: int, criteria: int) -> str:
@@ -312,30 +311,30 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
             if moved_case not in full_cases
         ]
         used_room = markdown.length(heading) + sum(map(markdown.length, short_lines)) + 100
-        filled = markdown.fill(items, room=remaining_room - used_room, most=MOVED)
-        remaining_count = len(fall.case_falls) - len(moved_cases) + filled.dropped
+        layout = markdown.fill(items, room=remaining_room - used_room, most=MOVED)
+        remaining_count = len(fall.case_falls) - len(moved_cases) + layout.dropped
         all_lines = [
             *short_lines,
-            *filled.lines,
+            *layout.lines,
             *([str(comment.more(remaining_count))] if remaining_count else []),
         ]
-        parts += [heading, *filled.full, *(["\n".join(all_lines)] if all_lines else [])]
-        remaining_room -= used_room + sum(map(markdown.length, (*filled.full, *filled.lines)))
+        parts += [heading, *layout.full, *(["\n".join(all_lines)] if all_lines else [])]
+        remaining_room -= used_room + sum(map(markdown.length, (*layout.full, *layout.lines)))
     if len(falls) > criteria:
         parts.append(str(comment.more_criteria(len(falls) - criteria)))
     if not falls:
         return ""
-    return markdown.tidy(comment.falls(len(falls), _joined(parts)))
+    return markdown.tidy(comment.falls(len(falls), _join_parts(parts)))
 
 
 @functools.lru_cache(maxsize=20_000)
 def _line(v: View, case: CaseView) -> str:
-    """The line of a case, which the comment tries twice and the summary has as well."""
+    """The line of a case, cached: the comment tries it twice, and the summary has it too."""
     return str(_macros("comment").case_line(v, case))
 
 
-def _render_macro(macro: Callable[..., str], *about: object) -> str:
-    return markdown.tidy(macro(*about))
+def _render_macro(macro: Callable[..., str], *arguments: object) -> str:
+    return markdown.tidy(macro(*arguments))
 
 
 def _mixed(v: View, *, limit: int) -> str:
@@ -348,18 +347,18 @@ def _mixed(v: View, *, limit: int) -> str:
 def _table(v: View, *, room: int) -> str:
     if not v.cases:
         return ""
-    several = len({case.suite.key for case in v.cases}) > 1
+    has_suites = len({case.suite.key for case in v.cases}) > 1
     rows: list[str] = []
     for case in v.cases:
-        row = _macros("summary").row(case, several)
+        row = _macros("summary").row(case, has_suites)
         room -= markdown.length(row) + 1
         if room < 0:
             break
         rows.append(row)
-    return markdown.tidy(_macros("summary").all_cases(rows, len(v.cases), several))
+    return markdown.tidy(_macros("summary").all_cases(rows, len(v.cases), has_suites))
 
 
-def _joined(parts: Iterable[str]) -> str:
+def _join_parts(parts: Iterable[str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
@@ -376,23 +375,23 @@ class Part:
 def render(report: Report) -> str:
     """The comment. Each part is bounded; the cases get the remaining room. Cases without room are
     counted, with the place to read them."""
-    return _joined((render_head(report), render_body(report))) + "\n"
+    return _join_parts((render_head(report), render_body(report))) + "\n"
 
 
 def render_head(report: Report) -> str:
-    """What stands at the top: the verdict, the counts, the causes."""
-    return _joined(_drawn(HEAD, view.of(report), room=HEAD_ROOM))
+    """The top of the comment: the verdict, the counts, the causes."""
+    return _join_parts(_draw_parts(HEAD, view.of(report), room=HEAD_ROOM))
 
 
 def render_body(report: Report) -> str:
-    """The parts below it: one difference, what to do, and what is folded."""
+    """The parts below the top: one difference, the next commands, and folded sections."""
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - 100
-    return _joined(_drawn(BODY, view.of(report), room=room))
+    return _join_parts(_draw_parts(BODY, view.of(report), room=room))
 
 
-def _drawn(parts: Sequence[Part], v: View, *, room: int) -> list[str]:
-    """The texts of the parts, in order. The last one first, without which the comment leads
-    nowhere; one without a bound of its own at the end."""
+def _draw_parts(parts: Sequence[Part], v: View, *, room: int) -> list[str]:
+    """The texts of the parts, in order. The last part (the footer with its links) gets room first,
+    the part without a bound gets room last."""
     texts = dict.fromkeys(parts, "")
     for part in (
         *reversed([part for part in parts if part.room]),
@@ -407,8 +406,8 @@ def _drawn(parts: Sequence[Part], v: View, *, room: int) -> list[str]:
 
 
 def _difference(v: View) -> str:
-    """The worst case that failed, open; else what has no outcome."""
-    case_views = _opened(v)
+    """The worst failed case, open; without one, a case without an outcome."""
+    case_views = _open_cases(v)
     if not case_views:
         return ""
     comment = _macros("comment")
@@ -417,9 +416,9 @@ def _difference(v: View) -> str:
     return str(comment.case(v, case_views[0], 1, is_open=True))
 
 
-def _opened(v: View) -> Sequence[CaseView]:
-    """The case that is open, or all cases of one reason without an outcome."""
-    for group in OPENED:
+def _open_cases(v: View) -> Sequence[CaseView]:
+    """The case to open, or all unmeasured cases that share a reason."""
+    for group in OPEN_GROUPS:
         case_views = [case for case in v.cases if case.group == group]
         if case_views:
             *groups, _ = _by_reason(case_views) if group == "not_measured" else [case_views]
@@ -428,8 +427,8 @@ def _opened(v: View) -> Sequence[CaseView]:
 
 
 def _by_reason(case_views: Sequence[CaseView]) -> list[list[CaseView]]:
-    """GROUP_FROM or more unmeasured cases with one reason, the most first; at the end all others,
-    of which there may be none."""
+    """Groups of GROUP_FROM or more unmeasured cases with one reason, largest first; then the list
+    of all other cases, which may be empty."""
     cases_by_reason: defaultdict[str, list[CaseView]] = defaultdict(list)
     for case in case_views:
         cases_by_reason[wording.unmeasured_reason(case)].append(case)
@@ -438,8 +437,10 @@ def _by_reason(case_views: Sequence[CaseView]) -> list[list[CaseView]]:
         key=len,
         reverse=True,
     )
-    few = [case for group in cases_by_reason.values() if len(group) < GROUP_FROM for case in group]
-    return [*groups, few]
+    other_cases = [
+        case for group in cases_by_reason.values() if len(group) < GROUP_FROM for case in group
+    ]
+    return [*groups, other_cases]
 
 
 def _evidence(v: View, room: int) -> str:
@@ -455,21 +456,21 @@ def _evidence(v: View, room: int) -> str:
     if comparison is not None:
         parts += [comment.fixed(v), comment.excluded(comparison)]
     parts.append(_mixed(v, limit=MIXED))
-    return _joined(markdown.keep([markdown.tidy(part) for part in parts], room=room))
+    return _join_parts(markdown.keep([markdown.tidy(part) for part in parts], room=room))
 
 
 def _environment(v: View) -> str:
     command = wording.reproduce(v.report)
-    return _joined((_fenced(command), _macros("comment").environment(v)))
+    return _join_parts((_fence(command), _macros("comment").environment(v)))
 
 
-def _fenced(command: str) -> str:
+def _fence(command: str) -> str:
     return markdown.fence(plain.clip(command, 2_000), language="sh") if command else ""
 
 
 @functools.cache
 def _macros(name: str) -> Any:
-    return templates.load(f"{name}.md.j2", package=__package__, template_globals=_KNOWN)
+    return templates.load(f"{name}.md.j2", package=__package__, template_globals=_TEMPLATE_GLOBALS)
 
 
 HEAD: Final = (
@@ -478,11 +479,11 @@ HEAD: Final = (
     Part(draw=lambda v, _: _causes(v, limit=CAUSES)),
     Part(draw=lambda v, _: _notices(v), room=6_000),
 )
-"""What a check run and a comment without room have as well."""
+"""The parts that check runs and short comments have as well."""
 BODY: Final = (
     Part(draw=lambda v, _: _difference(v), room=6_000),
     Part(draw=lambda v, _: _macros("comment").commands(v)),
-    Part(draw=lambda v, room: _joined(_cases(v, room=room)), room=0),
+    Part(draw=lambda v, room: _join_parts(_cases(v, room=room)), room=0),
     Part(draw=lambda v, _: _broken(v, PROBLEMS), room=8_000),
     Part(draw=lambda v, room: _rules(v.report, room=room), room=EDITS_ROOM),
     Part(draw=_evidence, room=16_000, title="evidence_title"),
@@ -490,8 +491,8 @@ BODY: Final = (
     Part(draw=lambda v, _: _environment(v), title="environment_title"),
     Part(draw=lambda v, _: _macros("comment").footer(v)),
 )
-"""What stands below it, in this order. The cases, relaxed rules, notices and remarks fold
-themselves: their titles count."""
+"""The parts below the top, in order. Cases, relaxed rules, notices and remarks fold themselves:
+their titles are counts."""
 
 
 def diff_calls(
@@ -513,32 +514,34 @@ def diff_calls(
 def diff_answers(
     expected: str, actual: str, *, is_base: bool = False, is_brief: bool = False
 ) -> Safe:
-    """The answers and how to read them: short or unlike ones as a diff of lines, long and alike
-    ones word by word. `is_brief`: the part that differs, as lines."""
+    """The answers and a legend: short or unlike answers as a diff of lines, long and similar
+    answers word by word. `is_brief`: the part that differs, as lines."""
     expected_lines, actual_lines = (
         plain.wrap(text, WIDTH)
         for text in diff.excerpts(
             expected.strip(), actual.strip(), BRIEF_ANSWER if is_brief else ANSWER_LIMIT
         )
     )
-    compared = diff.compare(expected, actual)
+    comparison = diff.compare(expected, actual)
     shown_lines = max(len(expected_lines), len(actual_lines))
-    if is_brief or shown_lines <= SHORT_LINES or compared.likeness < ALIKE:
+    if is_brief or shown_lines <= SHORT_LINES or comparison.likeness < LEAST_LIKENESS:
         rows = [*(f"- {line}" for line in expected_lines), *(f"+ {line}" for line in actual_lines)]
         block = markdown.fence("\n".join(rows), language="diff")
         return Safe(f"{phrase('answer_lines', is_base)}\n{block}")
-    words_of = _word_difference(compared.pieces)
-    return Safe(f"{phrase('answer_words', is_base)}\n<pre>{words_of}</pre>")
+    word_diff = _word_difference(comparison.pieces)
+    return Safe(f"{phrase('answer_words', is_base)}\n<pre>{word_diff}</pre>")
 
 
 def _word_difference(pieces: Sequence[DiffPiece]) -> str:
-    """Inside `<pre>`, which does not wrap on GitHub: so the lines are broken here."""
+    """HTML for `<pre>`. GitHub does not wrap it, so lines are wrapped here."""
     texts: list[str] = []
     column = 0
     for index, piece in enumerate(pieces):
-        last = index == len(pieces) - 1
+        is_last = index == len(pieces) - 1
         text = (
-            _shortened(piece.text, first=index == 0, last=last) if piece.mark == "=" else piece.text
+            _shorten(piece.text, is_first=index == 0, is_last=is_last)
+            if piece.mark == "="
+            else piece.text
         )
         rows = plain.wrap(text, WIDTH, start=column)
         column = plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
@@ -549,11 +552,11 @@ def _word_difference(pieces: Sequence[DiffPiece]) -> str:
     return "".join(texts)
 
 
-def _shortened(text: str, *, first: bool, last: bool) -> str:
+def _shorten(text: str, *, is_first: bool, is_last: bool) -> str:
     if len(text) <= LONG_STRETCH:
         return text
-    head = "" if first else text[: LONG_STRETCH // 3]
-    tail = "" if last else text[-LONG_STRETCH // 3 :]
+    head = "" if is_first else text[: LONG_STRETCH // 3]
+    tail = "" if is_last else text[-LONG_STRETCH // 3 :]
     return f"{head} [...] {tail}"
 
 
@@ -565,8 +568,8 @@ POINT = "\N{BLACK CIRCLE}"
 
 
 def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
-    """The deciding criteria on the scale 0 to 1, drawn in characters, each beside the tolerated
-    drop: worse to the left, better to the right; "" if nothing moved."""
+    """The deciding criteria on the scale 0 to 1, drawn in characters with their tolerated drops:
+    worse to the left, better to the right; "" if nothing moved."""
     chart_rows = [
         row for row in rows if row.rule.gating and row.delta is not None and abs(row.delta) <= 1
     ][:limit]
@@ -584,20 +587,20 @@ def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
 
 
 def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
-    better = -1.0 if row.rule.lower_is_better else 1.0
+    sign = -1.0 if row.rule.lower_is_better else 1.0
     cells = [" "] * (2 * HALF + 1)
-    for at, mark in ((_at(-row.rule.floor, reach), TOLERATED), (HALF, AXIS)):
-        cells[at] = mark if cells[at] == " " else cells[at]
-    cells[_at(better * (row.delta or 0.0), reach)] = POINT
+    for column, mark in ((_column(-row.rule.floor, reach), TOLERATED), (HALF, AXIS)):
+        cells[column] = mark if cells[column] == " " else cells[column]
+    cells[_column(sign * (row.delta or 0.0), reach)] = POINT
     name = plain.label(row.name, CHART_NAME)
     return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {words.compared(row.base, row.head)[2]}"
 
 
-def _at(value: float, reach: float) -> int:
-    return HALF + round(value / reach * HALF)
+def _column(delta: float, reach: float) -> int:
+    return HALF + round(delta / reach * HALF)
 
 
-_KNOWN = {
+_TEMPLATE_GLOBALS = {
     "call_diff": call_diff,
     "cases": reports_cases,
     "diff_answers": diff_answers,

@@ -1,4 +1,4 @@
-"""What a change edits of that by which it is judged, in words."""
+"""The edits of a change to its own gate, in words."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from evalgate.values import frozen_dataclass
 Mark = Callable[[str], str]
 """Spells names and values."""
 RELAXED = "relaxed-rule"
-"""Code of the problem that says so; reports say it first."""
+"""Code of the problem about relaxed rules; reports show it first."""
 NAMED = 5
 """Of rules, and of the cases of one file: how many are named."""
-TOGETHER: Final = frozenset({EditKind.CASE_REMOVED, EditKind.CASE_CHANGED})
+GROUPED_KINDS: Final = frozenset({EditKind.CASE_REMOVED, EditKind.CASE_CHANGED})
 """Several edits of these kinds in one file are one line."""
 
 
 @frozen_dataclass
 class EditSummary:
-    """The lines that found room, how much there is in all, and how many lines are left out."""
+    """The lines that fit, a count of all edits in words, and the number of lines left out."""
 
     lines: tuple[str, ...]
     counted: str
@@ -37,7 +37,7 @@ def sentence(edits: Edits) -> str:
 
 
 def problem(edits: Edits) -> Problem:
-    """The warning beside a pass that the change's own rules alone give."""
+    """The warning for a pass that only the change's own rules give."""
     place = next((edit.place for edit in edits.rules() if edit.place is not None), None)
     return errors.warning(RELAXED, sentence(edits), place, phrase("relaxed_hint"))
 
@@ -50,12 +50,12 @@ def rules(edits: Edits, *, mark: Mark = str) -> str:
 def summarize(
     edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]
 ) -> EditSummary | None:
-    """Rules first, then files, then the cases of each file in a line; None: nothing."""
+    """Rules first, then files, then the cases of each file in a line; None without edits."""
     if not edits.edits:
         return None
     lines: list[str] = []
-    every = [*_lines(edits.edits, mark)]
-    for line in every:
+    all_lines = [*_lines(edits.edits, mark)]
+    for line in all_lines:
         room -= size(line)
         if room < 0:
             break
@@ -65,21 +65,21 @@ def summarize(
     )
     expectations = len(edits.edits) - rules - files
     counts = phrase("edit_counts", rules, files, expectations)
-    return EditSummary(lines=tuple(lines), counted=counts, remaining=len(every) - len(lines))
+    return EditSummary(lines=tuple(lines), counted=counts, remaining=len(all_lines) - len(lines))
 
 
 def _lines(edits: Iterable[GateEdit], mark: Mark) -> Iterator[str]:
-    together: dict[tuple[EditKind, str], list[GateEdit]] = {}
+    edits_by_file: dict[tuple[EditKind, str], list[GateEdit]] = {}
     for edit in edits:
-        if edit.kind in TOGETHER:
-            together.setdefault((edit.kind, edit.suite), []).append(edit)
+        if edit.kind in GROUPED_KINDS:
+            edits_by_file.setdefault((edit.kind, edit.suite), []).append(edit)
         else:
             yield _line(edit, mark)
-    for (kind, suite), cases in together.items():
+    for (kind, suite), cases in edits_by_file.items():
         if len(cases) == 1:
             yield _line(cases[0], mark)
             continue
-        # the marks may cost more than what they mark: only what is shown is marked
+        # marks may be expensive: only names that are shown get one
         names = [mark(case.subject) for case in cases[:NAMED]]
         yield phrase("edited_cases", kind, len(cases), mark(suite), names, len(cases) - len(names))
 
@@ -92,9 +92,9 @@ def _line(edit: GateEdit, mark: Mark) -> str:
 
 
 def _change(edit: GateEdit, mark: Mark) -> str:
-    values = (mark(value) for value in (edit.subject, edit.base, edit.head))
+    texts = (mark(text) for text in (edit.subject, edit.base, edit.head))
     subject, base, head = (
-        values if edit.kind is EditKind.RULE else (mark(edit.subject), edit.base, edit.head)
+        texts if edit.kind is EditKind.RULE else (mark(edit.subject), edit.base, edit.head)
     )
     detail = mark(edit.head) if edit.kind is EditKind.CASE_CHANGED and edit.head else ""
     return phrase("edit", edit.kind, subject, base, head, detail)

@@ -32,29 +32,28 @@ SCRIPTS = ("vendor/htm-preact.js", "vendor/diff.js", "report.js")
 
 
 def render(report: Report) -> str:
-    """The page. Conversations of passing cases that find no room are left out, which the page
-    says."""
+    """The page. It omits conversations of passing cases that do not fit, and says so."""
     style, script = _source("report.css"), Safe("\n;").join(_source(name) for name in SCRIPTS)
-    return _rendered(report, style, script, templates.html_policy(style=style, script=script))
+    return _render_page(report, style, script, templates.html_policy(style=style, script=script))
 
 
 def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]:
-    """The page for a server that it may ask, and its Content-Security-Policy. `script` runs before
-    the page's own, to which it says what else to show (`evalgateLive`)."""
+    """The page for a live server, and its Content-Security-Policy. `script` runs before the page's
+    own script and configures it (`evalgateLive`)."""
     *vendored, page_script = SCRIPTS
     code = Safe("\n;").join([*map(_source, vendored), script, _source(page_script)])
     styles = Safe("\n").join([_source("report.css"), style])
     policy = templates.html_policy(style=styles, script=code, connects=True)
-    return _rendered(report, styles, code, policy), policy
+    return _render_page(report, styles, code, policy), policy
 
 
-def _rendered(report: Report, style: Safe, script: Safe, policy: str) -> str:
+def _render_page(report: Report, style: Safe, script: Safe, policy: str) -> str:
     v = view.of(report)
-    edited = edits.summarize(
+    edit_summary = edits.summarize(
         report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len
     )
-    data = map(Safe, page_data.parts(v, room=LIMIT))  # base64
-    page = _page().page(v, data, edited, style, script, policy)
+    packed_parts = map(Safe, page_data.parts(v, room=LIMIT))  # base64
+    page = _page().page(v, packed_parts, edit_summary, style, script, policy)
     return str(page).strip("\n") + "\n"
 
 
@@ -65,10 +64,10 @@ def _source(name: str) -> Safe:
 
 @functools.cache
 def _page() -> Any:
-    return templates.load("report.html.j2", package=__package__, template_globals=_KNOWN)
+    return templates.load("report.html.j2", package=__package__, template_globals=_TEMPLATE_GLOBALS)
 
 
-_KNOWN = {
+_TEMPLATE_GLOBALS = {
     "agent_changes": agent_changes,
     "bets": bets,
     "call_diff": call_diff,

@@ -35,34 +35,38 @@ SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
 
 
 def render(report: Report) -> str:
-    """The file: one testsuite a suite, one testcase a case.
+    """The file: one testsuite per suite, one testcase per case.
 
-    `<failure>`: a criterion below its threshold. `<error>`: not measured, a broken agent above all.
-    `<skipped>`: inconclusive, left out by the user, or deciding nothing: no reader turns red over
-    what the gate lets through. Times and attributes are those of the Jenkins schema; a failure's
-    text begins with its file and line. Beside a base, a last testsuite has the answers of both
-    gates as properties. Its one possible testcase is a gate that fails although no case does."""
+    `<failure>`: a criterion below its threshold. `<error>`: not measured, mostly a broken agent.
+    `<skipped>`: inconclusive, left out by the user, or non-blocking, so that readers of the file do
+    not fail on what the gate allows. Times and attributes are those of the Jenkins schema; a
+    failure's text begins with its file and line. With a base, a last testsuite has the answers of
+    both gates as properties. Its one possible testcase is a gate that fails although no case does.
+
+    """
     cases_by_suite: defaultdict[str, list[CaseView]] = defaultdict(list)
     for case in view.of(report).cases:
         cases_by_suite[case.verdict.suite].append(case)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     suites: list[str] = []
     broken = view.of(report).broken
-    parts = [
-        _closed(_broken_file(suite, report))
+    suite_parts = [
+        _suite_parts(_broken_file(suite, report))
         if suite in broken
         else _suite(suite, cases_by_suite[suite.suite], report)
         for suite in report.verdict.suites
     ]
     if report.comparison is not None:
-        is_red = any(
-            int(head.get(name, "0")) for head, _ in parts for name in ("failures", "errors")
+        has_failed_case = any(
+            int(suite_element.get(name, "0"))
+            for suite_element, _ in suite_parts
+            for name in ("failures", "errors")
         )
-        parts.append(_gates(report, is_red=is_red))
-    for head, test_cases in parts:
+        suite_parts.append(_gates(report, has_failed_case=has_failed_case))
+    for suite_element, test_cases in suite_parts:
         for name in ("tests", "failures", "errors"):
-            root.set(name, str(int(root.get(name, "0")) + int(head.get(name, "0"))))
-        suites += [_opening_tag(head, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
+            root.set(name, str(int(root.get(name, "0")) + int(suite_element.get(name, "0"))))
+        suites += [_opening_tag(suite_element, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
     root.set("time", f"{report.run.seconds:.3f}")
     return "".join(
         [
@@ -83,35 +87,37 @@ def _suite(
     numbers = {
         name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()
     }
-    head = _suite_element(suite, [], report, numbers)
+    suite_element = _suite_element(suite, [], report, numbers)
     test_cases: list[str] = []
     for start in range(0, len(case_views), CHUNK):
         chunk = case_views[start : start + CHUNK]
         element = _suite_element(suite, chunk, report, {})
         for name in COUNTS:
-            head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
+            suite_element.set(
+                name, str(int(suite_element.get(name, "0")) + int(element.get(name, "0")))
+            )
         for test_case, case in zip(element.iter("testcase"), chunk, strict=True):
             test_case.set("time", f"{case.seconds:.3f}")
-        test_cases.append(_within(element))
-    head.set("time", f"{sum(case.seconds for case in case_views):.3f}")
-    return head, test_cases
+        test_cases.append(_case_text(element))
+    suite_element.set("time", f"{sum(case.seconds for case in case_views):.3f}")
+    return suite_element, test_cases
 
 
-def _gates(report: Report, *, is_red: bool) -> tuple[ET.Element, list[str]]:
-    """The gates' answers. `is_red`: a case bears the failure already."""
+def _gates(report: Report, *, has_failed_case: bool) -> tuple[ET.Element, list[str]]:
+    """The gates' answers. `has_failed_case`: a case shows the failure already."""
     gates = report.verdict.gates
     properties = {
         gate.gate.value: f"{wording.kind_word(gate.kind)}: {wording.bounded(gate.reason, TEXT_LIMIT)}"
         for gate in gates
     }
-    gate_cases = [] if is_red else [_gate_case(gate, report) for gate in gates]
+    gate_cases = [] if has_failed_case else [_gate_case(gate, report) for gate in gates]
     test_suite = TestSuite(
         "evalgate",
         [test_case for test_case in gate_cases if test_case.failures or test_case.errors],
         timestamp=report.run.started_at[:19],
         properties=properties,
     )
-    return _closed(test_suite)
+    return _suite_parts(test_suite)
 
 
 def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
@@ -128,13 +134,13 @@ def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
     return TestSuite(name, [test_case], timestamp=report.run.started_at[:19], file=name)
 
 
-def _closed(test_suite: TestSuite) -> tuple[ET.Element, list[str]]:
+def _suite_parts(test_suite: TestSuite) -> tuple[ET.Element, list[str]]:
     """A testsuite without its test cases, which took no time, and their text."""
     element: ET.Element = test_suite.build_xml_doc()
     element.attrib.pop("disabled", None)
     for test_case in element.iter("testcase"):
         test_case.set("time", "0.000")
-    body = _within(element)
+    body = _case_text(element)
     for test_case in element.findall("testcase"):
         element.remove(test_case)
     element.set("time", "0.000")
@@ -144,11 +150,11 @@ def _closed(test_suite: TestSuite) -> tuple[ET.Element, list[str]]:
 def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
     test_case = TestCase(gate.gate.value, classname="evalgate")
     reason = wording.bounded(gate.reason, TEXT_LIMIT)
-    decides = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
+    is_deciding = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
     match gate.kind:
         case VerdictKind.FAIL:
             test_case.add_failure_info(message=reason, failure_type=gate.gate.value)
-        case VerdictKind.NOT_MEASURED if decides:
+        case VerdictKind.NOT_MEASURED if is_deciding:
             test_case.add_error_info(message=reason, error_type="not_measured")
         case _:
             pass  # its property says it
@@ -167,12 +173,12 @@ def _opening_tag(element: ET.Element, *, level: int) -> str:
     return f"\n{INDENT * level}{opening}" if level else opening
 
 
-def _within(suite: ET.Element) -> str:
-    bare = ET.Element("testsuite")
-    bare.extend(suite.iter("testcase"))
-    ET.indent(bare, level=1)
+def _case_text(suite: ET.Element) -> str:
+    container = ET.Element("testsuite")
+    container.extend(suite.iter("testcase"))
+    ET.indent(container, level=1)
     return (
-        ET.tostring(bare, encoding="unicode")
+        ET.tostring(container, encoding="unicode")
         .removeprefix("<testsuite>")
         .removesuffix(f"\n{INDENT}</testsuite>")
     )
@@ -181,7 +187,7 @@ def _within(suite: ET.Element) -> str:
 def _suite_element(
     suite: SuiteVerdict, case_views: list[CaseView], report: Report, numbers: Mapping[str, str]
 ) -> ET.Element:
-    about = {
+    facts = {
         "verdict": wording.kind_word(suite.kind),
         "reason": wording.bounded(suite.reason, TEXT_LIMIT),
         "required pass rate": words.percent(suite.required_pass_rate),
@@ -193,7 +199,7 @@ def _suite_element(
         [_test_case(case) for case in case_views],
         timestamp=report.run.started_at[:19],
         file=plain.visible(suite.suite),
-        properties={name: value for name, value in about.items() if value} | {**numbers},
+        properties={name: text for name, text in facts.items() if text} | {**numbers},
     )
     element: ET.Element = test_suite.build_xml_doc()
     # The package writes float noise, leaves out a time of zero, and counts `disabled`, which

@@ -67,8 +67,8 @@ class FallTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseFall:
-    """One case by one criterion: means over the runs of each side. `turn` None: no conversation of
-    both is kept, or a simulated user led them elsewhere."""
+    """The means of one case by one criterion, over the runs of each side. `turn` is None if a
+    conversation is missing, or a simulated user led it."""
 
     case: CaseView
     row: CriterionComparison
@@ -77,7 +77,7 @@ class CaseFall:
 
     @property
     def drop(self) -> float:
-        """By how much head is worse."""
+        """How much worse head is."""
         return self.head - self.base if self.row.rule.lower_is_better else self.base - self.head
 
     @property
@@ -94,8 +94,8 @@ class CaseFall:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fall:
-    """A deciding criterion that fell. `case_falls`: the cases that did, furthest first; `higher`:
-    how many rose."""
+    """A deciding criterion that fell. `case_falls`: the cases that fell, largest drop first;
+    `higher`: the number of cases that rose."""
 
     row: CriterionComparison
     case_falls: tuple[CaseFall, ...]
@@ -125,26 +125,29 @@ def falls(v: View) -> tuple[Fall, ...]:
     return tuple(
         sorted(
             (fall for fall in all_falls if fall.case_falls),
-            key=lambda fall: -_beyond(fall.row, fall.row.drop),
+            key=lambda fall: -_relative_drop(fall.row, fall.row.drop),
         )
     )
 
 
 def notable(v: View) -> CaseFall | None:
-    """The case that fell furthest, if that is far enough to report at the top; failing cases are
-    reported anyway."""
+    """The passing case that fell furthest, if its drop is large enough to report at the top;
+    failing cases are reported anyway."""
     candidates = [
         moved_case
         for fall in falls(v)
         for moved_case in fall.case_falls
         if moved_case.case.kind.value == "pass"
     ]
-    worst = max(
-        candidates, key=lambda moved_case: _beyond(moved_case.row, moved_case.drop), default=None
+    worst_fall = max(
+        candidates,
+        key=lambda moved_case: _relative_drop(moved_case.row, moved_case.drop),
+        default=None,
     )
     return (
-        worst
-        if worst is not None and worst.drop > max(worst.row.rule.floor, _notable(worst))
+        worst_fall
+        if worst_fall is not None
+        and worst_fall.drop > max(worst_fall.row.rule.floor, _notable(worst_fall))
         else None
     )
 
@@ -164,7 +167,7 @@ def _notable(moved_case: CaseFall) -> float:
     return NOTABLE if max(moved_case.base, moved_case.head) <= 1 else 0.0
 
 
-def _beyond(row: CriterionComparison, drop: float | None) -> float:
+def _relative_drop(row: CriterionComparison, drop: float | None) -> float:
     """A drop in units of what is tolerated."""
     return (drop or 0.0) / max(row.rule.floor, DUST)
 
@@ -190,8 +193,8 @@ def _pairs(
         if all(use.name != row.name or use.informational for use in case.suite.criteria):
             continue
         head_values, base_values = (
-            [score.value for trial in side if (score := _score(trial, row.name)) is not None]
-            for side in (case.trials, base.get(case.verdict.key, ()))
+            [score.value for trial in trials if (score := _score(trial, row.name)) is not None]
+            for trials in (case.trials, base.get(case.verdict.key, ()))
         )
         if head_values and base_values:
             yield CaseFall(case=case, row=row, base=fmean(base_values), head=fmean(head_values))
@@ -206,7 +209,7 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
 def _turn(moved_case: CaseFall) -> FallTurn | None:
     case = moved_case.case
     comparison = moved_case.case.report.comparison
-    if case.led or comparison is None or comparison.base is None:
+    if case.is_simulated or comparison is None or comparison.base is None:
         return None
     base_trials = [trial for trial in comparison.base.trials if trial.key.case == case.verdict.key]
     sign = -1.0 if moved_case.row.rule.lower_is_better else 1.0
@@ -214,25 +217,35 @@ def _turn(moved_case: CaseFall) -> FallTurn | None:
     base = _conversations(comparison.base, base_trials, moved_case.row.name)
     if not head or not base:
         return None
-    at = _furthest([score for score, _, _ in head], [score for score, _, _ in base], sign)
-    _, repeat, head_turns = min(head, key=lambda conversation: sign * _at(conversation[0], at))
+    index = _largest_drop_turn(
+        [score for score, _, _ in head], [score for score, _, _ in base], sign
+    )
+    _, repeat, head_turns = min(
+        head, key=lambda conversation: sign * _turn_score(conversation[0], index)
+    )
     # the base's run with the number of head's, if none of its others did better
     _, _, base_turns = max(
-        base, key=lambda conversation: (sign * _at(conversation[0], at), conversation[1] == repeat)
+        base,
+        key=lambda conversation: (
+            sign * _turn_score(conversation[0], index),
+            conversation[1] == repeat,
+        ),
     )
-    if at is None:
+    if index is None:
         pairs = enumerate(zip(head_turns, base_turns, strict=False))
-        at = next((number for number, pair in pairs if not _alike(*pair)), 0)
-    if at >= len(head_turns) or at >= len(base_turns):
+        index = next((number for number, pair in pairs if not _is_same_turn(*pair)), 0)
+    if index >= len(head_turns) or index >= len(base_turns):
         return None
-    return FallTurn(number=at + 1, of=len(head_turns), base=base_turns[at], head=head_turns[at])
+    return FallTurn(
+        number=index + 1, of=len(head_turns), base=base_turns[index], head=head_turns[index]
+    )
 
 
-Kept = Sequence[tuple[Score, int, Sequence[Invocation]]]
+ScoredRuns = Sequence[tuple[Score, int, Sequence[Invocation]]]
 
 
-def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Kept:
-    """The scores of a case's runs with the turns that are kept of them."""
+def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> ScoredRuns:
+    """The score, number and turns of each run of a case that has both."""
     conversations = []
     for trial in trials:
         score = _score(trial, name)
@@ -242,34 +255,36 @@ def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Kept:
     return conversations
 
 
-def _at(score: Score, at: int | None) -> float:
+def _turn_score(score: Score, index: int | None) -> float:
     """A run's score of a turn, or of the whole if it has none."""
-    value = score.turns[at] if at is not None and at < len(score.turns) else None
-    return score.value if value is None else value
+    turn_score = score.turns[index] if index is not None and index < len(score.turns) else None
+    return score.value if turn_score is None else turn_score
 
 
-def _mean(scores: Sequence[Score], at: int) -> float | None:
+def _mean(scores: Sequence[Score], index: int) -> float | None:
     turn_scores = [
-        value
+        turn_score
         for score in scores
-        if at < len(score.turns) and (value := score.turns[at]) is not None
+        if index < len(score.turns) and (turn_score := score.turns[index]) is not None
     ]
     return fmean(turn_scores) if turn_scores else None
 
 
-def _furthest(
+def _largest_drop_turn(
     head_scores: Sequence[Score], base_scores: Sequence[Score], sign: float
 ) -> int | None:
     """The turn whose mean fell furthest; None if the criterion has no scores by turn."""
     falls = []
-    for at in range(max((len(score.turns) for score in head_scores), default=0)):
-        head = _mean(head_scores, at)
-        base = _mean(base_scores, at)
+    for index in range(max((len(score.turns) for score in head_scores), default=0)):
+        head = _mean(head_scores, index)
+        base = _mean(base_scores, index)
         if head is not None and base is not None:
-            falls.append((sign * (base - head), -at))
+            falls.append((sign * (base - head), -index))
     return -max(falls)[1] if falls else None
 
 
-def _alike(one: Invocation, other: Invocation) -> bool:
-    same_answer = turns.answer_text(one.final_response) == turns.answer_text(other.final_response)
-    return same_answer and call_diff.same(one.tool_calls, other.tool_calls)
+def _is_same_turn(head_turn: Invocation, base_turn: Invocation) -> bool:
+    is_same_answer = turns.answer_text(head_turn.final_response) == turns.answer_text(
+        base_turn.final_response
+    )
+    return is_same_answer and call_diff.same(head_turn.tool_calls, base_turn.tool_calls)

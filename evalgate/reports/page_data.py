@@ -39,7 +39,7 @@ from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject, mapped_json
 
 PART_BYTES: Final = 512 * 1024
-"""Of conversations, packed together: small enough to unpack at once, large enough to pack well."""
+"""Bytes of conversations per part: fast to unpack, large enough to compress well."""
 TEXT: Final = 500_000
 """Characters of one text at most."""
 WORDS: Final = 300
@@ -53,11 +53,11 @@ def parts(v: View, *, room: int) -> Iterator[str]:
     all except the search text are JSON. They have at most about `room` characters: passing cases
     lose their conversations first."""
     ordered_cases = [(index, case) for index, cause in enumerate(v.causes) for case in cause.cases]
-    ordered_cases += [(-1, case) for case in _passed(v.cases)]
+    ordered_cases += [(-1, case) for case in _passed_cases(v.cases)]
     rows: list[JsonObject] = []
     search_lines: list[str] = []
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
-    numbers = {name: index for index, name in enumerate(_deciding(v))}
+    numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
     packer = _PackedCases()
     base_run = v.report.comparison.base if v.report.comparison is not None else None
     base_trials = pairing.by_case(base_run.trials if base_run else ())
@@ -67,30 +67,30 @@ def parts(v: View, *, room: int) -> Iterator[str]:
         base = base_trials.get(key, ())
         row = _row(case, cause=cause, suites=suites, base=base)
         row["values"] = _values(case, numbers)
-        if _as_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
+        if _follows_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
         if packer.used < room:
-            case_reruns = (reruns[0].get(key, ()), reruns[1].get(key, ()))
-            row |= packer.add(*_case(v, case, base=base, again=case_reruns))
+            reruns_of_case = (reruns[0].get(key, ()), reruns[1].get(key, ()))
+            row |= packer.add(*_case(v, case, base=base, reruns=reruns_of_case))
         rows.append(row)
         search_lines.append(
             " ".join(_words(case, row["why"], v.causes[cause].text if cause >= 0 else ""))
         )
     packer.close_part()
-    yield _packed(_JSON.encode({"cases": rows, **_around(v, traces=len(packer.parts))}))
-    yield _packed("\n".join(search_lines))
+    yield _pack(_JSON.encode({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
+    yield _pack("\n".join(search_lines))
     yield from packer.parts
     yield from packer.traces
 
 
-def _around(v: View, *, traces: int) -> JsonObject:
+def _row_context(v: View, *, traces: int) -> JsonObject:
     """What the rows of cases refer to. `traces`: the number of the first trace among the parts."""
     return {
         "suites": [suite.key for suite in v.report.run.suites],
         "traces": traces,
         "statuses": [phrase("label_word", label) for label in causes.STATUSES],
         "causes": [{"text": cause.text, "status": cause.status} for cause in v.causes],
-        "criteria": list(_deciding(v).values()),
+        "criteria": list(_deciding_criteria(v).values()),
         "head": v.head_commit[:12],
         "base": v.comparison.origin.commit[:12] if v.comparison else "",
     }
@@ -111,11 +111,11 @@ class _PackedCases:
         """Pack a case and its trace, if there is one; return its part, and its place there."""
         if trace:
             case["trace"] = len(self.traces)
-            self.traces.append(_packed(_JSON.encode(trace)))
+            self.traces.append(_pack(_JSON.encode(trace)))
             self.used += len(self.traces[-1])
         text = _JSON.encode(case)
         if len(text) > TEXT:
-            text = _JSON.encode(_shortened(case))
+            text = _JSON.encode(_shorten(case))
         place = {"part": len(self.parts), "at": len(self._cases)}
         self._cases.append(text)
         self._size += len(text)
@@ -126,19 +126,19 @@ class _PackedCases:
     def close_part(self) -> None:
         """Pack the cases that are in no part yet."""
         if self._cases:
-            self.parts.append(_packed(f"[{','.join(self._cases)}]"))
+            self.parts.append(_pack(f"[{','.join(self._cases)}]"))
             self.used += len(self.parts[-1])
             self._cases = []
             self._size = 0
 
 
-def _passed(case_views: Sequence[CaseView]) -> Iterator[CaseView]:
-    """Fixed ones first."""
+def _passed_cases(case_views: Sequence[CaseView]) -> Iterator[CaseView]:
+    """The cases that passed, fixed cases first."""
     passed = [case for case in case_views if case.kind is VerdictKind.PASS]
     yield from sorted(passed, key=lambda case: case.label is not CaseLabel.FIXED)
 
 
-def _packed(text: str) -> str:
+def _pack(text: str) -> str:
     # without a header: what a browser calls deflate-raw
     packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -15)
     return base64.b64encode(
@@ -149,15 +149,15 @@ def _packed(text: str) -> str:
 PART: Final = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</script>)')
 
 
-def changed(page: str, change: Callable[[str], str]) -> str:
-    """A page with `change` made to all of its texts, packed ones too: to take secrets out."""
+def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
+    """A page with `rewrite` applied to all of its texts, also packed ones. It removes secrets."""
 
-    def repacked(match: re.Match[str]) -> str:
+    def repack(match: re.Match[str]) -> str:
         text = zlib.decompress(base64.b64decode(match[2]), -15).decode()
-        clean = change(text)
-        return match[0] if clean == text else f"{match[1]}{_packed(clean)}{match[3]}"
+        clean_text = rewrite(text)
+        return match[0] if clean_text == text else f"{match[1]}{_pack(clean_text)}{match[3]}"
 
-    return PART.sub(repacked, change(page))
+    return PART.sub(repack, rewrite(page))
 
 
 def _row(
@@ -179,9 +179,9 @@ def _row(
     }
 
 
-def _words(case: CaseView, *more: str) -> list[str]:
-    """The words that the search finds a case by: its id, file, user messages, expected tools, and
-    `more`."""
+def _words(case: CaseView, *extra_texts: str) -> list[str]:
+    """The words by which the search finds a case: its id, file, user messages, expected tools, and
+    `extra_texts`."""
     conversation = (case.case.conversation if case.case else None) or ()
     questions = [turns.answer_text(turn.user_content) or "" for turn in conversation[:10]]
     if case.case is not None and case.case.scenario is not None:
@@ -190,7 +190,7 @@ def _words(case: CaseView, *more: str) -> list[str]:
     texts = (
         case.case_id,
         case.suite.key,
-        *more,
+        *extra_texts,
         *(plain.clip(text, WORDS) for text in questions),
         *tools,
     )
@@ -214,9 +214,8 @@ def _sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
     return "p" if all(isinstance(grade, Score) for _, grade in grades) else "u"
 
 
-def _deciding(v: View) -> dict[tuple[str, str], JsonObject]:
-    """The criteria that decide, by suite and name, and what must be known to judge by another
-    threshold."""
+def _deciding_criteria(v: View) -> dict[tuple[str, str], JsonObject]:
+    """The deciding criteria by suite and name, with what the page needs to try other thresholds."""
     criteria = {}
     for suite in v.report.run.suites:
         for use in suite.criteria:
@@ -230,13 +229,13 @@ def _deciding(v: View) -> dict[tuple[str, str], JsonObject]:
                     "low": use.lower_is_better,
                     "best": best,
                     "test": use.on_the_test,
-                    "adk": _as_adk(v, suite),
+                    "adk": _follows_adk(v, suite),
                     "object": bool(use.options),
                 }
     return criteria
 
 
-def _as_adk(v: View, suite: Suite) -> bool:
+def _follows_adk(v: View, suite: Suite) -> bool:
     """True if ADK's rules decide cases without a score (comparison/threshold.py)."""
     return not v.report.policy.deviations.criterion_unscored and not any(
         use.is_of_ces for use in suite.criteria
@@ -258,11 +257,11 @@ def _case(
     case: CaseView,
     *,
     base: Sequence[GradedTrial],
-    again: tuple[Sequence[GradedTrial], Sequence[GradedTrial]],
+    reruns: tuple[Sequence[GradedTrial], Sequence[GradedTrial]],
 ) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
-    """All of one case: the question and the expectations, every run of either side, the values of
-    its criteria; and by side the traces of each run's turns, if there are any. `again`: the runs of
-    head and of the base to confirm its failure."""
+    """All of one case: the question and the expectations, every run of either side, and the values
+    of its criteria; and by side the traces of each run's turns, if there are any. `reruns`: the
+    runs of head and of the base that were to confirm its failure."""
     comparison = case.report.comparison
     head = case.report.run
     uses = {use.name: use for use in case.suite.criteria}
@@ -270,16 +269,18 @@ def _case(
     base_values = _means(base)
     quarantine = case.verdict.quarantine
     runs = {
-        "head": [_run(head, trial, uses) for trial in (*case.trials, *again[0])],
+        "head": [_run(head, trial, uses) for trial in (*case.trials, *reruns[0])],
         "base": []
         if base_run is None
-        else [_run(base_run, trial, uses) for trial in (*base, *again[1])],
+        else [_run(base_run, trial, uses) for trial in (*base, *reruns[1])],
     }
-    traces = {side: [traced for _, traced in of_side] for side, of_side in runs.items()}
+    traces = {side: [run_traces for _, run_traces in side_runs] for side, side_runs in runs.items()}
     document = {
         **_case_json(case.case, uses),
         "difference": "" if case.kind is VerdictKind.PASS else causes.difference(case),
-        "shown": next((at for at, trial in enumerate(case.trials) if trial is case.main_trial), 0),
+        "shown": next(
+            (index for index, trial in enumerate(case.trials) if trial is case.main_trial), 0
+        ),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
         "held": None
@@ -289,9 +290,9 @@ def _case(
         "file": v.file_page(case),
         "note": turns.of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
-        "runs": {side: [run for run, _ in of_side] for side, of_side in runs.items()},
+        "runs": {side: [run for run, _ in side_runs] for side, side_runs in runs.items()},
     }
-    return document, {side: of_runs for side, of_runs in traces.items() if any(of_runs)}
+    return document, {side: side_traces for side, side_traces in traces.items() if any(side_traces)}
 
 
 def _past(v: View, case: CaseView) -> list[JsonObject]:
@@ -309,12 +310,15 @@ def _past(v: View, case: CaseView) -> list[JsonObject]:
 
 
 def _case_json(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:
-    """What was asked and expected, and what else the evaluation file says of the case."""
+    """The questions and expectations, and the other fields of the case in the evaluation file."""
     if case is None:
         return {"expected": [], "about": {}}
-    about = adk_shapes.case_json(replace(case, conversation=None))
-    about.pop("eval_id", None)
-    return {"expected": [_expected(turn, uses) for turn in case.conversation or ()], "about": about}
+    case_document = adk_shapes.case_json(replace(case, conversation=None))
+    case_document.pop("eval_id", None)
+    return {
+        "expected": [_expected(turn, uses) for turn in case.conversation or ()],
+        "about": case_document,
+    }
 
 
 def _criterion(verdict: CriterionVerdict, base: Mapping[str, float]) -> JsonObject:
@@ -348,7 +352,7 @@ def _run(
     traces = [turn.trace for turn in turns_done]
     if trial.failure is not None and trial.failure.trace:
         traces.append(trial.failure.trace)
-    parts = {
+    breakdowns = {
         name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)
     }
     document = {
@@ -358,15 +362,15 @@ def _run(
         "seconds": trial.seconds,
         "tokens": trial.tokens,
         "grades": {name: _grade(grade) for name, grade in trial.grades.items()},
-        "parts": {name: part for name, part in parts.items() if part},
+        "parts": {name: breakdown for name, breakdown in breakdowns.items() if breakdown},
         "found": [
             _finding(name, finding)
             for name, grade in trial.grades.items()
             for finding in grade.findings
         ],
         "turns": [
-            {**_turn(turn), "scores": _scores(trial, at, uses.values())}
-            for at, turn in enumerate(turns_done)
+            {**_turn(turn), "scores": _scores(trial, index, uses.values())}
+            for index, turn in enumerate(turns_done)
         ],
         "state": transcript.final_state if transcript is not None else None,
         "ended": transcript.ended_by.value
@@ -390,9 +394,10 @@ def _grade(grade: Score | NotEvaluated) -> Any:
     return grade.value if isinstance(grade, Score) else [grade.reason.value, grade.message]
 
 
-def _scores(trial: GradedTrial, at: int, uses: Iterable[CriterionUse]) -> list[list[Any]]:
+def _scores(trial: GradedTrial, index: int, uses: Iterable[CriterionUse]) -> list[list[Any]]:
     return [
-        [score.name, score.value, score.met] for score in turns.scores(at, trial=trial, uses=uses)
+        [score.name, score.value, score.met]
+        for score in turns.scores(index, trial=trial, uses=uses)
     ]
 
 
@@ -438,10 +443,12 @@ def _event(event: Event) -> JsonObject:
     return document if event.at is None else document | {"at": event.at}
 
 
-def _shortened(value: Any) -> Any:
+def _shorten(document: Any) -> Any:
     """JSON with its texts clipped."""
     clip = partial(plain.clip, limit=TEXT)
-    return mapped_json(value, lambda item: clip(item) if isinstance(item, str) else item, key=clip)
+    return mapped_json(
+        document, lambda node: clip(node) if isinstance(node, str) else node, key=clip
+    )
 
 
 def _finding(name: str, finding: Finding) -> JsonObject:

@@ -19,7 +19,7 @@ from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject, frozen_dataclass
 
 LIMIT = 5_000
-"""GitHub shows as many results of a file."""
+"""GitHub's limit of results per file."""
 
 SUBJECT_LIMIT = 300
 REASON_LIMIT = 500
@@ -31,8 +31,8 @@ RULES: Final = ("safety_v1", "hallucinations_v1")
 
 @frozen_dataclass
 class Alert:
-    """What one criterion holds against one turn of a case (None: the whole conversation), over all
-    its runs. `failed`: the case is below the criterion's threshold."""
+    """The findings of one criterion against one turn of a case (None: the whole conversation), over
+    all its runs. `failed`: the case is below the criterion's threshold."""
 
     case: CaseView
     verdict: CriterionVerdict
@@ -48,17 +48,20 @@ def render(report: Report) -> str:
     A result is identified by criterion, file, case and turn, whatever the agent's words and the
     line are this time. Source: OASIS SARIF 2.1.0; GitHub's subset and limits."""
     pairs = ((case, verdict) for case in view.of(report).cases for verdict in case.verdict.criteria)
-    of_rules = (
+    rule_alerts = (
         alert
         for case, verdict in pairs
         if verdict.name in RULES
         for alert in _alerts(case, verdict)
     )
-    alerts = sorted(of_rules, key=lambda alert: not alert.failed)
-    used = {use.name for suite in report.run.suites for use in suite.criteria}
+    alerts = sorted(rule_alerts, key=lambda alert: not alert.failed)
+    used_names = {use.name for suite in report.run.suites for use in suite.criteria}
     run: JsonObject = {
         "tool": {
-            "driver": {"name": "evalgate", "rules": [_rule(name) for name in RULES if name in used]}
+            "driver": {
+                "name": "evalgate",
+                "rules": [_rule(name) for name in RULES if name in used_names],
+            }
         },
         "invocations": [_invocation(report, left_out=max(len(alerts) - LIMIT, 0))],
         "originalUriBaseIds": {
@@ -80,22 +83,28 @@ def render(report: Report) -> str:
 
 
 def _alerts(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
-    failed = verdict.kind is VerdictKind.FAIL
-    by_turn: defaultdict[int | None, list[Finding]] = defaultdict(list)
+    has_failed = verdict.kind is VerdictKind.FAIL
+    findings_by_turn: defaultdict[int | None, list[Finding]] = defaultdict(list)
     for trial in case.trials:
         grade = trial.grades.get(verdict.name)
         for finding in grade.findings if grade is not None else ():
             if finding.score is not None and finding.score < 1.0:
-                by_turn[finding.turn].append(finding)
-        for number, value in enumerate(grade.turns if isinstance(grade, Score) else (), start=1):
+                findings_by_turn[finding.turn].append(finding)
+        for number, turn_score in enumerate(
+            grade.turns if isinstance(grade, Score) else (), start=1
+        ):
             # a service that gives numbers alone has no findings
-            if value is not None and value < 1.0:
-                by_turn[number] += []
-    if failed and not by_turn:
-        by_turn[None] = []
-    for turn in sorted(by_turn, key=lambda turn: turn or 0):
+            if turn_score is not None and turn_score < 1.0:
+                findings_by_turn[number] += []
+    if has_failed and not findings_by_turn:
+        findings_by_turn[None] = []
+    for turn in sorted(findings_by_turn, key=lambda turn: turn or 0):
         yield Alert(
-            case=case, verdict=verdict, turn=turn, failed=failed, findings=tuple(by_turn[turn])
+            case=case,
+            verdict=verdict,
+            turn=turn,
+            failed=has_failed,
+            findings=tuple(findings_by_turn[turn]),
         )
 
 
@@ -115,13 +124,13 @@ def _result(alert: Alert, report: Report) -> JsonObject:
                 }
             }
         ],
-        # GitHub knows alerts again by this name alone; it ends in the count of equal ones
+        # GitHub identifies alerts by this key alone; it ends in a counter of equal ones
         "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:1"},
     }
 
 
 def _message(alert: Alert) -> str:
-    """Plain text on one line a finding, with nothing that SARIF takes for a link or a
+    """Plain text, one line per finding, without anything that SARIF reads as a link or a
     placeholder."""
     verdict = alert.verdict
     score = words.against(verdict.value, verdict.threshold, met=not alert.failed)

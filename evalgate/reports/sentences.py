@@ -1,4 +1,4 @@
-"""The verdict in words: the values of the sentence for each answer, and for each cause of one."""
+"""The verdict in words: it chooses the sentence of each gate's answer and gives its values."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from evalgate.values import frozen_dataclass
 def with_reasons(
     verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy
 ) -> Verdict:
-    """The verdict with its reason and those of its gates in words, first what blocks. A gate that
-    passes has its sentence in the verdict's reason only if all gates pass."""
+    """The verdict with its reason and those of its gates in words, the blocking gate first. The
+    reason of a passing gate is in the verdict's reason only if all gates pass."""
     gates = tuple(
         replace(gate, reason=_reason(gate, verdict, run, comparison, policy))
         for gate in verdict.gates
@@ -45,14 +45,14 @@ def with_reasons(
     by_severity = sorted(
         gates, key=lambda gate: (not gate.blocks, severity(gate.blocked_by or gate.kind))
     )
-    deciding = [gate for gate in by_severity if gate.kind is not VerdictKind.PASS]
-    if deciding:  # the failures are not the agent's
-        deciding += [
+    deciding_gates = [gate for gate in by_severity if gate.kind is not VerdictKind.PASS]
+    if deciding_gates:  # the failures are not the agent's
+        deciding_gates += [
             gate
             for gate in gates
             if gate.causes in ((GateCause.UNTOUCHED,), (GateCause.ONLY_CASES,))
         ]
-    reason = " ".join(gate.reason for gate in deciding or by_severity)
+    reason = " ".join(gate.reason for gate in deciding_gates or by_severity)
     return replace(verdict, gates=gates, reason=reason)
 
 
@@ -66,14 +66,13 @@ def _reason(
 
 
 def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:
-    """The sentence of the gate's kind; if another kind blocks, of that one, with the failures
-    behind it."""
+    """The sentence for the kind that blocks, else for the gate's own kind."""
     has_quarantine = any(case.quarantined for case in verdict.cases)
     suites = [suite for suite in verdict.suites if not suite.advisory]
     if verdict.suites and not suites:
         is_severity = all(suite.suite in policy.advisory for suite in verdict.suites)
         return phrase("nonblocking_run", is_severity or not has_quarantine)
-    counts = _DecidingCases(
+    deciding_cases = _DecidingCases(
         cases=[case for suite in suites for case in suite.cases if not case.quarantined],
         noun=phrase("deciding_case", has_quarantine or len(suites) < len(verdict.suites)),
         open=verdict.open,
@@ -83,56 +82,62 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
         (suite.suite for suite in suites if suite.cases and kind in (suite.kind, *suite.beside)),
         limit=3,
     )
-    origins = _origin_counts(verdict, counts.failed)
+    origins = _origin_counts(verdict, deciding_cases.failed)
     note = _compared_note(suites, run)
     broken_files = _broken_files(suites, run)
     match kind:
         case VerdictKind.PASS:
-            sentence = phrase("threshold_pass", counts, origins)
+            sentence = phrase("threshold_pass", deciding_cases, origins)
             return f"{sentence} {note}" if note else sentence
         case VerdictKind.FAIL:
-            return phrase("threshold_fail", counts, origins, names, broken_files)
-        case VerdictKind.NOT_MEASURED if note and counts.passed == len(counts.cases):
+            return phrase("threshold_fail", deciding_cases, origins, names, broken_files)
+        case VerdictKind.NOT_MEASURED if note and deciding_cases.passed == len(
+            deciding_cases.cases
+        ):
             return note
         case VerdictKind.NOT_MEASURED:
-            partial = sum(case.partial and not case.nonblocking for case in counts.cases)
-            partial = partial if gate.kind is VerdictKind.FAIL else 0
+            partial_count = sum(
+                case.partial and not case.nonblocking for case in deciding_cases.cases
+            )
+            partial_count = partial_count if gate.kind is VerdictKind.FAIL else 0
             return phrase(
                 "threshold_not_measured",
-                counts,
+                deciding_cases,
                 names,
                 broken_files,
-                partial,
-                counts.suspects,
+                partial_count,
+                deciding_cases.suspects,
                 run.truncated,
             )
         case VerdictKind.INCONCLUSIVE:
-            is_reported = counts.failed and (origins or gate.kind is not kind)
-            return phrase("threshold_inconclusive", counts, origins, is_reported, run.truncated)
+            is_reported = deciding_cases.failed and (origins or gate.kind is not kind)
+            return phrase(
+                "threshold_inconclusive", deciding_cases, origins, is_reported, run.truncated
+            )
 
 
 def _compared_note(suites: Sequence[SuiteVerdict], run: Run) -> str:
-    """What the first suite says whose criteria all lack a threshold; "" without any."""
-    compared = {
+    """The reason of the first suite whose criteria all lack a threshold; "" without one."""
+    compared_keys = {
         suite.key
         for suite in run.suites
         if any(use.is_compared for use in suite.criteria)
         and all(use.informational or use.is_compared for use in suite.criteria)
     }
-    noted = (
+    notes = (
         suite.reason
         for suite in suites
-        if suite.suite in compared
+        if suite.suite in compared_keys
         and suite.reason
         and all(case.kind is VerdictKind.PASS for case in suite.cases)
     )
-    reason = next(noted, "")
+    reason = next(notes, "")
     return f"{reason.rstrip('.')}." if reason else ""
 
 
 @frozen_dataclass
 class _DecidingCases:
-    """The cases that decide, by how they ended. `open`: failures that could not be rerun."""
+    """The deciding cases, counted by their outcome. `open`: failures that could not be rerun."""
 
     cases: Sequence[CaseVerdict]
     noun: str
@@ -163,7 +168,7 @@ class _DecidingCases:
 
     @property
     def suspects(self) -> int:
-        """What a budget cut short counts as inconclusive, except if it begins badly."""
+        """The failures that could not be rerun."""
         return sum(case.key in self.open for case in self.failed)
 
     @property
@@ -186,16 +191,22 @@ def _origin_counts(verdict: Verdict, failed: Sequence[CaseVerdict]) -> str:
 
 
 def _broken_files(suites: Sequence[SuiteVerdict], run: Run) -> str:
-    """How many whole files could not be evaluated, and the reason of the first; "" without any."""
-    keys = {suite.key for suite in run.suites if suite.problem}
-    broken = [suite for suite in suites if suite.suite in keys]
-    if not broken:
+    """The number of files that could not be evaluated, and the reason of the first; "" without
+    any."""
+    broken_keys = {suite.key for suite in run.suites if suite.problem}
+    broken_suites = [suite for suite in suites if suite.suite in broken_keys]
+    if not broken_suites:
         return ""
-    return phrase("broken_files", len(broken), broken[0].suite, broken[0].reason.rstrip("."))
+    return phrase(
+        "broken_files",
+        len(broken_suites),
+        broken_suites[0].suite,
+        broken_suites[0].reason.rstrip("."),
+    )
 
 
 class _Regression:
-    """What the sentences of the regression gate need. `rows`: the criteria that decide."""
+    """The values for the sentences of the regression gate. `rows`: the deciding criteria."""
 
     def __init__(self, run: Run, comparison: Comparison, policy: Policy) -> None:
         self.run = run
@@ -206,7 +217,7 @@ class _Regression:
         self.problem = (comparison.problem or phrase("no_base_results")).rstrip(".")
 
     def rows_with(self, change: str) -> list[CriterionComparison]:
-        """The criteria that changed in this way, first what fell furthest."""
+        """The criteria with this change, largest drop first."""
         return sorted((row for row in self.rows if row.change == change), key=_drop, reverse=True)
 
     @property
@@ -215,14 +226,14 @@ class _Regression:
 
     @property
     def short_rows(self) -> list[CriterionComparison]:
-        """The criteria without enough scores, first the one that lacks most."""
+        """The criteria without enough scores, the one with the most missing scores first."""
         rows = [row for row in self.rows if row.change is Change.NOT_MEASURED]
         rows += [row for row in self.rows if row.change is Change.REGRESSED and row.short]
         return sorted(rows, key=lambda row: row.cases.unpaired, reverse=True)
 
     @property
     def undecided_row(self) -> CriterionComparison:
-        """The criterion that could have fallen furthest; one that was compared, if there is any."""
+        """The inconclusive criterion with the largest drop; compared criteria first."""
         return max(
             self.rows_with(Change.INCONCLUSIVE),
             key=lambda row: (row.cases.compared > 0, _drop(row)),
@@ -230,13 +241,13 @@ class _Regression:
 
     @property
     def past_row(self) -> CriterionComparison:
-        """The criterion that fell furthest beside results of another day."""
+        """The criterion with the largest drop against stored results."""
         return next(
             row for row in self.rows_with(Change.INCONCLUSIVE) if not (row.base_failed or row.short)
         )
 
     @property
-    def base_lacking(self) -> CriterionComparison:
+    def unscored_base_row(self) -> CriterionComparison:
         """A criterion that the base's own failures leave without scores."""
         return next(row for row in self.rows if row.base_failed)
 
@@ -266,5 +277,5 @@ class _Regression:
 
 
 def _drop(row: CriterionComparison) -> float:
-    """In units of what is tolerated."""
+    """The drop in units of the tolerated drop."""
     return (row.drop or 0.0) / max(row.rule.floor, 1e-9)

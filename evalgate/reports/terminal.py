@@ -1,5 +1,5 @@
-"""The verdict for a terminal or a log: what broke first, with what differed, the verdict last,
-where eyes are."""
+"""The verdict for a terminal or a log: broken cases with their differences first, the verdict
+last."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evalgate.text import diff, plain, words, workflow_commands
 from evalgate.text.phrases import phrase
 
 GROUPS = 50
-TOLD_WHOLE = 10
+FULL_DIFFERENCES = 10
 NAMED_CASES = 8
 CAUSES = 20
 EDITS_ROOM = 20
@@ -61,7 +61,7 @@ def render(
     *,
     width: int = 0,
     color: bool = False,
-    everything: bool = False,
+    all_criteria: bool = False,
     folder: str = "",
 ) -> str:
     """Lines: the broken cases with the reason and the difference, the criteria, and the verdict
@@ -72,15 +72,25 @@ def render(
     links. No line can be taken for a workflow command."""
     v = view.of(report)
     report_file = "report.html" if "html" in report.files else ""
-    unscored = wording.passed_unscored(report)
-    warned = _wrapped(Line(unscored and phrase("warning", unscored), "yellow"), width)
-    broken = _broken(v.cases, width, report_file=report_file)
-    criteria = _criteria(v, width, everything=everything)
-    compared = _compared(v, width, everything=everything)
-    verdict = (wrapped_line for line in _decided(v) for wrapped_line in _wrapped(line, width))
+    unscored_note = wording.passed_unscored(report)
+    warning_lines = _wrap(Line(unscored_note and phrase("warning", unscored_note), "yellow"), width)
+    broken_lines = _broken(v.cases, width, report_file=report_file)
+    criteria_lines = _criteria(v, width, all_criteria=all_criteria)
+    comparison_lines = _comparison_lines(v, width, all_criteria=all_criteria)
+    verdict_lines = (
+        wrapped_line for line in _verdict_lines(v) for wrapped_line in _wrap(line, width)
+    )
     lines: list[Line] = []
-    for part in (warned, _broken_files(v), broken, _causes(v, width), criteria, compared, verdict):
-        part_lines = list(part)
+    for section in (
+        warning_lines,
+        _broken_files(v),
+        broken_lines,
+        _causes(v, width),
+        criteria_lines,
+        comparison_lines,
+        verdict_lines,
+    ):
+        part_lines = list(section)
         lines += [BLANK, *part_lines] if lines and part_lines else part_lines
     return _render_lines(lines, color=color, folder=folder)
 
@@ -99,16 +109,15 @@ def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
 
 
 def link(label: str, path: str) -> str:
-    """A name that leads to a file, at terminals that know of links (OSC 8); others show the
-    name."""
+    """A name that links to a file (OSC 8). Terminals without links show the name alone."""
     return f"\x1b]8;;file://{quote(path)}\x1b\\{label}\x1b]8;;\x1b\\"
 
 
 def _render_lines(lines: Iterable[Line], *, color: bool = False, folder: str = "") -> str:
-    return "".join(f"{_painted(line, color=color, folder=folder)}\n" for line in lines)
+    return "".join(f"{_render_line(line, color=color, folder=folder)}\n" for line in lines)
 
 
-def _painted(line: Line, *, color: bool, folder: str) -> str:
+def _render_line(line: Line, *, color: bool, folder: str) -> str:
     text = workflow_commands.disarm(line.text)
     if folder and line.file:
         position = text.rfind(line.file)
@@ -144,7 +153,7 @@ def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> 
     groups: dict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = {}
     for index, case in enumerate(broken_cases):
         difference_lines = (
-            tuple(_difference(case, width or LOG_WIDTH)) if index < TOLD_WHOLE else ()
+            tuple(_difference(case, width or LOG_WIDTH)) if index < FULL_DIFFERENCES else ()
         )
         groups.setdefault(
             (
@@ -161,10 +170,10 @@ def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> 
         yield Line(phrase("legend", "= " in signs), "dim")
     quoted_texts: set[str] = set()
     for (word, reason, difference_lines), group_cases in list(groups.items())[:GROUPS]:
-        case_names, file = _who(group_cases, width)
+        case_names, file = _case_names(group_cases, width)
         yield Line(
             f"{word}: {case_names}",
-            "yellow" if group_cases[0].is_let_pass else KINDS[group_cases[0].kind],
+            "yellow" if group_cases[0].is_allowed_failure else KINDS[group_cases[0].kind],
             file,
         )
         text = plain.keep_advice(reason, WHY_LIMIT)
@@ -199,17 +208,17 @@ def _causes(v: View, width: int) -> Iterator[Line]:
     )
     for cause in top_causes:
         prefix = f"  {len(cause.cases):>{widths[0]},}  {cause.status:<{widths[1]}}  "
-        first, *other_lines = (
+        first_line, *other_lines = (
             plain.wrap(cause.text, max(width - len(prefix), 20)) if width else [cause.text]
         )
-        yield Line(prefix + first)
+        yield Line(prefix + first_line)
         yield from (Line(" " * len(prefix) + line) for line in other_lines)
     if len(v.causes) > CAUSES:
         yield Line(f"  {phrase('more_causes', len(v.causes) - CAUSES)}", "dim")
 
 
-def _who(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
-    """The names of cases; the place of a single one, and that place again if shown whole."""
+def _case_names(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
+    """The names of cases, a single case with its place; and that place if it is shown in full."""
     names = [_name(case.case_id) for case in case_views]
     if len(case_views) > 1:
         return phrase("cases_line", len(case_views), words.listed(names, limit=NAMED_CASES)), ""
@@ -220,8 +229,8 @@ def _who(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
 
 
 def _difference(case: CaseView, width: int) -> Iterator[Line]:
-    """The first turn that went wrong: expected (`-`) beside actual (`+`), and what criteria found
-    in it."""
+    """The first turn that went wrong: expected (`-`) beside actual (`+`), with the findings of
+    criteria."""
     conversation = turns.of(case)
     if case.agent_failed or not case.failing or not conversation.turns:
         return
@@ -271,14 +280,16 @@ def _differ_in_calls(turn: Turn) -> bool:
 
 
 def _answers(turn: Turn, width: int) -> Iterator[Line]:
-    expected = turn.expected_answer
-    actual = turn.actual_answer
-    if not turn.compares_answers or expected is None or expected == actual:
+    expected_answer = turn.expected_answer
+    actual_answer = turn.actual_answer
+    if not turn.compares_answers or expected_answer is None or expected_answer == actual_answer:
         return
-    one, other = diff.excerpts(expected.strip(), (actual or "").strip(), width * ANSWER_LINES)
-    yield from _answer_lines("-", one, width)
-    if actual is not None:
-        yield from _answer_lines("+", other, width)
+    expected_excerpt, actual_excerpt = diff.excerpts(
+        expected_answer.strip(), (actual_answer or "").strip(), width * ANSWER_LINES
+    )
+    yield from _answer_lines("-", expected_excerpt, width)
+    if actual_answer is not None:
+        yield from _answer_lines("+", actual_excerpt, width)
     elif turn.has_no_final_answer:
         yield Line(f"    {phrase('no_final_answer')}")
     else:
@@ -291,16 +302,16 @@ def _answer_lines(mark: str, text: str, width: int) -> Iterator[Line]:
 
 
 def _base(turn: Turn, width: int) -> Iterator[Line]:
-    """What the base did where head went wrong."""
+    """The base's calls and answer in a turn that head got wrong."""
     if turn.base is None:
         yield Line(f"    {phrase('base_forgotten')}", "dim")
         return
     calls = turn.base.tool_calls
     answer = turn.base_answer
     if _differ_in_calls(turn):
-        spelled = plain.clip("; ".join(call_diff.spell(call) for call in calls), width * 2)
+        calls_text = plain.clip("; ".join(call_diff.spell(call) for call in calls), width * 2)
         yield from _answer_lines(
-            "=", phrase("base_calls", call_diff.same(turn.expected_calls, calls), spelled), width
+            "=", phrase("base_calls", call_diff.same(turn.expected_calls, calls), calls_text), width
         )
     if turn.compares_answers and answer != turn.actual_answer:
         is_expected = answer is not None and answer == turn.expected_answer
@@ -312,16 +323,19 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
 def render_whole_case(
     case: CaseView, *, width: int = 0, color: bool = False, folder: str = ""
 ) -> str:
-    """One case whole: its criteria, and each turn of the run that is shown, with what was expected
-    of it."""
-    who, file = _who([case], width)
+    """One case in full: its criteria, and each turn of the shown run with its expectations."""
+    who, file = _case_names([case], width)
     lines = [Line(f"{wording.case_word(case)}: {who}", KINDS[case.kind], file)]
-    lines += _wrapped(Line(wording.case_reason(case, width=NAME_WIDTH)), width)
+    lines += _wrap(Line(wording.case_reason(case, width=NAME_WIDTH)), width)
     table = [_columns("case_columns")]
     for verdict in case.verdict.criteria:
-        kind = phrase("informational") if verdict.kind is None else wording.kind_word(verdict.kind)
+        kind_text = (
+            phrase("informational") if verdict.kind is None else wording.kind_word(verdict.kind)
+        )
         remark = (
-            f"{kind}: {wording.unmeasured_sentence(verdict)}" if verdict.value is None else kind
+            f"{kind_text}: {wording.unmeasured_sentence(verdict)}"
+            if verdict.value is None
+            else kind_text
         )
         cells = (
             _name(verdict.name),
@@ -330,8 +344,8 @@ def render_whole_case(
             plain.flat(remark),
         )
         table.append(cells)
-    head, *rows = plain.table(table, right_columns=range(1, 3))
-    lines += [BLANK, Line(head, "bold")]
+    header, *rows = plain.table(table, right_columns=range(1, 3))
+    lines += [BLANK, Line(header, "bold")]
     for verdict, row in zip(case.verdict.criteria, rows, strict=True):
         lines.append(Line(row, "" if verdict.kind is None else KINDS[verdict.kind]))
     conversation = turns.of(case)
@@ -347,7 +361,7 @@ def render_whole_case(
 
 
 def _turn(turn: Turn, width: int) -> Iterator[Line]:
-    yield from _wrapped(Line(phrase("turn", turn.number, 0, plain.flat(turn.user)), "bold"), width)
+    yield from _wrap(Line(phrase("turn", turn.number, 0, plain.flat(turn.user)), "bold"), width)
     if turn.actual is None:
         yield Line(f"    {phrase('turn_not_reached')}")
         return
@@ -374,16 +388,16 @@ def render_change(
     width: int = 0,
     color: bool = False,
 ) -> str:
-    """What differs between what a turn expects and what the agent did, of calls, of the answer."""
+    """The difference between a turn's expectations and the agent's calls or answer."""
     turn = Turn(number=1, expected=expected, actual=actual, is_planned=True)
     room = (width or LOG_WIDTH) - 6
     lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
     if calls and expected.events is None:
-        spelled = [call_diff.spell(call) for call in actual.tool_calls] or [
+        call_texts = [call_diff.spell(call) for call in actual.tool_calls] or [
             phrase("nothing_called")
         ]
         lines = [
-            *(line for call_text in spelled for line in _answer_lines("+", call_text, room)),
+            *(line for call_text in call_texts for line in _answer_lines("+", call_text, room)),
             *lines,
         ]
     elif answer and turn.expected_answer is None:
@@ -391,65 +405,66 @@ def render_change(
     return _render_lines(lines, color=color)
 
 
-def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
+def _criteria(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:
     """A row per criterion below its suite; a column of zeros is left out."""
-    rows = [row for row in v.criteria if everything or not row.use.informational]
+    rows = [row for row in v.criteria if all_criteria or not row.use.informational]
     name_width = min(NAME_WIDTH, max(width - 50, 20)) if width else NAME_WIDTH
-    gaps = any(row.not_evaluated for row in rows)
-    table = [_columns("criteria_columns", gaps)]
+    has_gaps = any(row.not_evaluated for row in rows)
+    table = [_columns("criteria_columns", has_gaps)]
     for row in rows:
-        passed = "-" if row.threshold is None else f"{row.passed}/{row.total}"
+        passed_text = "-" if row.threshold is None else f"{row.passed}/{row.total}"
         cells = (
             f"  {plain.label(row.name, name_width)}",
             row.mean_text,
             words.threshold(row.threshold),
-            passed,
+            passed_text,
         )
-        table.append((*cells, *([str(row.not_evaluated)] if gaps else [])))
-    head, *lines = plain.table(table, right_columns=range(1, 5))
+        table.append((*cells, *([str(row.not_evaluated)] if has_gaps else [])))
+    header, *lines = plain.table(table, right_columns=range(1, 5))
     suite = ""
     if rows:
-        yield Line(head, "bold")
+        yield Line(header, "bold")
     for row, line in zip(rows, lines, strict=True):
         if row.suite != suite:
             suite = row.suite
             yield Line(plain.label(suite, width or LOG_WIDTH), "", suite)
         yield Line(line, "" if row.met is None else "green" if row.met else "red")
-    hidden = len({row.name for row in v.criteria} - {row.name for row in rows})
-    if hidden:
-        yield Line(phrase("more_informational", hidden), "dim")
+    hidden_count = len({row.name for row in v.criteria} - {row.name for row in rows})
+    if hidden_count:
+        yield Line(phrase("more_informational", hidden_count), "dim")
 
 
 def _columns(name: str, *values: object) -> tuple[str, ...]:
     return tuple(phrase(name, *values).split("|"))
 
 
-def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
+def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:
     """Head beside base: a row per deciding criterion, and the source of the base's results."""
     comparison = v.comparison
     if comparison is None:
         return
-    deciding, *other_rows = cases.rows(comparison)
+    deciding_rows, *other_rows = cases.rows(comparison)
     yield from _changes(
-        [*deciding, *(row for rows in other_rows for row in rows if everything)], width
+        [*deciding_rows, *(row for rows in other_rows for row in rows if all_criteria)], width
     )
     origin = comparison.origin
-    base = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
-    yield from _wrapped(Line(base), width)
-    changed = agent_changes.sentence(agent_changes.of(v.report))
-    yield from _wrapped(Line(changed and phrase("agent_changed", changed)), width)
+    base_text = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
+    yield from _wrap(Line(base_text), width)
+    changes_text = agent_changes.sentence(agent_changes.of(v.report))
+    yield from _wrap(Line(changes_text and phrase("agent_changed", changes_text)), width)
     for fall in moved.falls(v)[:FALLS]:
-        yield from _fallen(fall, width)
+        yield from _fall_lines(fall, width)
     for note in origin.notes:
-        yield from _wrapped(
+        yield from _wrap(
             Line(plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT)),
             width,
         )
-    yield from _wrapped(Line(cases.certainty(comparison), "dim"), width)
+    yield from _wrap(Line(cases.certainty(comparison), "dim"), width)
 
 
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
-    """A row per criterion; if it is too wide, without the evidence, and with the result below."""
+    """A row per criterion. If a row is too wide, it has no evidence, and its result is on the next
+    line."""
     name_width = min(NAME_WIDTH, max(width // 2, 20)) if width else NAME_WIDTH
     cells = [_columns("compared_columns")]
     cells += [
@@ -466,7 +481,7 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
     for columns in ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5), (0, 1, 2, 3)):
         lines = list(
             plain.table(
-                [[row[at] for at in columns] for row in cells],
+                [[row[column] for column in columns] for row in cells],
                 right_columns=range(1, min(len(columns), 5)),
             )
         )
@@ -484,7 +499,7 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
         yield from (Line(text_line, style) for text_line in line.splitlines())
 
 
-def _wrapped(line: Line, width: int) -> Iterator[Line]:
+def _wrap(line: Line, width: int) -> Iterator[Line]:
     if line.text:
         yield from (
             line._replace(text=text)
@@ -492,14 +507,14 @@ def _wrapped(line: Line, width: int) -> Iterator[Line]:
         )
 
 
-def _fallen(fall: Fall, width: int) -> Iterator[Line]:
-    """A criterion that fell, the cases that moved most, and the calls of the first of them that
-    still passes."""
-    yield from _wrapped(Line(f"{_name(fall.row.name)} {fall.text}", "yellow"), width)
+def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
+    """A criterion that fell, the cases that moved most, and the calls of the first one if it still
+    passes."""
+    yield from _wrap(Line(f"{_name(fall.row.name)} {fall.text}", "yellow"), width)
     moved_cases = fall.case_falls[:MOVED]
     for moved_case in moved_cases:
         origin = f" ({moved_case.case.failure_origin})" if moved_case.case.failure_origin else ""
-        yield from _wrapped(
+        yield from _wrap(
             Line(f"  {_name(moved_case.case.case_id)} {moved_case.text}{origin}"), width
         )
     if len(fall.case_falls) > len(moved_cases):
@@ -510,7 +525,7 @@ def _fallen(fall: Fall, width: int) -> Iterator[Line]:
         yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, (width or LOG_WIDTH) - 6)
 
 
-def _decided(v: View) -> Iterator[Line]:
+def _verdict_lines(v: View) -> Iterator[Line]:
     report = v.report
     counts = v.totals
     run = v.report.run
@@ -527,9 +542,9 @@ def _decided(v: View) -> Iterator[Line]:
         yield Line(plain.one_line(f"{notice.title}: {notice.text}"))
     answers = wording.answers(report)
     for answer in answers:
-        word_of = "" if answer.kind is None else f"{wording.kind_word(answer.kind)}. "
+        prefix = "" if answer.kind is None else f"{wording.kind_word(answer.kind)}. "
         yield Line(
-            f"{answer.question}: {word_of}{answer.reason}",
+            f"{answer.question}: {prefix}{answer.reason}",
             "" if answer.kind is None else KINDS[answer.kind],
         )
     reason = wording.bounded(report.verdict.reason, REASON_LIMIT)
@@ -538,9 +553,9 @@ def _decided(v: View) -> Iterator[Line]:
     yield Line(headline, KINDS[report.verdict.kind])
     if report.edits.decide and not report.verdict.blocks:
         yield Line(edits.rules(report.edits, mark=_name), "yellow")
-    fell = moved.notable(v)
+    case_fall = moved.notable(v)
     yield Line(wording.next_step(report, placement="above"))
-    yield Line("" if fell is None else moved.sentence(fell))
+    yield Line("" if case_fall is None else moved.sentence(case_fall))
     rows = wording.commands(report, v.cases, is_local=True)
     table = [(f"  {command}", purpose) for command, purpose in rows]
     yield from (Line(line, "dim") for line in (plain.table(table) if table else ()))

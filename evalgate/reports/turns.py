@@ -61,9 +61,11 @@ class Turn:
 
     @property
     def expected_calls(self) -> tuple[ToolCall, ...] | None:
-        """None if the evaluation file is silent on calls, and no criterion counts that as zero."""
+        """None if the evaluation file does not mention calls and no criterion counts that as no
+        calls."""
         if self.expected is None or (
-            self.expected.events is None and all(s.name != TRAJECTORY for s in self.below)
+            self.expected.events is None
+            and all(score.name != TRAJECTORY for score in self.missed_scores)
         ):
             return None
         return self.expected.tool_calls
@@ -105,19 +107,21 @@ class Turn:
         )
 
     @property
-    def below(self) -> tuple[TurnScore, ...]:
+    def missed_scores(self) -> tuple[TurnScore, ...]:
         """The scores below their thresholds."""
         return tuple(score for score in self.scores if score.met is False)
 
     @property
     def compares_answers(self) -> bool:
-        """True if the words of the answer matter; they are never word for word the same."""
-        return not self.below or not all("tool" in score.name for score in self.below)
+        """True if the answer's words matter: not if only criteria of tool calls fail."""
+        return not self.missed_scores or not all(
+            "tool" in score.name for score in self.missed_scores
+        )
 
     @property
     def broken(self) -> bool:
-        """True if a reader should look here: below a threshold, missing, or never asked for."""
-        return self.actual is None or not self.is_planned or bool(self.below)
+        """True if this turn is worth a look: below a threshold, missing, or unplanned."""
+        return self.actual is None or not self.is_planned or bool(self.missed_scores)
 
 
 @frozen_dataclass
@@ -141,13 +145,15 @@ def of(case: CaseView) -> Conversation:
     trial = case.main_trial
     expected = (case.case.conversation if case.case else None) or ()
     if trial is None:
-        unrun = (
-            Turn(number=at, expected=invocation, actual=None, is_planned=True)
-            for at, invocation in enumerate(expected, 1)
+        unrun_turns = (
+            Turn(number=index, expected=invocation, actual=None, is_planned=True)
+            for index, invocation in enumerate(expected, 1)
         )
-        return Conversation(turns=tuple(unrun))
+        return Conversation(turns=tuple(unrun_turns))
     recorded_turns = (
-        _turns_of(case.report.run, trial.key) if trial.failure is None or case.led else None
+        _turns_of(case.report.run, trial.key)
+        if trial.failure is None or case.is_simulated
+        else None
     )
     actual = recorded_turns if trial.failure is None else trial.failure.partial
     sides = _sides(case, trial, actual if recorded_turns is None else recorded_turns)
@@ -156,9 +162,9 @@ def of(case: CaseView) -> Conversation:
     if actual is None:
         return Conversation(findings=findings, divergence=divergence)
     base = _base(case, trial, sides)
-    led = case.case is None or case.case.conversation is None
+    is_simulated = case.case is None or case.case.conversation is None
     uses = case.suite.criteria if case.case is None else case.suite.criteria_of(case.case)
-    # compared as it is by default, it finds what the calls, expected beside actual, show anyway
+    # with default options, the criterion's findings repeat the difference of the calls
     trajectory_names = {
         use.name
         for use in uses
@@ -166,17 +172,19 @@ def of(case: CaseView) -> Conversation:
     }
     turns = (
         Turn(
-            number=at + 1,
-            expected=expected[at] if at < len(expected) else None,
-            actual=actual[at] if at < len(actual) else None,
-            is_planned=at < len(expected) or led,
-            base=base[at] if at < len(base) else None,
-            scores=tuple(scores(at, trial=trial, uses=uses)),
+            number=index + 1,
+            expected=expected[index] if index < len(expected) else None,
+            actual=actual[index] if index < len(actual) else None,
+            is_planned=index < len(expected) or is_simulated,
+            base=base[index] if index < len(base) else None,
+            scores=tuple(scores(index, trial=trial, uses=uses)),
             findings=tuple(
-                pair for pair in _findings(at + 1, trial=trial) if pair[0] not in trajectory_names
+                pair
+                for pair in _findings(index + 1, trial=trial)
+                if pair[0] not in trajectory_names
             ),
         )
-        for at in range(max(len(expected), len(actual)))
+        for index in range(max(len(expected), len(actual)))
     )
     return Conversation(turns=tuple(turns), findings=findings, divergence=divergence)
 
@@ -217,7 +225,7 @@ def call_lines(
 
 
 def visible_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
-    """The findings that say anything."""
+    """The findings that have a text or opinions."""
     return [
         (name, finding) for name, finding in findings if finding.text.strip() or finding.opinions
     ]
@@ -229,8 +237,8 @@ def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
 
 
 def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> Iterator[TurnScore]:
-    """What the criteria gave the turn of this index, counted from 0; nothing of those that gave it
-    no score."""
+    """The criteria's scores of the turn with this index, from 0. Criteria without a score of it are
+    left out."""
     for use in uses:
         grade = trial.grades.get(use.name)
         value = grade.turns[index] if grade is not None and index < len(grade.turns) else None
@@ -255,13 +263,13 @@ def _base(
     trial: GradedTrial,
     sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None,
 ) -> Sequence[Invocation]:
-    """The turns of the base's trial with the number of head's shown trial, else of the first kept
-    trial; () if it is not a new failure, or none was kept. If a simulated user led both, those
-    until the conversations diverged."""
+    """The turns of the base's trial with the number of head's shown trial, else of its first kept
+    trial; () if it is not a new failure, or none was kept. If a simulated user led both, only the
+    turns before the conversations diverge."""
     comparison = case.report.comparison
     if comparison is None or comparison.base is None or not case.is_new:
         return ()
-    if case.led:
+    if case.is_simulated:
         if sides is None:
             return ()
         difference = divergence.compare(*sides, hears_calls=True)
@@ -282,18 +290,17 @@ def _base(
 def _sides(
     case: CaseView, trial: GradedTrial, head: Sequence[Invocation] | None
 ) -> tuple[Sequence[Invocation], Sequence[Invocation]] | None:
-    """The base's and head's turns of the same repeat of a scenario; None where either is not
-    known."""
+    """The base's and head's turns of the same repeat of a scenario; None if either is unknown."""
     comparison = case.report.comparison
-    if not case.led or head is None or comparison is None or comparison.base is None:
+    if not case.is_simulated or head is None or comparison is None or comparison.base is None:
         return None
     base = _turns_of(comparison.base, trial.key)
     return None if base is None else (base, head)
 
 
 def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
-    """How the shown run leaves the base's run with the same number, and what either agent said
-    there."""
+    """The turn in which the shown run and the base's run of that number diverge, with both agents'
+    answers."""
     difference = divergence.compare(
         base, head, hears_calls=case.suite.simulator.include_function_calls
     )
@@ -303,23 +310,25 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
         return phrase("user_diverges", difference.users)
     base_turn = base[difference.answers - 1]
     head_turn = head[difference.answers - 1]
-    longer = ""
+    longer_side = ""
     if difference.users is not None and difference.users > min(len(base), len(head)):
-        longer = "base" if len(base) > len(head) else "head"
+        longer_side = "base" if len(base) > len(head) else "head"
     return phrase(
         "agents_diverge",
         difference.answers,
         _answer_or_calls(base_turn, head_turn),
         _answer_or_calls(head_turn, base_turn),
         difference.users,
-        longer,
+        longer_side,
     )
 
 
-def _answer_or_calls(turn: Invocation, other: Invocation) -> str:
-    """What an agent said in a turn, or what it called if both said the same."""
-    answer, compared = (answer_text(invocation.final_response) for invocation in (turn, other))
-    if answer == compared:
+def _answer_or_calls(turn: Invocation, other_turn: Invocation) -> str:
+    """The answer of an agent in a turn, or its calls if both agents gave the same answer."""
+    answer, other_answer = (
+        answer_text(invocation.final_response) for invocation in (turn, other_turn)
+    )
+    if answer == other_answer:
         calls = ", ".join(call_diff.spell(call) for call in turn.tool_calls)
         return phrase("agent_called", plain.clip_end(calls, QUOTE_WIDTH))
     return phrase(

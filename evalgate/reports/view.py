@@ -1,5 +1,4 @@
-"""One view of a report, built once and shared by all reports: its cases, its counts, and what
-stands around them."""
+"""The view of a report, built once and shared by all renderers: cases, counts and facts."""
 
 from __future__ import annotations
 
@@ -58,8 +57,8 @@ class View:
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
-        """Why cases do not pass: read from their conversations, which nobody can read any more when
-        the run is over."""
+        """The causes of failures. They are read early: conversations are gone when the run is
+        over."""
         return reports_causes.of(self.cases)
 
     @property
@@ -70,7 +69,7 @@ class View:
 
     @property
     def head_commit(self) -> str:
-        """Head's commit, as far as it is known."""
+        """Head's commit; "" if it is unknown."""
         return self.report.links.commit or self.report.run.commit
 
     def commit_page(self, commit: str) -> str:
@@ -92,7 +91,7 @@ class View:
 
 
 def of(report: Report) -> View:
-    """The view of a report. The last report's is kept: reports ask one by one."""
+    """The view of a report. The last view is cached: renderers use it in turn."""
     global _last  # noqa: PLW0603 - one value, replaced whole
     if _last is None or _last.report is not report:
         comparison = report.comparison
@@ -154,7 +153,7 @@ class CriterionTotals:
 
     @property
     def lower_is_better(self) -> bool:
-        """True of what costs."""
+        """True for costs such as tokens."""
         return self.use.lower_is_better
 
     @property
@@ -164,7 +163,7 @@ class CriterionTotals:
 
     @property
     def mean_text(self) -> str:
-        """The mean as it reads."""
+        """The mean as text."""
         return (
             words.amount(self.mean)
             if self.threshold is None
@@ -183,20 +182,24 @@ class CriterionTotals:
 def count(report: Report) -> Totals:
     """The totals of a report."""
     comparison = report.comparison
-    spent = [trial for trial in (*report.run.trials, *report.run.confirmations) if not trial.reused]
+    fresh_trials = [
+        trial for trial in (*report.run.trials, *report.run.confirmations) if not trial.reused
+    ]
     if (
         comparison is not None
         and comparison.base is not None
         and comparison.origin.source is not BaseSource.FILE
     ):
-        stored = comparison.origin.source is BaseSource.STORE
-        spent += [trial for trial in comparison.base.trials if not stored and not trial.reused]
-        spent += [trial for trial in comparison.base.confirmations if not trial.reused]
-    token_counts = [trial.tokens for trial in spent if trial.tokens is not None]
+        is_stored = comparison.origin.source is BaseSource.STORE
+        fresh_trials += [
+            trial for trial in comparison.base.trials if not is_stored and not trial.reused
+        ]
+        fresh_trials += [trial for trial in comparison.base.confirmations if not trial.reused]
+    token_counts = [trial.tokens for trial in fresh_trials if trial.tokens is not None]
     return Totals(
         cases=labels.count(labels.of(report.verdict, comparison).values()),
         tokens=sum(token_counts) if token_counts else None,
-        agent_s=sum(trial.seconds for trial in spent),
+        agent_s=sum(trial.seconds for trial in fresh_trials),
     )
 
 
@@ -214,16 +217,16 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
                 verdict.value for verdict in verdicts_by_name[use.name] if verdict.value is not None
             ]
             kinds = [verdict.kind for verdict in verdicts_by_name[use.name]]
-            failed = kinds.count(VerdictKind.FAIL)
+            failed_count = kinds.count(VerdictKind.FAIL)
             # An informational criterion decides nothing: all that it has are values and gaps.
-            passed = len(values) if use.informational else kinds.count(VerdictKind.PASS)
+            passed_count = len(values) if use.informational else kinds.count(VerdictKind.PASS)
             totals = CriterionTotals(
                 suite=suite.key,
                 use=use,
                 mean=fmean(values) if values else None,
-                passed=passed,
-                failed=failed,
-                not_evaluated=len(kinds) - passed - failed,
+                passed=passed_count,
+                failed=failed_count,
+                not_evaluated=len(kinds) - passed_count - failed_count,
             )
             all_totals.append(totals)
     return tuple(all_totals)
@@ -248,7 +251,7 @@ def judges_summary(uses: Sequence[JudgeUse]) -> str:
 
 
 def asker_name(use: JudgeUse) -> str:
-    """Who asked: a criterion, or the simulated users."""
+    """The name of the asker: a criterion, or the simulated users."""
     return phrase("simulated_users") if use.criterion == USER_SIMULATOR else use.criterion
 
 
@@ -281,10 +284,10 @@ def facts(report: Report) -> tuple[Fact, ...]:
     """All facts known on either side. A commit alone does not count: it is above the cases."""
     comparison = report.comparison
     base = None if comparison is None or comparison.problem else comparison.base
-    beside = base is not None
-    more = len(report.criterion_judges) - JUDGES
+    has_base = base is not None
+    more_count = len(report.criterion_judges) - JUDGES
     statistics = ""
-    if beside and comparison is not None:
+    if has_base and comparison is not None:
         statistics = phrase("statistics", report.version, comparison.book.needed)
     head_commit = report.links.commit or report.run.commit
     base_commit = "" if comparison is None else comparison.origin.commit
@@ -293,19 +296,24 @@ def facts(report: Report) -> tuple[Fact, ...]:
             "commit",
             phrase("commit", head_commit[:SHA], head_commit and report.run.dirty),
             base_commit[:SHA],
-            beside=beside,
+            has_base=has_base,
         ),
         *(
             _fact(
                 name,
-                *("" if run is None else _listed(of_run(run)) for run in (report.run, base)),
-                beside=beside,
+                *("" if run is None else _list_names(of_run(run)) for run in (report.run, base)),
+                has_base=has_base,
             )
             for name, of_run in RUN_FACTS.items()
         ),
-        *(_judge(asked_judge, beside=beside) for asked_judge in report.criterion_judges[:JUDGES]),
-        _one_fact("judge", phrase("more_criteria", more), beside=beside) if more > 0 else None,
-        _one_fact("statistics", statistics, beside=beside) if statistics else None,
+        *(
+            _judge(criterion_judge, has_base=has_base)
+            for criterion_judge in report.criterion_judges[:JUDGES]
+        ),
+        _same_fact("judge", phrase("more_criteria", more_count), has_base=has_base)
+        if more_count > 0
+        else None,
+        _same_fact("statistics", statistics, has_base=has_base) if statistics else None,
     ]
     present_facts = tuple(fact for fact in candidates if fact is not None)
     return (
@@ -313,25 +321,31 @@ def facts(report: Report) -> tuple[Fact, ...]:
     )
 
 
-def _one_fact(name: str, text: str, *, beside: bool, of: str = "") -> Fact:
-    """What is the same on both sides."""
-    return Fact(name=phrase("fact", name), of=of, head=text, base=phrase("same") if beside else "")
+def _same_fact(name: str, text: str, *, has_base: bool, criterion: str = "") -> Fact:
+    """A fact that is the same on both sides."""
+    return Fact(
+        name=phrase("fact", name), of=criterion, head=text, base=phrase("same") if has_base else ""
+    )
 
 
-def _fact(name: str, head: str, base: str, *, beside: bool) -> Fact | None:
-    if not (head or (base and beside)):
+def _fact(name: str, head: str, base: str, *, has_base: bool) -> Fact | None:
+    if not (head or (base and has_base)):
         return None
-    if base == head or not beside:
-        return _one_fact(name, head, beside=beside)
+    if base == head or not has_base:
+        return _same_fact(name, head, has_base=has_base)
     return Fact(name=phrase("fact", name), head=head or UNKNOWN, base=base or UNKNOWN)
 
 
-def _environment(about: Mapping[str, str]) -> str:
+def _environment(description: Mapping[str, str]) -> str:
     """`google-adk 2.13.0, Python 3.11.4, packages 1a2b3c4d5e6f7a8b`, as the worker reports."""
     framework = " ".join(
-        part for part in (about.get("framework", ""), about.get("framework_version", "")) if part
+        part
+        for part in (description.get("framework", ""), description.get("framework_version", ""))
+        if part
     )
-    return phrase("environment", framework, about.get("python", ""), about.get("requirements", ""))
+    return phrase(
+        "environment", framework, description.get("python", ""), description.get("requirements", "")
+    )
 
 
 def _simulators(run: Run) -> Iterator[str]:
@@ -348,15 +362,18 @@ RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
 """The facts on each side's run."""
 
 
-def _judge(asked_judge: CriterionJudge, *, beside: bool) -> Fact:
+def _judge(criterion_judge: CriterionJudge, *, has_base: bool) -> Fact:
     """`gemini-2.5-flash, 5 samples, prompt 3`: the same one judges both sides."""
-    return _one_fact(
-        "judge", phrase("judge", asked_judge.judge), beside=beside, of=asked_judge.criterion
+    return _same_fact(
+        "judge",
+        phrase("judge", criterion_judge.judge),
+        has_base=has_base,
+        criterion=criterion_judge.criterion,
     )
 
 
-def _listed(values: Iterable[str]) -> str:
-    return words.listed(dict.fromkeys(value for value in values if value), limit=LISTED)
+def _list_names(names: Iterable[str]) -> str:
+    return words.listed(dict.fromkeys(name for name in names if name), limit=LISTED)
 
 
 @frozen_dataclass
@@ -371,31 +388,33 @@ class Remark:
 
 
 def remarks(report: Report) -> tuple[Remark, ...]:
-    """Errors for failing cases; warnings for those not measured, those that the base fails as well,
-    those that decide nothing, and for rules of its own by which alone the change passes, where
-    their line is known; worst first."""
+    """Errors for failing cases, worst first; then warnings for unmeasured, pre-existing and
+    non-blocking cases, and for relaxed rules whose line is known."""
     case_views = of(report).cases
-    failing = reports_cases.worst_first([case for case in case_views if _has_failed(case)])
-    unknown = [
+    failing_cases = reports_cases.worst_first([case for case in case_views if _has_failed(case)])
+    unmeasured_cases = [
         case
         for case in case_views
         if case.kind is not VerdictKind.PASS and not _has_failed(case) and not case.skipped
     ]
-    loud = [case for case in failing if not _is_warning(case)]
-    quiet = [case for case in failing if _is_warning(case)]
+    error_cases = [case for case in failing_cases if not _is_warning(case)]
+    warning_cases = [case for case in failing_cases if _is_warning(case)]
     is_relaxed = report.edits.decide and not report.verdict.blocks
     return (
-        *(_remark(case, Severity.ERROR, report.links) for case in loud),
-        *(_remark(case, Severity.WARNING, report.links) for case in (*unknown, *quiet)),
+        *(_case_remark(case, Severity.ERROR, report.links) for case in error_cases),
         *(
-            _remark_of(edit, report.links)
+            _case_remark(case, Severity.WARNING, report.links)
+            for case in (*unmeasured_cases, *warning_cases)
+        ),
+        *(
+            _rule_remark(edit, report.links)
             for edit in report.edits.rules()
             if is_relaxed and edit.place is not None
         ),
     )
 
 
-def _remark_of(edit: GateEdit, links: Links) -> Remark:
+def _rule_remark(edit: GateEdit, links: Links) -> Remark:
     """A remark on a rule that lets the change pass."""
     assert edit.place is not None
     message = plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT)
@@ -417,7 +436,7 @@ def _is_warning(case: CaseView) -> bool:
     return case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
 
 
-def _remark(case: CaseView, level: Severity, links: Links) -> Remark:
+def _case_remark(case: CaseView, level: Severity, links: Links) -> Remark:
     lines = [
         f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.against(verdict)}"
         for verdict in case.failing

@@ -37,7 +37,7 @@ REASON_LIMIT = 600
 WHY_LIMIT = 600
 CAUSE_LIMIT = 320
 LONGEST = 8_000
-"""Of a foreign text that is looked at at all."""
+"""Characters of foreign text that are read at most."""
 DETAIL_LIMIT = 20_000
 COMMAND_LIMIT = 4_000
 LOOK_LIMIT = 300
@@ -56,7 +56,7 @@ MARKS: Final[Mapping[VerdictKind, str]] = {
 @frozen_dataclass
 class GateAnswer:
     """One gate's answer, on one line and bounded. `kind` None: it passes because there was nothing
-    to ask."""
+    to compare."""
 
     question: str
     kind: VerdictKind | None
@@ -73,8 +73,7 @@ LABELS: Final = frozenset(CaseLabel)
 
 
 def bounded(message: str, limit: int) -> str:
-    """A message on one line, at most about `limit` characters of it, what it says to do among
-    them."""
+    """A message on one line, cut to about `limit` characters; its advice is kept."""
     return plain.keep_advice(plain.one_line(plain.clip(message, LONGEST)), limit)
 
 
@@ -84,29 +83,30 @@ def kind_word(kind: VerdictKind) -> str:
 
 
 def kind_mark(kind: VerdictKind | None) -> str:
-    """A sign that reads without color; one of its own for a gate that had nothing to ask."""
+    """A sign that is readable without color; a gate with nothing to compare has its own."""
     return "\N{HEAVY MINUS SIGN}" if kind is None else MARKS[kind]
 
 
 def case_word(case: CaseView) -> str:
-    """`pass`, `fail`, `flaky`, `quarantined`, `inconclusive`, `not measured`: how a case ended."""
-    return phrase("label_word" if case.group in LABELS else "kind_word", case.group)
+    """`pass`, `fail`, `flaky`, `quarantined`, `inconclusive`, `not measured`: its word in every
+    report."""
+    return stored_word(case.kind, case.label)
 
 
 def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
-    """`case_word` of a case that a kept run had."""
-    is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED) and kind is not VerdictKind.PASS
+    """`case_word` of a case of a stored run."""
+    is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
     return phrase("label_word", label) if is_aside else kind_word(kind)
 
 
 def case_mark(case: CaseView) -> str:
     """The sign of a case: a failure that does not block has one of its own."""
-    return reports_cases.NON_BLOCKING if case.is_let_pass else kind_mark(case.kind)
+    return reports_cases.NON_BLOCKING if case.is_allowed_failure else kind_mark(case.kind)
 
 
 def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
-    """The cases by word, which add up to all: a word, its number, and details of its parts. Rare
-    words are left out if they have no cases."""
+    """Rows of word, number of cases and details; the numbers add up to all cases. Rare words
+    without cases are left out."""
     parts = {CaseLabel.PASSED: (CaseLabel.FIXED,), CaseLabel.FAILED: labels.FAILURES[:-1]}
     rows: list[tuple[str, int, str]] = []
     for label in COUNTED:
@@ -121,16 +121,16 @@ def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
 
 
 def headline(report: Report) -> str:
-    """The verdict in two or three words; shows if the policy lets a bad one through, and if only
-    the change's own rules let it pass."""
+    """The verdict in two or three words. It shows a failure that does not block, and a pass that
+    only relaxed rules allow."""
     verdict = report.verdict
     is_shown = not verdict.blocks and verdict.kind is not VerdictKind.PASS
     return phrase("headline", verdict.kind, report.edits.decide and not verdict.blocks, is_shown)
 
 
 def answers(report: Report) -> tuple[GateAnswer, ...]:
-    """The gates' answers if there are two, the blocking one first; () if the verdict's reason says
-    it all."""
+    """The gates' answers if there are two, the blocking one first; () for one gate, whose answer is
+    the verdict's reason."""
     gates = report.verdict.gates
     if len(gates) < 2:
         return ()
@@ -170,29 +170,31 @@ UNSCORED: Final = frozenset(
         *(Reason.CREDENTIALS_MISSING, Reason.CRITERION_FAILED),
     }
 )
-"""Why a criterion that should have given a score gave none."""
+"""Reasons for which a criterion lacks a score that it should have."""
 
 
 def passed_unscored(report: Report) -> str:
-    """A sentence on cases that pass, as in ADK, although a criterion broke down or was judged in
-    part, and why the first one did; "" without any."""
-    passed = {case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS}
-    without = [
+    """A sentence on cases that pass, as in ADK, although a criterion has no score or a partial one,
+    and the reason of the first; "" without any."""
+    passed_cases = {
+        case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS
+    }
+    unscored_gaps = [
         (key, verdict.name, unmeasured_sentence(verdict))
-        for key, case in passed.items()
+        for key, case in passed_cases.items()
         for verdict in case.criteria
         if verdict.kind is VerdictKind.NOT_MEASURED and verdict.reason in UNSCORED
     ]
-    in_part = [
+    partial_gaps = [
         (trial.key.case, name, bounded(grade.lacking, WHY_LIMIT))
         for trial in report.run.trials
         for name, grade in trial.grades.items()
-        if isinstance(grade, Score) and grade.lacking and trial.key.case in passed
+        if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
     ]
-    kinds = ((without, False), (in_part, True))
+    gap_kinds = ((unscored_gaps, False), (partial_gaps, True))
     return " ".join(
-        _passed_as_in_adk(gaps, total=len(passed), is_part=is_part)
-        for gaps, is_part in kinds
+        _passed_as_in_adk(gaps, total=len(passed_cases), is_part=is_part)
+        for gaps, is_part in gap_kinds
         if gaps
     )
 
@@ -200,7 +202,7 @@ def passed_unscored(report: Report) -> str:
 def _passed_as_in_adk(
     gaps: Sequence[tuple[CaseKey, str, str]], *, total: int, is_part: bool
 ) -> str:
-    """`gaps`: case, criterion and reason. `is_part`: there is a score, of a part."""
+    """`gaps`: case, criterion and reason. `is_part`: the score covers a part."""
     names = words.listed(
         dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3
     )
@@ -220,28 +222,28 @@ def unmeasured_sentence(verdict: CriterionVerdict) -> str:
 
 
 def unmeasured_reason(case: CaseView) -> str:
-    """The one sentence on a case that could not be evaluated, an agent's failure before a
-    criterion's silence."""
+    """A sentence on why a case could not be evaluated: the agent's failure, else the first
+    criterion without a score."""
     if case.failure is not None:
         return failure_sentence(case.failure)
     if not case.trials:
         return phrase("not_run")
     if case.unmeasured:
-        first = case.unmeasured[0]
-        return f"{first.name}: {unmeasured_sentence(first)}"
+        first_verdict = case.unmeasured[0]
+        return f"{first_verdict.name}: {unmeasured_sentence(first_verdict)}"
     return bounded(case.verdict.reason, WHY_LIMIT) or phrase("no_criterion")
 
 
 def case_reason(case: CaseView, *, width: int) -> str:
-    """What is wrong with a case, and whose failure it is; "" of one that passed. Names take at most
-    `width`."""
+    """The failed criteria of a case and the origin of its failure; "" if it passed. Names take at
+    most `width` characters."""
     if not case.failing:
         return "" if case.kind is VerdictKind.PASS else unmeasured_reason(case)
-    below = (
+    missed_texts = (
         f"{plain.label(verdict.name, width)} {reports_cases.against(verdict)}"
         for verdict in case.failing
     )
-    return ", ".join(text for text in (*below, case.failure_origin) if text)
+    return ", ".join(text for text in (*missed_texts, case.failure_origin) if text)
 
 
 def next_step(report: Report, *, placement: Placement = "below") -> str:
@@ -263,18 +265,18 @@ def next_step(report: Report, *, placement: Placement = "below") -> str:
 
 @frozen_dataclass
 class Notice:
-    """What every reader must know beside the verdict."""
+    """A message for every reader, beside the verdict."""
 
     title: str
     text: str
 
 
 DRIFT = "provider-drift"
-OF_QUARANTINE = frozenset(
+QUARANTINE_CODES = frozenset(
     f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case")
 )
-"""Codes of what becomes of an entry, and of its case."""
-NOTICED = 5
+"""Codes of problems about quarantine entries and their cases."""
+NOTICE_NAMES = 5
 """How many cases a notice names."""
 
 
@@ -299,10 +301,10 @@ def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
             for case, entry in quarantined
         )
         title = phrase("quarantined_title", len(quarantined))
-        yield Notice(title=title, text=f"{words.listed(names, limit=NOTICED)}.")
-    messages = [problem.message for problem in report.problems if problem.code in OF_QUARANTINE]
+        yield Notice(title=title, text=f"{words.listed(names, limit=NOTICE_NAMES)}.")
+    messages = [problem.message for problem in report.problems if problem.code in QUARANTINE_CODES]
     if messages:
-        text = phrase("quarantine", messages[:NOTICED], len(messages) - NOTICED)
+        text = phrase("quarantine", messages[:NOTICE_NAMES], len(messages) - NOTICE_NAMES)
         yield Notice(title=phrase("quarantine_title"), text=text)
 
 
@@ -319,8 +321,10 @@ def _inconclusive_step(report: Report, placement: Placement) -> str:
 
 def _only_flaky(report: Report) -> bool:
     """True if every failed case failed by accident."""
-    failed = [case for case in report.verdict.cases if _is_failure(case)]
-    return bool(failed) and all(case.nonblocking is NonBlocking.FLAKY for case in failed)
+    failed_cases = [case for case in report.verdict.cases if _is_failure(case)]
+    return bool(failed_cases) and all(
+        case.nonblocking is NonBlocking.FLAKY for case in failed_cases
+    )
 
 
 def _is_failure(case: CaseVerdict) -> bool:
@@ -337,40 +341,44 @@ def has_failed_base(report: Report) -> bool:
 
 
 def _pass_step(report: Report, placement: Placement) -> str:
-    every = list(report.verdict.cases)
-    if not any(map(_is_failure, every)):
-        first = report.comparison is not None and report.comparison.no_agent
-        return phrase("step_no_baseline") if first else ""
+    all_cases = list(report.verdict.cases)
+    if not any(map(_is_failure, all_cases)):
+        is_first = report.comparison is not None and report.comparison.no_agent
+        return phrase("step_no_baseline") if is_first else ""
     cases = [case for suite in report.verdict.suites if not suite.advisory for case in suite.cases]
-    failed = {case.key: case for case in cases if _is_failure(case) and not case.quarantined}
-    lasting = {key for key, case in failed.items() if case.nonblocking is not NonBlocking.FLAKY}
-    if not failed:
+    failed_by_key = {case.key: case for case in cases if _is_failure(case) and not case.quarantined}
+    confirmed_keys = {
+        key for key, case in failed_by_key.items() if case.nonblocking is not NonBlocking.FLAKY
+    }
+    if not failed_by_key:
         return phrase("step_nonblocking_failures", placement)
-    if not lasting:
+    if not confirmed_keys:
         return phrase("step_flaky", placement)
-    is_old = report.policy.threshold is ThresholdRule.NEW and _all_old(report, lasting)
-    return phrase("step_allowed", sum(map(_is_failure, every)) > len(lasting), placement, is_old)
+    is_old = report.policy.threshold is ThresholdRule.NEW and _all_old(report, confirmed_keys)
+    return phrase(
+        "step_allowed", sum(map(_is_failure, all_cases)) > len(confirmed_keys), placement, is_old
+    )
 
 
-OLD: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
+OLD_ORIGINS: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
 
 
-def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
+def _all_old(report: Report, failed_keys: Collection[tuple[str, str]]) -> bool:
     """True if the base is known to have each of these failures, or chance alone made them."""
     if report.comparison is None:
         return False
-    old = {
+    old_keys = {
         case.key
         for case in report.comparison.cases
-        if case.status is CaseStatus.PAIRED and case.origin in OLD
+        if case.status is CaseStatus.PAIRED and case.origin in OLD_ORIGINS
     }
-    return old.issuperset(failed)
+    return old_keys.issuperset(failed_keys)
 
 
-def _not_by_the_agent(report: Report, comparison: Comparison) -> str:
+def _unchanged_agent_step(report: Report, comparison: Comparison) -> str:
     """The next step if the agent is the base's."""
-    failed = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
-    if failed & set(comparison.edited):
+    failed_keys = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
+    if failed_keys & set(comparison.edited):
         return phrase("step_edited_cases")
     return phrase("step_untouched")
 
@@ -380,7 +388,7 @@ def _fail_step(report: Report) -> str:
     if report.edits.decide and not report.edits.by_base:
         return phrase("step_stricter", edits.rules(report.edits, mark=plain.quoted))
     if comparison is not None and comparison.is_untouched(report.run):
-        return _not_by_the_agent(report, comparison)
+        return _unchanged_agent_step(report, comparison)
     kinds = {gate.gate: gate.kind for gate in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
         return phrase("step_regression")
@@ -401,19 +409,19 @@ def _not_measured_step(report: Report, placement: Placement) -> str:
         if any(case.quarantined for case in report.verdict.cases):
             return phrase("step_all_quarantined")
         return phrase("step_advisory", placement)
-    threshold = next(
+    threshold_gate = next(
         (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD), None
     )
-    unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (
-        threshold.kind,
-        threshold.blocked_by,
+    is_unmeasured = threshold_gate is not None and VerdictKind.NOT_MEASURED in (
+        threshold_gate.kind,
+        threshold_gate.blocked_by,
     )
     is_whole = all(case.kind is not VerdictKind.NOT_MEASURED for case in report.verdict.cases)
     if report.run.truncated and (
-        is_whole or (comparison is not None and comparison.problem and not unmeasured)
+        is_whole or (comparison is not None and comparison.problem and not is_unmeasured)
     ):
         return phrase("step_cut_short")
-    if unmeasured or comparison is None:
+    if is_unmeasured or comparison is None:
         return phrase("step_errors", placement)
     return phrase("step_base_problem" if comparison.problem else "step_not_measured")
 
@@ -428,19 +436,19 @@ def reproduce(report: Report) -> str:
     if not command.startswith("evalgate run") or len(command) > COMMAND_LIMIT or not is_commit:
         return command
     try:
-        parts = shlex.split(command)
+        command_words = shlex.split(command)
     except ValueError:
         return command
     arguments = [
         word
-        for previous_word, word in zip(["", *parts], parts, strict=False)
+        for previous_word, word in zip(["", *command_words], command_words, strict=False)
         if "--base" not in (previous_word, word) and not word.startswith("--base=")
     ]
     return shlex.join([*arguments, "--base", base[:SHA_WIDTH]])
 
 
 SAFE_NAME: Final = re.compile(r"[\w.][\w.:/-]{0,79}")
-"""A case that can be named in a shell as it is; another one is not named there."""
+"""Case ids that a shell command may contain unquoted; others are not named."""
 
 
 def commands(
@@ -448,17 +456,19 @@ def commands(
 ) -> tuple[tuple[str, str], ...]:
     """The next commands, each with its purpose; () if every case passed. `is_local`: the results
     are on this machine."""
-    broken = [case for case in cases if case.kind is not VerdictKind.PASS]
-    if not broken:
+    broken_cases = [case for case in cases if case.kind is not VerdictKind.PASS]
+    if not broken_cases:
         return ()
-    failed = reports_cases.worst_first([case for case in broken if case.group == "fail"])
-    wrong = [case.case_id for case in failed if not case.agent_failed]
-    rows = commands_after([case.case_id for case in (*failed, *broken)], wrong)
+    failed_cases = reports_cases.worst_first(
+        [case for case in broken_cases if case.group == "fail"]
+    )
+    wrong_ids = [case.case_id for case in failed_cases if not case.agent_failed]
+    rows = commands_after([case.case_id for case in (*failed_cases, *broken_cases)], wrong_ids)
     if is_local:
         return rows
-    look = reproduce(report)
-    first_row = (look, phrase("purpose_look", False))  # noqa: FBT003 - a macro's argument
-    return (*([first_row] if look and len(look) <= LOOK_LIMIT else []), *rows[1:])
+    look_command = reproduce(report)
+    first_row = (look_command, phrase("purpose_look", False))  # noqa: FBT003 - a macro's argument
+    return (*([first_row] if look_command and len(look_command) <= LOOK_LIMIT else []), *rows[1:])
 
 
 def commands_after(

@@ -1,5 +1,5 @@
-"""results.json: a measured side with its verdict, one line per case. Reading it does not trust its
-author."""
+"""results.json: a measured side with its verdict, one line per case. The reader does not trust the
+author of a file."""
 
 from __future__ import annotations
 
@@ -59,26 +59,26 @@ SCHEMA_VERSION: Final = 4
 MOST_BYTES: Final = 2 * 1024**3
 NEEDED: Final = "Use a results.json that `evalgate run` or the action wrote to its output folder."
 
-# --- the layout: each noun's own fields, and what stands beside them -----------------------------
+# --- the layout: the fields of each noun, and additional fields -----------------------------------
 
 TrialEntry: Any = entry(
     "TrialEntry",
     GradedTrial,
-    doc="One run of a case: what it took, what the agent did (absent if it was not kept), its grades by criterion.",
+    doc="One run of a case: its cost, the agent's outcome (absent if it was not kept), its grades by criterion.",
     without={"key", "failure"},
     purpose=(
         Purpose,
         Field(
             default=Purpose.FIRST,
-            description="`first`: one of the runs that every case has; reruns of a failure: a `pair` on both sides, or "
+            description="`first`: one of the runs of every case; reruns of a failure: a `pair` on both sides, or "
             "a `single` one on head alone.",
         ),
     ),
     number=(
         Annotated[int, Field(ge=0, le=MOST_REPEATS)],
-        Field(default=0, description="From 0, in each purpose."),
+        Field(default=0, description="From 0, within each purpose."),
     ),
-    # parsed when somebody looks at it
+    # parsed when it is read
     outcome=(Annotated[JsonObject | None, Described(OutcomeEntry)], None),
     grades=(
         dict[str, AnyGrade],
@@ -94,15 +94,13 @@ CriterionEntry: Any = entry(
     without={"place"},
     fingerprint=(
         str,
-        Field(
-            default="", description="Equal where scores can be compared; thresholds do not count."
-        ),
+        Field(default="", description="Equal if scores can be compared; thresholds do not count."),
     ),
     calibration=(
         JudgedWire | None,
         Field(
             default=None,
-            description="What human labels say of its judge, where evalgate.yml names a calibration.",
+            description="Agreement of its judge with human labels, if evalgate.yml names a calibration.",
         ),
     ),
 )
@@ -112,19 +110,20 @@ AgentEntry: Any = entry(
     doc="The agent of a suite.",
     about=(
         dict[str, str],
-        Field(default={}, description="What answered: framework, versions, interpreter."),
+        Field(default={}, description="The agent's framework, versions and interpreter."),
     ),
     inputs=(
         str,
         Field(
-            default="", description="Equal if it read the same of its checkout; absent: unknown."
+            default="",
+            description="Equal if it read the same files of its checkout; absent: unknown.",
         ),
     ),
 )
 SimulatorEntry: Any = entry(
     "SimulatorEntry",
     SimulatorUse,
-    doc="Who played the users: ADK's user_simulator_config as it was used.",
+    doc="The simulated user: ADK's user_simulator_config as it was used.",
     without={"place"},
 )
 
@@ -137,14 +136,15 @@ class _AnySuite(Entry):
     criteria_source: CriteriaSource
     simulator: SimulatorEntry | None = Field(
         default=None,
-        description="Who played the users; absent where every word of theirs is written down.",
+        description="The simulated user; absent if every user message is written down.",
     )
     problem: str = Field(
-        default="", description="Why nothing of this file could be measured; it then has no cases."
+        default="",
+        description="The reason why this file could not be measured; it then has no cases.",
     )
 
 
-OF_CASE = "The criteria of a CES evaluation; without them all of its suite."
+CRITERIA_OF_CASE = "The criteria of a CES evaluation; absent: all criteria of its suite."
 
 
 class PlannedCase(Entry):
@@ -154,7 +154,7 @@ class PlannedCase(Entry):
     line: int | None = None
     fingerprint: str = ""
     shard: ShardIndex = Field(description="The shard that runs it.")
-    criteria: list[str] = Field(default_factory=list, description=OF_CASE)
+    criteria: list[str] = Field(default_factory=list, description=CRITERIA_OF_CASE)
 
 
 class PlannedSuite(_AnySuite):
@@ -166,7 +166,7 @@ class PlannedSuite(_AnySuite):
 ShardEntry: Any = entry(
     "ShardEntry",
     Shard,
-    doc="Which part of a plan this is. `plan`: the whole of it, what other parts measure too.",
+    doc="The shard of a plan. `plan`: the complete plan, with the cases of other shards.",
     without={"homes", "fingerprints"},
     plan=(list[PlannedSuite], ...),
     fingerprint=(str, Field(description="Equal for shards that can be merged.")),
@@ -174,7 +174,7 @@ ShardEntry: Any = entry(
 
 
 QuarantineEntry: Any = entry(
-    "QuarantineEntry", Quarantine, doc="Why a case does not block for a while."
+    "QuarantineEntry", Quarantine, doc="A quarantine: the case does not block until it expires."
 )
 
 
@@ -186,28 +186,28 @@ class CaseEntry(Entry):
         default=None, description="Line of the case in its evaluation file, from 1."
     )
     fingerprint: str = Field(
-        description="Equal for equal content of the case, references and rubrics included."
+        description="Equal for equal content of the case, with its references and rubrics."
     )
     eval_case: EvalCaseWire | None = Field(
         default=None, description="The case itself, as ADK's EvalCase."
     )
     not_finite: Places = Field(
-        default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}"
+        default_factory=list, description=f"For `eval_case`. {shapes.NOT_FINITE}"
     )
-    criteria: list[str] = Field(default_factory=list, description=OF_CASE)
+    criteria: list[str] = Field(default_factory=list, description=CRITERIA_OF_CASE)
     verdict: VerdictKind
     reason: str = ""
     label: CaseLabel | None = Field(
-        default=None, description="What it is counted as; absent for a plain pass."
+        default=None, description="The label that counts it; absent for a plain pass."
     )
     quarantined: bool = Field(
         default=False, description="Shown, but non-blocking (docs/quarantine.md)."
     )
     quarantine: QuarantineEntry | None = Field(
-        default=None, description="Who sees to it, and until when."
+        default=None, description="The owner, and the date on which it expires."
     )
     shard: ShardIndex | None = Field(
-        default=None, description="The shard that ran it, where shards were merged."
+        default=None, description="The shard that ran it, if shards were merged."
     )
     trials: list[TrialEntry] = Field(default_factory=list)
 
@@ -236,26 +236,29 @@ class SuiteEntry(_AnySuite):
 VerdictEntry: Any = entry(
     "VerdictEntry",
     Verdict,
-    doc="The answer, and what it is made of.",
+    doc="The verdict with its counts and evidence.",
     without={"suites", "book", "origins", "open"},
     exit_code=(int, ...),
     evidence=(
         float,
-        Field(default=1.0, description="What bets that head is worse made of 1; `needed` blocks."),
+        Field(
+            default=1.0,
+            description="The worth of bets that head is worse, from 1; `needed` blocks.",
+        ),
     ),
     failing=(
         float,
         Field(
             default=1.0,
-            description="The same of cases that fail by themselves, whatever the base does.",
+            description="The same for bets that cases fail, whatever the base does.",
         ),
     ),
-    needed=(float, Field(default=20.0, description="How much evidence blocks: 1 / `alpha`.")),
+    needed=(float, Field(default=20.0, description="The evidence that blocks: 1 / `alpha`.")),
     cases=(
         CaseCounts,
         Field(
             default=CaseCounts(),
-            description="How many cases each word has. `passed` (`fixed` ones among them), `failed` (from `new` to "
+            description="The number of cases with each label. `passed` (`fixed` ones among them), `failed` (from `new` to "
             "`not_confirmed`), `flaky`, `quarantined`, `inconclusive` and `not_measured` add up to `total`.",
         ),
     ),
@@ -263,13 +266,13 @@ VerdictEntry: Any = entry(
 ComparisonEntry: Any = entry(
     "ComparisonEntry",
     Comparison,
-    doc="Head beside base; the base's trials have a file of their own. Cases alike on both sides are left out.",
+    doc="Head compared with the base, whose trials are in a separate file. Cases that are equal on both sides are left out.",
     without={"base", "decided", "base_decided", "book"},
 )
 ResultsFile: Any = entry(
     "Results",
     Run,
-    doc="The whole file. What says no more than the default is left out.",
+    doc="The whole file. Fields with their default are left out.",
     without={
         "trials",
         "transcripts",
@@ -278,6 +281,7 @@ ResultsFile: Any = entry(
         "fingerprints",
         "inputs",
         "homes",
+        "earlier_verdicts",
     },
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),
@@ -288,7 +292,7 @@ ResultsFile: Any = entry(
     adk_compat=(bool, False),
     shard=(
         ShardEntry | None,
-        Field(default=None, description="The part of a plan that was measured; absent: all."),
+        Field(default=None, description="The shard that was measured; absent: all cases."),
     ),
     verdict=(VerdictEntry, ...),
     causes=(
@@ -304,7 +308,7 @@ ResultsFile: Any = entry(
     ),
     edits=(
         Edits,
-        Field(default=Edits(), description="What the change edits of that by which it is judged."),
+        Field(default=Edits(), description="The change's edits to its own gate."),
     ),
     agent_details=(
         Annotated[dict[str, list[JsonObject]], Described(dict[str, list[AgentDetailsWire]])],
@@ -315,7 +319,7 @@ ResultsFile: Any = entry(
     ),
     problems=(
         list[Problem],
-        Field(default=[], description="What was remarked about the evaluation files and inputs."),
+        Field(default=[], description="Remarks about the evaluation files and inputs."),
     ),
     suites=(list[SuiteEntry], ...),
 )
@@ -333,8 +337,7 @@ _TRIAL: Final = TypeAdapter(GradedTrial)
 
 
 class RawOutcomes(Protocol):
-    """Where outcomes lie as they were written: the journal of a run, or a results.json that was
-    read."""
+    """A source of outcomes as they were written: the journal of a run, or a results.json."""
 
     def find_json(self, key: TrialKey) -> JsonObject | None:
         """Return the outcome of a trial as written, None if it is unknown."""
@@ -352,9 +355,9 @@ def render_results(
     run = report.run
     verdict = report.verdict
     comparison = report.comparison
-    by_case: dict[tuple[str, str], list[GradedTrial]] = {}
+    trials_by_case: dict[tuple[str, str], list[GradedTrial]] = {}
     for trial in (*run.trials, *run.confirmations):
-        by_case.setdefault(trial.key.case, []).append(trial)
+        trials_by_case.setdefault(trial.key.case, []).append(trial)
     header = shapes.written(
         ResultsFile,
         run,
@@ -402,7 +405,7 @@ def render_results(
             suite,
             suite_verdict,
             report=report,
-            by_case=by_case,
+            trials_by_case=trials_by_case,
             outcomes=outcomes,
             case_labels=case_labels,
         )
@@ -410,7 +413,7 @@ def render_results(
 
 
 def _is_remarkable(case: CaseComparison) -> bool:
-    """True if a case is not simply the same on both sides."""
+    """True if the sides differ in a case, or were not compared in it."""
     return (
         case.head is None
         or case.head != case.base
@@ -422,9 +425,9 @@ def _is_remarkable(case: CaseComparison) -> bool:
     )
 
 
-def _open_list(head: JsonObject, name: str) -> str:
-    """The object as JSON, left open inside the list `name`."""
-    return f'{shapes.encode(head).decode()[:-1]},"{name}":['
+def _open_list(fields: JsonObject, name: str) -> str:
+    """The object as JSON, without the end of its last list, `name`."""
+    return f'{shapes.encode(fields).decode()[:-1]},"{name}":['
 
 
 def _suite_lines(
@@ -432,16 +435,19 @@ def _suite_lines(
     verdict: SuiteVerdict,
     *,
     report: Report,
-    by_case: dict[tuple[str, str], list[GradedTrial]],
+    trials_by_case: dict[tuple[str, str], list[GradedTrial]],
     outcomes: RawOutcomes,
     case_labels: Mapping[CaseKey, CaseLabel],
 ) -> Iterator[str]:
-    head = _suite_head(suite, report) | {"verdict": verdict.kind.value, "reason": verdict.reason}
+    suite_fields = _suite_head(suite, report) | {
+        "verdict": verdict.kind.value,
+        "reason": verdict.reason,
+    }
     if verdict.required_pass_rate != 1.0:
-        head["required_pass_rate"] = verdict.required_pass_rate
+        suite_fields["required_pass_rate"] = verdict.required_pass_rate
     if verdict.advisory:
-        head["advisory"] = True
-    yield _open_list(head, "cases")
+        suite_fields["advisory"] = True
+    yield _open_list(suite_fields, "cases")
     for number, (case, case_verdict) in enumerate(
         zip(suite.eval_set.cases, verdict.cases, strict=True)
     ):
@@ -457,9 +463,9 @@ def _suite_lines(
             "quarantine": case_verdict.quarantine
             and shapes.written(QuarantineEntry, case_verdict.quarantine),
             "shard": report.run.homes.get(key),
-            "trials": [_trial(trial, outcomes) for trial in by_case.get(key, ())],
+            "trials": [_trial(trial, outcomes) for trial in trials_by_case.get(key, ())],
         }
-        fields = {name: value for name, value in fields.items() if value}
+        fields = {name: content for name, content in fields.items() if content}
         text = shapes.encode(fields)
         if shapes.may_be_not_finite(text) and (
             places := shapes.not_finite_places(fields["eval_case"])
@@ -491,7 +497,7 @@ def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
 def _suite_head(suite: Suite, report: Report) -> JsonObject:
     key = fingerprints.agent_key(suite.agent)
     run = report.run
-    head = {
+    fields = {
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
         "agent": shapes.written(
@@ -504,10 +510,10 @@ def _suite_head(suite: Suite, report: Report) -> JsonObject:
         "criteria_source": dataclasses.asdict(suite.criteria_source),
     }
     if any(case.scenario is not None for case in suite.eval_set.cases):
-        head["simulator"] = shapes.written(SimulatorEntry, suite.simulator)
+        fields["simulator"] = shapes.written(SimulatorEntry, suite.simulator)
     if suite.problem:
-        head["problem"] = suite.problem
-    return head
+        fields["problem"] = suite.problem
+    return fields
 
 
 def _shard(shard: Shard, report: Report) -> JsonObject:
@@ -521,7 +527,7 @@ def _shard(shard: Shard, report: Report) -> JsonObject:
                 "fingerprint": shard.fingerprints.get(key, ""),
                 "shard": shard.homes[key],
             }
-            cases.append({name: value for name, value in fields.items() if value})
+            cases.append({name: content for name, content in fields.items() if content})
         plan.append({**_suite_head(suite, report), "cases": cases})
     return shapes.written(ShardEntry, shard, plan=[]) | {"plan": plan}
 
@@ -552,8 +558,8 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> JsonObject:
 
 
 class StoredOutcomes:
-    """The outcomes of a results.json (`RawOutcomes`, `model.Transcripts`); parsed when they are
-    looked at."""
+    """The outcomes of a results.json (`RawOutcomes`, `model.Transcripts`). They are parsed when
+    they are read."""
 
     def __init__(
         self, raw: Mapping[TrialKey, JsonObject], agents: Mapping[str, tuple[AgentDetails, ...]]
@@ -564,13 +570,15 @@ class StoredOutcomes:
     @classmethod
     def joined(cls, stored_outcomes: Sequence[StoredOutcomes]) -> StoredOutcomes:
         """The outcomes of several files that have no trial in common."""
-        raw = {key: outcome for part in stored_outcomes for key, outcome in part.raw.items()}
+        raw = {
+            key: outcome for outcomes in stored_outcomes for key, outcome in outcomes.raw.items()
+        }
         return cls(
             raw,
             {
                 address: details
-                for part in stored_outcomes
-                for address, details in part.agents().items()
+                for outcomes in stored_outcomes
+                for address, details in outcomes.agents().items()
             },
         )
 
@@ -599,9 +607,9 @@ class Stored:
     """A results.json that was read: its run, its outcomes, and its other contents.
 
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be
-    reused. `comparison`: the origin of the base or why there is no base, and the unpaired cases;
-    values computed from runs must be computed again. `edits`: what the change edits. `problems`:
-    those with the evaluation files and the inputs. `file`: its path."""
+    reused. `comparison`: the origin of the base or the reason why there is no base, and the
+    unpaired cases; values computed from runs must be computed again. `edits`: the change's edits to
+    its own gate. `problems`: about the evaluation files and the inputs. `file`: its path."""
 
     run: Run
     outcomes: StoredOutcomes
@@ -614,7 +622,7 @@ class Stored:
     file: str = ""
 
     def prompt_of(self, suite: str, name: str) -> str:
-        """Version of the question to a criterion's judge, "" if the file has none."""
+        """The version of the prompt of a criterion's judge; "" if the file has none."""
         uses = (
             use
             for stored_suite in self.run.suites
@@ -628,7 +636,7 @@ def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
     """Read a results.json. Raises ConfigError if it cannot be read, has another version, or does
     not fit.
 
-    `of`: whose results these are (`the base`), for the message."""
+    `of`: the owner of the results (`the base`), for the message."""
     place = Place(file=shown_as or str(path))
     return _parse(_read_json(path, place=place, of=of, most_bytes=MOST_BYTES), place=place, of=of)
 
@@ -636,18 +644,18 @@ def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
 def _read_json(path: Path, *, place: Place, of: str, most_bytes: int) -> Any:
     try:
         if path.stat().st_size > most_bytes:
-            raise _refused(f"is larger than {most_bytes >> 20:,} MB", place=place, of=of)
+            raise _refusal(f"is larger than {most_bytes >> 20:,} MB", place=place, of=of)
         return json.loads(path.read_bytes())
     except OSError as error:
-        raise _refused(f"cannot be read: {error.strerror or error}", place=place, of=of) from error
+        raise _refusal(f"cannot be read: {error.strerror or error}", place=place, of=of) from error
     except (ValueError, RecursionError) as error:
-        raise _refused(f"is not JSON: {error}", place=place, of=of, hint=NEEDED) from error
+        raise _refusal(f"is not JSON: {error}", place=place, of=of, hint=NEEDED) from error
 
 
 def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
-        raise _refused(
+        raise _refusal(
             "does not fit results.json: `schema_version` is missing",
             place=place,
             of=of,
@@ -658,7 +666,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         reason = (
             f"has schema_version {version_text}; this version of evalgate reads {SCHEMA_VERSION}"
         )
-        raise _refused(
+        raise _refusal(
             reason,
             place=place,
             of=of,
@@ -668,21 +676,21 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
         path, reason = shapes.first_fault(raw, error)
-        at = Place(file=place.file, json_path=json_source.path_text(path))
-        raise _refused(
-            f"does not fit results.json: {reason}", place=at, of=of, hint=NEEDED
+        fault_place = Place(file=place.file, json_path=json_source.path_text(path))
+        raise _refusal(
+            f"does not fit results.json: {reason}", place=fault_place, of=of, hint=NEEDED
         ) from error
 
 
-def _refused(reason: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
+def _refusal(reason: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
     return ConfigError(f"{of} {reason}".lstrip(), place=place, hint=hint)
 
 
-def _trials(read: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedTrial]]:
+def _trials(results_file: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedTrial]]:
     """The outcomes as they were written, and all trials."""
-    raw: dict[TrialKey, JsonObject] = {}
-    graded: list[GradedTrial] = []
-    for suite in read.suites:
+    raw_outcomes: dict[TrialKey, JsonObject] = {}
+    trials: list[GradedTrial] = []
+    for suite in results_file.suites:
         for case in suite.cases:
             for trial in case.trials:
                 key = TrialKey(
@@ -692,41 +700,46 @@ def _trials(read: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedTrial]]:
                     number=trial.number,
                 )
                 if trial.outcome is not None:
-                    raw[key] = trial.outcome
-                graded.append(
+                    raw_outcomes[key] = trial.outcome
+                trials.append(
                     shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome))
                 )
-    return raw, graded
+    return raw_outcomes, trials
 
 
-def _stored(read: Any, *, file: str) -> Stored:
-    raw, graded = _trials(read)
+def _stored(results_file: Any, *, file: str) -> Stored:
+    raw_outcomes, trials = _trials(results_file)
     agents = {
-        address: shapes.parse_agents(details) for address, details in read.agent_details.items()
+        address: shapes.parse_agents(details)
+        for address, details in results_file.agent_details.items()
     }
-    outcomes = StoredOutcomes(raw, agents)
-    suites = tuple(_suite(suite) for suite in read.suites)
+    outcomes = StoredOutcomes(raw_outcomes, agents)
+    suites = tuple(_suite(suite) for suite in results_file.suites)
     keys = [fingerprints.agent_key(suite.agent) for suite in suites]
-    uses = {(suite.suite, use.name): use for suite in read.suites for use in suite.criteria}
+    uses = {(suite.suite, use.name): use for suite in results_file.suites for use in suite.criteria}
     run = shapes.restored(
         Run,
-        read,
+        results_file,
         suites=suites,
-        trials=tuple(trial for trial in graded if trial.key.is_first),
-        confirmations=tuple(trial for trial in graded if not trial.key.is_first),
+        trials=tuple(trial for trial in trials if trial.key.is_first),
+        confirmations=tuple(trial for trial in trials if not trial.key.is_first),
         transcripts=outcomes,
-        models=frozenset(read.models),
-        agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
-        inputs={key: suite.agent.inputs for key, suite in zip(keys, read.suites, strict=True)},
+        models=frozenset(results_file.models),
+        agents={
+            key: suite.agent.about for key, suite in zip(keys, results_file.suites, strict=True)
+        },
+        inputs={
+            key: suite.agent.inputs for key, suite in zip(keys, results_file.suites, strict=True)
+        },
         fingerprints={
             (suite.suite, case.case_id): case.fingerprint
-            for suite in read.suites
+            for suite in results_file.suites
             for case in suite.cases
         },
-        shard=None if read.shard is None else _read_shard(read.shard),
+        shard=None if results_file.shard is None else _read_shard(results_file.shard),
         homes={
             (suite.suite, case.case_id): case.shard
-            for suite in read.suites
+            for suite in results_file.suites
             for case in suite.cases
             if case.shard
         },
@@ -734,12 +747,14 @@ def _stored(read: Any, *, file: str) -> Stored:
     return Stored(
         run=run,
         outcomes=outcomes,
-        version=read.evalgate,
+        version=results_file.evalgate,
         criteria={key: use.fingerprint for key, use in uses.items()},
-        deviations=deviations.under(adk_compat=read.adk_compat),
-        comparison=None if read.comparison is None else _read_comparison(read.comparison),
-        edits=read.edits,
-        problems=tuple(read.problems),
+        deviations=deviations.under(adk_compat=results_file.adk_compat),
+        comparison=None
+        if results_file.comparison is None
+        else _read_comparison(results_file.comparison),
+        edits=results_file.edits,
+        problems=tuple(results_file.problems),
         file=file,
     )
 
@@ -747,8 +762,8 @@ def _stored(read: Any, *, file: str) -> Stored:
 def _failure(outcome: JsonObject | None) -> AgentFailure | None:
     if outcome is None or outcome.get("kind") == "transcript":
         return None
-    read: Outcome = shapes.parse_outcome(outcome, agents_seen={})
-    return read if isinstance(read, AgentFailure) else None
+    parsed_outcome: Outcome = shapes.parse_outcome(outcome, agents_seen={})
+    return parsed_outcome if isinstance(parsed_outcome, AgentFailure) else None
 
 
 def _suite(suite: Any) -> Suite:
@@ -778,25 +793,25 @@ def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
     )
 
 
-def _read_shard(read: Any) -> Shard:
-    cases = [(suite.suite, case) for suite in read.plan for case in suite.cases]
+def _read_shard(shard_entry: Any) -> Shard:
+    cases = [(suite.suite, case) for suite in shard_entry.plan for case in suite.cases]
     return shapes.restored(
         Shard,
-        read,
-        plan=tuple(_suite(suite) for suite in read.plan),
+        shard_entry,
+        plan=tuple(_suite(suite) for suite in shard_entry.plan),
         homes={(suite, case.case_id): case.shard for suite, case in cases},
         fingerprints={(suite, case.case_id): case.fingerprint for suite, case in cases},
     )
 
 
-TOLD: Final = (
+STORED_FIELDS: Final = (
     *("origin", "problem", "no_agent", "base_failed"),
     *("unchanged", "unread", "edited", "is_past"),
 )
-"""What a comparison knows that is not computed from both runs."""
+"""The fields of a comparison that are not computed from both runs."""
 
 
-def _read_comparison(read: Any) -> Comparison:
+def _read_comparison(comparison_entry: Any) -> Comparison:
     cases = tuple(
         CaseComparison(
             suite=case.suite,
@@ -806,14 +821,14 @@ def _read_comparison(read: Any) -> Comparison:
             base=None,
             why=case.why,
         )
-        for case in read.cases
+        for case in comparison_entry.cases
         if case.status is not CaseStatus.PAIRED
     )
-    fields = {name: getattr(read, name) for name in TOLD}
+    fields = {name: getattr(comparison_entry, name) for name in STORED_FIELDS}
     return Comparison(cases=cases, **fields)
 
 
-# --- results that a stranger made: nothing in them may cost more than results of that size do -----
+# --- results of an unknown author: reading them must not cost more than reading others of that size
 
 UNTRUSTED_BYTES: Final = 64 * 1024 * 1024
 MOST_DEPTH: Final = 60
@@ -828,14 +843,14 @@ MOST_RUNS: Final = 1_000
 
 
 def read_untrusted(path: Path, *, shown_as: str) -> Stored:
-    """`read_results` for a file that anybody may have written. Raises ConfigError alone, whatever
-    is in it."""
+    """`read_results` for a file that anybody may have written. Raises only ConfigError, whatever
+    the file contains."""
     place = Place(file=shown_as)
     raw = _read_json(path, place=place, of="", most_bytes=UNTRUSTED_BYTES)
     validate_untrusted(raw, place)
-    read = _parse(raw, place=place, of="")
-    _insist_possible(read.run, place)
-    return read
+    stored = _parse(raw, place=place, of="")
+    _check_counts(stored.run, place)
+    return stored
 
 
 def validate_untrusted(raw: Any, place: Place) -> None:
@@ -844,31 +859,32 @@ def validate_untrusted(raw: Any, place: Place) -> None:
     level: list[Any] = [raw]
     nodes = 0
     for _ in range(MOST_DEPTH):
-        below: list[Any] = []
-        for value in level:
+        next_level: list[Any] = []
+        for node in level:
             nodes += 1
-            match value:
+            match node:
                 case dict():
-                    below += value.values()
-                    below += value.keys()
+                    next_level += node.values()
+                    next_level += node.keys()
                 case list():
-                    below += value
-                case str() if len(value) > MOST_TEXT:
-                    raise _untrusted(f"has a text of {len(value):,} characters", place)
-                case float() if not math.isfinite(value) or abs(value) > MOST_NUMBER:
+                    next_level += node
+                case str() if len(node) > MOST_TEXT:
+                    raise _untrusted(f"has a text of {len(node):,} characters", place)
+                case float() if not math.isfinite(node) or abs(node) > MOST_NUMBER:
                     raise _untrusted("contains an invalid number", place)
-                case int() if abs(value) > MOST_NUMBER:
+                case int() if abs(node) > MOST_NUMBER:
                     raise _untrusted("contains a number that is too large", place)
         if nodes > MOST_NODES:
             raise _untrusted(f"has more than {MOST_NODES:,} values", place)
-        if not below:
+        if not next_level:
             return
-        level = below
+        level = next_level
     raise _untrusted(f"is nested more than {MOST_DEPTH} levels deep", place)
 
 
-def _insist_possible(run: Run, place: Place) -> None:
-    """As many repeats and cases as a run can have, and each of them once."""
+def _check_counts(run: Run, place: Place) -> None:
+    """Check that repeats and cases are within the limits, and that each occurs once. Raises
+    ConfigError."""
     cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases]
     names = [(suite.key, use.name) for suite in run.suites for use in suite.criteria]
     if run.shard is not None:

@@ -1,5 +1,5 @@
-"""The history of the base branch: what its last runs did, whether its model moved, how a finished
-run joins it."""
+"""The history of the base branch: the results of its last runs, drift of its model, and the way a
+finished run is added."""
 
 from __future__ import annotations
 
@@ -36,28 +36,27 @@ from evalgate.values import frozen_dataclass
 
 SCHEMA_VERSION: Final = 3
 LAST_RUNS: Final = 50
-"""How many base runs are remembered; a case that none of them had is forgotten."""
+"""Base runs that are kept; a case without outcomes in them is forgotten."""
 RECENT: Final = 20
-"""How many of them tell how reliable a case is, and make a trend."""
+"""Base runs that show how reliable a case is, and make a trend."""
 DRIFT_DAYS: Final = 14
 """Days in which a new drift is reported."""
 NEEDED: Final = 20.0 * 31
-"""The evidence of a drift: that of one pull request for each look of a month, one a day at most."""
+"""The evidence of a drift: that of one pull request for each daily check of a month."""
 WINDOWS: Final = (1, 2, 3, 5, 8)
-"""Numbers of last runs that are each compared with as many before them; the purse is split over
-them."""
+"""Window lengths: the last runs are compared with as many runs before them; the purse is split over
+the windows."""
 ENVIRONMENT: Final = ("framework_version", "python", "requirements")
-"""The details that workers report of their environment and that may change an agent with the same
-files."""
+"""Environment details, reported by workers, that may change an agent with the same files."""
 UNKNOWN: Final = "unknown"
-"""The content of a case, if a run has none."""
+"""The fingerprint of a case if a run has none."""
 
 Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 
 @frozen_dataclass
 class PastRun:
-    """A run of the base branch; `number` counts all runs ever. `at`: ISO 8601, UTC; `means`: by
+    """A run of the base branch. `number` counts all runs ever; `at`: ISO 8601, UTC; `means`: by
     criterion.
 
     `agent`: equal for the same agents in the same environment, "" if unknown. `drift`: the drift
@@ -72,8 +71,8 @@ class PastRun:
 
 
 class PastOutcome(NamedTuple):
-    """What a case did in the run of this number: repeats that passed, that were measured, that were
-    asked for."""
+    """The outcome of a case in run `number`: the repeats that passed, that were measured, and that
+    were requested."""
 
     number: Count
     passes: Count
@@ -83,11 +82,11 @@ class PastOutcome(NamedTuple):
 
 @frozen_dataclass
 class CaseHistory:
-    """Outcomes of a case, oldest first, since its content or its criteria were last changed.
+    """Outcomes of a case, oldest first, since its content or its criteria last changed.
 
     `question`: equal for equal content of the case. `fingerprint`: equal for an equal question and
-    equal deciding criteria, thresholds included; outcomes of different ones are never counted
-    together."""
+    equal deciding criteria, thresholds included. Outcomes with different fingerprints are never
+    counted together."""
 
     suite: str
     case_id: str
@@ -98,7 +97,7 @@ class CaseHistory:
 
 @frozen_dataclass
 class PastRuns:
-    """The last runs of the base branch, oldest first, and what their cases did."""
+    """The last runs of the base branch, oldest first, and the outcomes of their cases."""
 
     runs: tuple[PastRun, ...] = ()
     cases: tuple[CaseHistory, ...] = ()
@@ -115,7 +114,7 @@ class PastRuns:
 class History:
     """The store's history of base runs, and the place for a finished run.
 
-    `past`: None if unknown, as there is no store, or it is unreadable. `problems`: unreadable
+    `past`: None if unknown: there is no store, or it is unreadable. `problems`: about unreadable
     parts."""
 
     settings: Settings
@@ -126,11 +125,11 @@ class History:
     problems: tuple[Problem, ...] = ()
 
     def trends(self, run: Run) -> tuple[Trend, ...]:
-        """How each criterion of this run went in the last base runs; a shard shows none."""
+        """The trend of each criterion over the last base runs; () for a shard."""
         return () if self.settings.shard else trends(self.past or PastRuns(), means_of(run))
 
     def of_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
-        """How each case ended in the last base runs, oldest first."""
+        """The outcomes of each case in the last base runs, oldest first."""
         past = self.past or PastRuns()
         runs = {run.number: run for run in past.runs[-RECENT:]}
         return {
@@ -143,8 +142,8 @@ class History:
         }
 
     def drift(self, run: Run, *, deviations: Deviations = OURS) -> Drift | None:
-        """The drift of the base branch's unchanged agent, if it is recent; this run counts if it is
-        to be kept."""
+        """The recent drift of the base branch's unchanged agent, or None. This run counts if it
+        will be kept."""
         past = self.past or PastRuns()
         if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, deviations=deviations))
@@ -157,17 +156,17 @@ class History:
 
     @property
     def is_wanted(self) -> bool:
-        """True if the run is a base run, which others are compared with."""
+        """True if the run is a base run, with which later runs are compared."""
         mode = self.settings.save_baseline
         return mode == "always" or (mode == "auto" and self.context.on_base_branch)
 
     def keep(self, report: Report) -> Report:
-        """Keep a complete run on the base branch, whatever its verdict; the report, with what could
-        not be kept."""
+        """Keep a complete run on the base branch, whatever its verdict. Return the report, with a
+        warning if it could not be kept."""
         run = report.run
         settings = self.settings
         results = report.files.get("results")
-        # a shard is no base for anybody
+        # a shard is not a base
         if (
             self.store is None
             or results is None
@@ -176,10 +175,10 @@ class History:
             or not run.complete
         ):
             return report
-        if run.truncated:  # it would take the place of a whole run
+        if run.truncated:  # it would replace a complete run
             self.context.say(f"the results are not stored: {run.truncated}")
             return report
-        if not results_stores.has_conversation(run):  # an outage: nothing could be compared with it
+        if not results_stores.has_conversation(run):  # an outage: it cannot be compared with
             self.context.say("the results are not stored: the agent failed in every run")
             return report
         commit = run.commit or (self.repo.head if self.repo is not None else "")
@@ -202,8 +201,8 @@ class History:
 
 @contextlib.contextmanager
 def open_history(settings: Settings, context: Context) -> Iterator[History]:
-    """The store that the settings name and what it remembers, before any agent runs; says what
-    cannot be used."""
+    """The configured store and its history, opened before any agent runs. Reports what cannot be
+    used."""
     unknown = History(settings=settings, context=context)
     if not settings.baseline_folder:
         yield unknown
@@ -251,7 +250,7 @@ def _past_case(outcome: PastOutcome, run: PastRun) -> PastCase:
 
 
 BROKEN_RUNS: Final = 3
-"""After so many base runs without a pass a case is broken, not unreliable."""
+"""A case without a pass in this many base runs is broken, not flaky."""
 
 
 def is_broken(case: CaseHistory) -> bool:
@@ -263,11 +262,9 @@ def is_broken(case: CaseHistory) -> bool:
 def trends(
     past: PastRuns, means: Mapping[str, float], *, recent: int = RECENT
 ) -> tuple[Trend, ...]:
-    """How each criterion of this run went in the last base runs, where at least two of them have
-    it.
+    """The trend of each criterion over the last base runs, if at least two of them have it.
 
-    `means`: this run's means, in the order of the answer.
-    """
+    `means`: this run's means, in the order of the answer."""
     runs = past.runs[-recent:]
     candidates = [
         Trend(
@@ -288,14 +285,15 @@ def trends(
 
 
 def summary_of(run: Run, commit: str, *, deviations: Deviations = OURS) -> PastRuns:
-    """A run as the history of nothing else."""
-    by_case = pairing.by_case(run.trials)
+    """A history with this run alone."""
+    trials_by_case = pairing.by_case(run.trials)
     rules = {suite.key: _rules(suite, deviations=deviations) for suite in run.suites}
     cases = []
     for key, uses in pairing.uses_by_case(run).items():
         deciding = pairing.deciding(uses)
         outcomes = [
-            pairing.passes(pairing.pattern_of(trial, deciding)) for trial in by_case.get(key, ())
+            pairing.passes(pairing.pattern_of(trial, deciding))
+            for trial in trials_by_case.get(key, ())
         ]
         question = run.fingerprints.get(key) or UNKNOWN
         outcome = PastOutcome(
@@ -311,110 +309,114 @@ def summary_of(run: Run, commit: str, *, deviations: Deviations = OURS) -> PastR
                 outcomes=(outcome,),
             )
         )
-    this = PastRun(
+    past_run = PastRun(
         number=1, commit=commit, at=run.started_at, means=means_of(run), agent=_agent(run)
     )
-    return PastRuns(runs=(this,), cases=tuple(cases))
+    return PastRuns(runs=(past_run,), cases=tuple(cases))
 
 
 def _agent(run: Run) -> str:
     """One digest of the agents' inputs and environments; "" if one of them is unknown."""
     if not run.inputs or not all(run.inputs.values()):
         return ""
-    ran_in = {
-        key: [about.get(name, "") for name in ENVIRONMENT] for key, about in run.agents.items()
+    environments = {
+        key: [details.get(name, "") for name in ENVIRONMENT] for key, details in run.agents.items()
     }
-    return fingerprints.digest([sorted(run.inputs.items()), ran_in])
+    return fingerprints.digest([sorted(run.inputs.items()), environments])
 
 
 def means_of(run: Run) -> dict[str, float]:
     """Each criterion's mean over all trials that have a score."""
-    values: defaultdict[str, list[float]] = defaultdict(list)
+    scores_by_name: defaultdict[str, list[float]] = defaultdict(list)
     for trial in run.trials:
         for name in trial.grades:
-            value = pairing.value_of(trial, name)
-            if value is not None:
-                values[name].append(value)
-    return {name: fmean(scores) for name, scores in values.items()}
+            score = pairing.value_of(trial, name)
+            if score is not None:
+                scores_by_name[name].append(score)
+    return {name: fmean(scores) for name, scores in scores_by_name.items()}
 
 
-def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
-    """The history with one more run (`summary_of`). The history of a case whose fingerprint changed
-    starts anew."""
+def update(past: PastRuns, addition: PastRuns, *, limit: int = LAST_RUNS) -> PastRuns:
+    """The history with one more run (`summary_of`). The outcomes of a case whose fingerprint
+    changed start over."""
     number = past.runs[-1].number + 1 if past.runs else 1
-    runs = (*past.runs, replace(new.runs[0], number=number))[-last:]
+    runs = (*past.runs, replace(addition.runs[0], number=number))[-limit:]
     cases = past.by_case()
-    for case in new.cases:
+    for case in addition.cases:
         past_case = cases.get((case.suite, case.case_id))
-        same = past_case is not None and past_case.fingerprint == case.fingerprint
+        is_same = past_case is not None and past_case.fingerprint == case.fingerprint
         earlier_outcomes = (
             [outcome for outcome in past_case.outcomes if outcome.number < number]
-            if past_case is not None and same
+            if past_case is not None and is_same
             else []
         )
         outcomes = (*earlier_outcomes, case.outcomes[0]._replace(number=number))
         cases[case.suite, case.case_id] = replace(case, outcomes=outcomes)
-    recent = []
+    case_histories = []
     for _, case in sorted(cases.items()):
         outcomes = tuple(outcome for outcome in case.outcomes if outcome.number >= runs[0].number)
         if outcomes:
-            recent.append(replace(case, outcomes=outcomes))
-    history = PastRuns(runs=runs, cases=tuple(recent))
-    return replace(history, runs=(*runs[:-1], replace(runs[-1], drift=_look(history))))
+            case_histories.append(replace(case, outcomes=outcomes))
+    history = PastRuns(runs=runs, cases=tuple(case_histories))
+    return replace(history, runs=(*runs[:-1], replace(runs[-1], drift=_find_drift(history))))
 
 
 # --- drift ---------------------------------------------------------------------------------------
 
 
-def _look(past: PastRuns) -> Drift | None:
-    """The drift of the last runs from earlier ones of the same agent, since the last drift; checked
-    once a day, by its first run."""
-    *earlier_runs, last = past.runs
-    if not last.agent or any(run.at[:10] == last.at[:10] for run in earlier_runs):
+def _find_drift(past: PastRuns) -> Drift | None:
+    """The drift of the last runs against earlier runs of the same agent, since the last drift. It
+    is checked once a day, with the day's first run."""
+    *earlier_runs, last_run = past.runs
+    if not last_run.agent or any(run.at[:10] == last_run.at[:10] for run in earlier_runs):
         return None
-    stretch = [last]
+    runs = [last_run]
     for run in reversed(earlier_runs):
-        if run.agent != last.agent or run.drift is not None:
+        if run.agent != last_run.agent or run.drift is not None:
             break
-        stretch.insert(0, run)
-    outcomes: dict[int, dict[CaseKey, float]] = {run.number: {} for run in stretch}
+        runs.insert(0, run)
+    outcomes: dict[int, dict[CaseKey, float]] = {run.number: {} for run in runs}
     for case in past.cases:
         for number, passes, measured, _ in case.outcomes:
             if number in outcomes and measured:
                 outcomes[number][case.suite, case.case_id] = passes / measured
-    return _turn(stretch, [outcomes[run.number] for run in stretch])
+    return _compare_windows(runs, [outcomes[run.number] for run in runs])
 
 
-def _turn(runs: Sequence[PastRun], outcomes: Sequence[Mapping[CaseKey, float]]) -> Drift | None:
-    """Since when the last runs pass more or less often than those before; None where chance
-    explains it.
+def _compare_windows(
+    runs: Sequence[PastRun], outcomes: Sequence[Mapping[CaseKey, float]]
+) -> Drift | None:
+    """The drift of the last runs against the runs before them; None if chance explains the
+    difference.
 
-    The purse over pairs of runs, one before and one after, each run in one pair; half of it bets on
-    a fall."""
-    best = Drift(since="", before=0.0, after=0.0)
-    total = 0.0
+    A purse bets on pairs of runs, one before and one after, each run in one pair; half of it bets
+    on a fall."""
+    largest_drift = Drift(since="", before=0.0, after=0.0)
+    total_evidence = 0.0
     windows = [window for window in WINDOWS if 2 * window <= len(runs)]
     for window in windows:
-        later = outcomes[-window:]
-        earlier = outcomes[-2 * window : -window]
+        late_outcomes = outcomes[-window:]
+        early_outcomes = outcomes[-2 * window : -window]
         pairs = [
             (old_rates[key], new_rates[key])
-            for new_rates, old_rates in zip(later, earlier, strict=True)
+            for new_rates, old_rates in zip(late_outcomes, early_outcomes, strict=True)
             for key in sorted(new_rates.keys() & old_rates)
         ]
         falls = [old_rate - new_rate for old_rate, new_rate in pairs]
         evidence = fmean(
             book.evidence([sign * fall for fall in falls], tolerated=0.0) for sign in (1, -1)
         )
-        total += evidence / len(windows)
-        if pairs and evidence > best.evidence:
-            old_mean, new_mean = (fmean(values) for values in zip(*pairs, strict=True))
-            best = Drift(since=runs[-window].at, before=old_mean, after=new_mean, evidence=evidence)
-    return replace(best, evidence=total) if total >= NEEDED else None
+        total_evidence += evidence / len(windows)
+        if pairs and evidence > largest_drift.evidence:
+            old_mean, new_mean = (fmean(rates) for rates in zip(*pairs, strict=True))
+            largest_drift = Drift(
+                since=runs[-window].at, before=old_mean, after=new_mean, evidence=evidence
+            )
+    return replace(largest_drift, evidence=total_evidence) if total_evidence >= NEEDED else None
 
 
 def recent_drift(past: PastRuns) -> Drift | None:
-    """The last drift that was found, of the agent that the base branch still has."""
+    """The last drift of the agent that the base branch still has."""
     drift_run = next((run for run in reversed(past.runs) if run.drift is not None), None)
     return (
         drift_run.drift
@@ -430,7 +432,7 @@ def drifted_at(past: PastRuns | None) -> datetime | None:
 
 
 def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
-    """Equal for equal criteria: what passed a lower threshold has not passed a higher one."""
+    """Equal for equal criteria: a pass of a lower threshold is not a pass of a higher one."""
     uses = sorted(pairing.deciding(suite.criteria), key=lambda use: use.name)
     return [deviations.are_taken_back] + [
         [
@@ -448,8 +450,8 @@ def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
 # --- history.json --------------------------------------------------------------------------------
 
 
-class UnreadableHistory(Exception):  # noqa: N818 - it says what is the matter
-    """The text is no history. `newer`: it is one of a later version of evalgate, which must not be
+class UnreadableHistory(Exception):  # noqa: N818 - the name says it
+    """The text is not a history. `newer`: a later version of evalgate wrote it, so it must not be
     overwritten."""
 
     def __init__(self, message: str, *, newer: bool = False) -> None:
@@ -460,7 +462,7 @@ class UnreadableHistory(Exception):  # noqa: N818 - it says what is the matter
 HistoryFile: Any = entry(
     "HistoryFile",
     PastRuns,
-    doc="The whole file. An outcome is four numbers: the run, repeats that passed, were measured, were asked for.",
+    doc="The whole file. An outcome is four numbers: the run, and the repeats that passed, were measured, were requested.",
     schema_version=(int, ...),
 )
 _RUNS: Final = TypeAdapter(list[PastRun])
@@ -473,16 +475,16 @@ def schema() -> dict[str, Any]:
 
 
 def render_history(past: PastRuns) -> bytes:
-    """history.json, one case a line so that its own history diffs well."""
+    """history.json, one case per line so that its diffs are readable."""
     runs = _lines(_RUNS.dump_python(list(past.runs), mode="json", exclude_defaults=True))
     cases = _lines(_CASES.dump_python(list(past.cases), mode="json", exclude_defaults=True))
     text = f'{{"schema_version":{SCHEMA_VERSION},"runs":[\n{runs}\n],"cases":[\n{cases}\n]}}\n'
-    return text.encode("utf-8", "replace")  # lone surrogates, which JSON readers refuse
+    return text.encode("utf-8", "replace")  # for lone surrogates, which JSON readers refuse
 
 
-def _lines(values: Iterable[Any]) -> str:
+def _lines(documents: Iterable[Any]) -> str:
     return ",\n".join(
-        json.dumps(value, ensure_ascii=False, separators=(",", ":")) for value in values
+        json.dumps(document, ensure_ascii=False, separators=(",", ":")) for document in documents
     )
 
 
@@ -493,19 +495,19 @@ def parse_history(text: bytes) -> PastRuns:
         version = json.loads(text)["schema_version"]
     if type(version) is int and version != SCHEMA_VERSION:
         newer = version > SCHEMA_VERSION
-        when = "a later" if newer else "an earlier"
+        age = "a later" if newer else "an earlier"
         raise UnreadableHistory(
-            f"schema_version {version} was written by {when} version of evalgate", newer=newer
+            f"schema_version {version} was written by {age} version of evalgate", newer=newer
         )
     try:
         past = shapes.restored(PastRuns, HistoryFile.model_validate_json(text))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise UnreadableHistory(words.fault_with_place(first, most_steps=4)) from None
+        first_fault = error.errors(include_url=False, include_input=False)[0]
+        raise UnreadableHistory(words.fault_with_place(first_fault, most_steps=4)) from None
     for case in past.cases:
         if any(not passes <= measured <= runs for _, passes, measured, runs in case.outcomes):
             raise UnreadableHistory(
-                f"{case.case_id[:80]}: more passed than were measured, or more than were asked for"
+                f"{case.case_id[:80]}: more repeats passed than were measured, or more were measured than requested"
             )
     by_case = [[outcome.number for outcome in case.outcomes] for case in past.cases]
     for numbers in ([run.number for run in past.runs], *by_case):
@@ -515,10 +517,10 @@ def parse_history(text: bytes) -> PastRuns:
 
 
 def read_history(store: BaselineFolder) -> PastRuns:
-    """The history of a store, an empty one if it has none.
+    """The history of a store; an empty one if it has none.
 
-    Raises UnavailableError if the store is out of reach or its history is unreadable: that differs
-    from an empty one."""
+    Raises UnavailableError if the store cannot be reached or its history cannot be read: that is
+    not an empty history."""
     stored = store.read(HISTORY)
     if stored is None:
         return PastRuns()
@@ -531,10 +533,10 @@ def read_history(store: BaselineFolder) -> PastRuns:
 
 
 def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
-    """What `BaselineFolder.save` makes of the history: this run is added.
+    """The revision of the history for `BaselineFolder.save`: it adds this run.
 
-    An unreadable history starts anew, with a warning; that of a later evalgate stays as it is, with
-    one."""
+    An unreadable history starts over, with a warning. The history of a later evalgate stays as it
+    is, with a warning."""
 
     def revise(stored: bytes | None) -> bytes | None:
         try:

@@ -1,10 +1,10 @@
-"""The journal: one JSON line per finished trial and grade, so that nothing paid for is lost.
+"""The journal: one JSON line per finished trial and grade, so that no paid work is lost.
 
-A line is written whole and flushed at once; a line that a kill cut off is dropped when the journal
-is read again, and one that is damaged is passed over. Trials and grades are found by content
-address (`formats.fingerprints`), so a journal made with other cases, other criteria or another
-agent is simply not used. What an agent read of its checkout stands before the trials that it may
-have changed."""
+A line is written in one piece and flushed at once. When the journal is read again, a line that a
+kill cut off is dropped, and a damaged one is skipped. Trials and grades are found by content
+address (`formats.fingerprints`), so a journal of other cases, other criteria or another agent is
+not used. The files that an agent read of its checkout come before the trials that they may have
+changed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from evalgate.values import Json, JsonObject, mapped_json
 
 VERSION = 2
 _FINISHED: Final = {"finished": True}
-_ONE_READ: Final = 8192  # bytes; most lines are shorter
+_READ_BYTES: Final = 8192  # bytes; most lines are shorter
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class _Line(NamedTuple):
-    """The start of a trial's line, and its mark from when it was written or the journal was opened
+    """The start of a trial's line, and its hash when it was written or the journal was opened
     (`_mark_of`)."""
 
     offset: int
@@ -45,24 +45,25 @@ class _Line(NamedTuple):
 
 
 class Peeked(NamedTuple):
-    """What a journal says of itself: when its run began (ISO 8601), in which workflow run, and
-    whether it came to its end."""
+    """The header of a journal: the start of its run (ISO 8601), its workflow run, and whether it
+    was completed."""
 
     started_at: str
     workflow_run: str
     finished: bool
 
 
-MOST_FOUND = 8
-"""So many transcripts are kept in memory."""
+CACHED_TRANSCRIPTS = 8
+"""Transcripts that are kept in memory."""
 
 
 class Journal:
-    """An append-only file of what happened; the transcripts of a run are read from it too.
+    """An append-only file of trials, grades and inputs; the transcripts of a run are read from it
+    too.
 
     Safe for many threads of one process; a lock on the file allows one process at a time.
-    `damaged`: how many lines of a reopened one could not be read; their contents are unknown.
-    `about`: its first line. `redact`: takes secrets out of everything that is written, so that
+    `damaged`: the number of unreadable lines of a reopened journal; their contents are unknown.
+    `about`: its first line. `redact`: removes secrets from everything that is written, so that
     readers and reports see none."""
 
     def __init__(self, path: Path, *, redact: Callable[[str], str] = str) -> None:
@@ -75,7 +76,7 @@ class Journal:
         self._grades: dict[str, Grade] = {}
         self._by_key: dict[TrialKey, str] = {}
         self.inputs: dict[str, Inputs] = {}
-        self._found: dict[str, Transcript | None] = {}
+        self._transcripts: dict[str, Transcript | None] = {}
         self._agents: dict[str, tuple[AgentDetails, ...]] = {}
         self._agents_written: set[str] = set()
         self._reader: BinaryIO | None = None
@@ -97,11 +98,10 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path) -> Journal:
-        """The journal of an earlier run, to be read alone. It lacks trials that secrets were taken
-        out of: they are no longer what the agent said.
+        """The journal of an earlier run, read-only. It lacks trials from which secrets were
+        removed: they no longer have the agent's words.
 
-        Raises UnavailableError, also for a journal in another layout than this version writes.
-        """
+        Raises UnavailableError, also for a journal in another layout than this version writes."""
         journal = cls(path)
         try:
             journal._reader = path.open("rb")
@@ -113,15 +113,15 @@ class Journal:
             raise
         return journal
 
-    # --- what is known ---------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @property
     def trials(self) -> int:
-        """How many trials it holds."""
+        """The number of its trials."""
         return len(self._trials)
 
     def knows(self, address: str) -> bool:
-        """True if the trial with this address has ended."""
+        """True if the trial with this address is finished."""
         return address in self._trials
 
     def trial(self, address: str, key: TrialKey) -> Trial | None:
@@ -146,7 +146,7 @@ class Journal:
         return trial
 
     def measured_at(self, address: str) -> str:
-        """When the trial with this address was run, ISO 8601; "" if unknown."""
+        """The time at which the trial with this address ran, ISO 8601; "" if unknown."""
         timestamp = self._read(self._trials[address]).get("measured_at") or self.about.get(
             "started_at", ""
         )
@@ -157,17 +157,18 @@ class Journal:
         return self._grades.get(address)
 
     def find(self, key: TrialKey) -> Transcript | None:
-        """See `model.Transcripts`. The last ones are kept: several reports ask for the same few."""
+        """See `model.Transcripts`. The last transcripts are cached: several reports ask for the
+        same few."""
         address = self._by_key.get(key)
         if address is None:
             return None
         line = self._line(self._trials[address])  # also for a cached one: reports any change
-        if address not in self._found:
+        if address not in self._transcripts:
             outcome = shapes.parse_outcome(_parsed(line)["outcome"], agents_seen=self._agents)
-            self._found[address] = outcome if isinstance(outcome, Transcript) else None
-            if len(self._found) > MOST_FOUND:
-                self._found.pop(next(iter(self._found)), None)
-        return self._found.get(address)
+            self._transcripts[address] = outcome if isinstance(outcome, Transcript) else None
+            if len(self._transcripts) > CACHED_TRANSCRIPTS:
+                self._transcripts.pop(next(iter(self._transcripts)), None)
+        return self._transcripts.get(address)
 
     def find_json(self, key: TrialKey) -> JsonObject | None:
         """Return the outcome of a trial as written, None if it is unknown."""
@@ -182,20 +183,20 @@ class Journal:
         return self._agents
 
     def without_secrets(self, grade: Grade) -> Grade:
-        """The grade as it may be shown."""
+        """The grade without secrets."""
         if self._redact is str:
             return grade
         fields = shapes.grade_json(grade)
-        clean = self._without_secrets(fields, shapes.parse_grade)
-        return grade if clean is fields else shapes.parse_grade(clean)
+        clean_fields = self._without_secrets(fields, shapes.parse_grade)
+        return grade if clean_fields is fields else shapes.parse_grade(clean_fields)
 
-    # --- what is new -----------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------
 
     def add_trial(
         self, address: str, trial: Trial, *, agent: str = "", measured_at: str = ""
     ) -> None:
-        """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: of a reused trial, ISO
-        8601. Raises UnavailableError if the disk is full or fails."""
+        """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: time of a reused trial,
+        ISO 8601. Raises UnavailableError if the disk is full or fails."""
         agents_seen: dict[str, tuple[AgentDetails, ...]] = {}
         fields = shapes.outcome_json(
             trial.outcome, agents_seen=agents_seen, address=fingerprints.digest
@@ -205,7 +206,7 @@ class Journal:
         )
         if outcome is not fields:
             outcome["redacted"] = True
-        line = {
+        fields_of_line = {
             "trial": address,
             "key": [trial.key.suite, trial.key.case_id, trial.key.purpose, trial.key.number],
             "seconds": round(trial.seconds, 4),
@@ -213,35 +214,37 @@ class Journal:
             "outcome": outcome,
         }
         if measured_at:
-            line["measured_at"] = measured_at
+            fields_of_line["measured_at"] = measured_at
         if agent in self.inputs:
-            line["asked"] = [agent, len(self.inputs[agent].answers)]
+            fields_of_line["asked"] = [agent, len(self.inputs[agent].answers)]
         for agents_address, agents in agents_seen.items():
             self._add_agents(agents_address, agents)
-        place = self._append(line)
+        position = self._append(fields_of_line)
         with self._lock:
-            self._trials[address] = place
+            self._trials[address] = position
             self._by_key[trial.key] = address
-            self._found.pop(address, None)
+            self._transcripts.pop(address, None)
 
     def add_inputs(self, agent: str, inputs: Inputs) -> None:
-        """Keep the new questions and answers of an agent; call it before a trial that depends on
+        """Keep the new questions and answers of an agent. Call it before a trial that depends on
         them. Raises UnavailableError if the disk is full or fails."""
         with self._lock:
-            last = self.inputs.get(agent, Inputs())
-            more = {
+            known_inputs = self.inputs.get(agent, Inputs())
+            new_answers = {
                 name: text
                 for name, text in inputs.answers.items()
-                if last.answers.get(name) != text
+                if known_inputs.answers.get(name) != text
             }
-            if more or inputs.environment != last.environment:
-                self._append({"inputs": agent, "environment": inputs.environment, "answers": more})
+            if new_answers or inputs.environment != known_inputs.environment:
+                self._append(
+                    {"inputs": agent, "environment": inputs.environment, "answers": new_answers}
+                )
                 self.inputs[agent] = Inputs(
-                    environment=inputs.environment, answers={**last.answers, **more}
+                    environment=inputs.environment, answers={**known_inputs.answers, **new_answers}
                 )
 
     def add_grade(self, address: str, grade: Grade) -> None:
-        """Keep a grade, known from then on. Raises UnavailableError if the disk is full or
+        """Keep a grade; it is known from then on. Raises UnavailableError if the disk is full or
         fails."""
         grade = self.without_secrets(grade)
         self._append({"grade": address, **shapes.grade_json(grade)})
@@ -249,11 +252,11 @@ class Journal:
             self._grades[address] = grade
 
     def finish(self) -> None:
-        """The run came to its end: nothing is left to be continued. Raises UnavailableError."""
+        """Mark the run as completed: it cannot be continued. Raises UnavailableError."""
         self._append({"journal": VERSION, **_FINISHED})
 
     def close(self) -> None:
-        """Close the file; nothing can be read or written after it."""
+        """Close the file; it can no longer be read or written."""
         with self._lock:
             for file in (self._writer, self._reader):
                 if file is not None:
@@ -269,7 +272,8 @@ class Journal:
     # --- the file --------------------------------------------------------------------------------
 
     def _add_agents(self, address: str, agents: tuple[AgentDetails, ...]) -> None:
-        # until it is written: no other thread's trial may stand before what it refers to
+        # the lock is held until it is written: no other thread's trial may precede the line that it
+        # refers to
         with self._lock:
             if address not in self._agents_written:
                 fields = {"details": shapes.agents_json(agents)}
@@ -284,32 +288,32 @@ class Journal:
     def _without_secrets(
         self, fields: JsonObject, parse: Callable[[JsonObject], object]
     ) -> JsonObject:
-        """`fields` without secrets, except those that are words of the layout. As text: secrets may
-        be at any depth."""
+        """`fields` without secrets, except secrets that are words of the layout. It works on text:
+        secrets may be at any depth."""
         if self._redact is str:
             return fields
         text = shapes.encode(fields).decode()
-        clean = self._redact(text)
-        if clean == text:
+        clean_text = self._redact(text)
+        if clean_text == text:
             return fields
-        # a secret that is JSON itself may reach over the quotes of several texts
-        for as_text in (True, False):
+        # a secret that is itself JSON may span the quotes of several texts
+        for is_text in (True, False):
             with suppress(ValueError, KeyError, RecursionError):
-                read: JsonObject = (
-                    json.loads(clean)
-                    if as_text
+                clean_fields: JsonObject = (
+                    json.loads(clean_text)
+                    if is_text
                     else mapped_json(json.loads(text), self._clean, key=self._redact)
                 )
-                parse(read)
-                if read.get("kind") == fields.get("kind"):
-                    return fields if read == fields else read
+                parse(clean_fields)
+                if clean_fields.get("kind") == fields.get("kind"):
+                    return fields if clean_fields == fields else clean_fields
         return fields
 
-    def _clean(self, value: Any) -> Any:
-        return self._redact(value) if isinstance(value, str) else value
+    def _clean(self, node: Any) -> Any:
+        return self._redact(node) if isinstance(node, str) else node
 
     def _open(self) -> None:
-        """Raises UnavailableError, also where another process has it open."""
+        """Open the file. Raises UnavailableError, also if another process has it open."""
         self._writer = _open_alone(self.path)
         try:
             self._reader = self.path.open("rb")
@@ -318,7 +322,7 @@ class Journal:
             raise _not_read(self.path, error) from error
 
     def _write_from(self, end: int) -> None:
-        """What is behind `end` goes; the next line is written there."""
+        """Truncate the file at `end`, where the next line is written."""
         assert self._writer is not None
         try:
             if self.path.stat().st_size > end:
@@ -328,17 +332,17 @@ class Journal:
             raise not_written(self.path, error) from error
         self._end = end
 
-    def _append(self, value: Json) -> _Line:
-        """Write a line. Raises UnavailableError, also if others wrote to the file; the line is
-        written then."""
-        line = shapes.encode(value)
-        data = line + b"\n"
+    def _append(self, document: Json) -> _Line:
+        """Write a line. Raises UnavailableError, also if another program wrote to the file; the
+        line is still written."""
+        line = shapes.encode(document)
+        encoded = line + b"\n"
         with self._lock:
             if self._writer is None:
                 raise UnavailableError(f"the journal {self.path} is closed")
             try:
-                untouched = os.fstat(self._writer.fileno()).st_size == self._end
-                remaining_bytes = memoryview(data)
+                is_untouched = os.fstat(self._writer.fileno()).st_size == self._end
+                remaining_bytes = memoryview(encoded)
                 while remaining_bytes:
                     remaining_bytes = remaining_bytes[self._writer.write(remaining_bytes) :]
             except OSError as error:
@@ -347,8 +351,8 @@ class Journal:
                 self._writer = None
                 raise not_written(self.path, error) from error
             offset = self._end
-            self._end += len(data)
-            if not untouched:
+            self._end += len(encoded)
+            if not is_untouched:
                 raise _changed(self.path)
             return _Line(offset, _mark_of(line))
 
@@ -356,27 +360,27 @@ class Journal:
         """The line of a trial. Raises UnavailableError if it has changed."""
         if self._reader is None:
             raise UnavailableError(f"the journal {self.path} is not open")
-        size = _ONE_READ
-        data = os.pread(self._reader.fileno(), size, place.offset)
-        while b"\n" not in data and len(data) == size:
+        size = _READ_BYTES
+        content = os.pread(self._reader.fileno(), size, place.offset)
+        while b"\n" not in content and len(content) == size:
             size *= 8
-            data = os.pread(self._reader.fileno(), size, place.offset)
-        line = data[: data.find(b"\n")]
+            content = os.pread(self._reader.fileno(), size, place.offset)
+        line = content[: content.find(b"\n")]
         if _mark_of(line) != place.mark:
             raise _changed(self.path)
         return line
 
     def _read(self, place: _Line) -> JsonObject:
-        value: JsonObject = _parsed(self._line(place))
-        return value
+        document: JsonObject = _parsed(self._line(place))
+        return document
 
     def _read_all(self) -> None:
-        for line, value in _read_lines(self.path):
-            if value is None or not self._remember(line, value):
+        for line, document in _read_lines(self.path):
+            if document is None or not self._add_line(line, document):
                 self.damaged += 1
 
-    def _remember(self, place: _Line, line: JsonObject) -> bool:
-        """True if the line is one of ours, and whole."""
+    def _add_line(self, place: _Line, line: JsonObject) -> bool:
+        """Add a line to the index; False if it is damaged or unknown."""
         if line.get("journal", VERSION) != VERSION:
             raise UnavailableError(
                 f"the journal {self.path} was written by an incompatible version of evalgate",
@@ -384,7 +388,7 @@ class Journal:
             )
         try:
             if "trial" in line:
-                self._remember_trial(place, line)
+                self._add_trial_line(place, line)
             elif "grade" in line and not line.keys().isdisjoint({"value", "reason"}):
                 address = str(line.pop("grade"))
                 self._grades[address] = shapes.parse_grade(line)
@@ -393,7 +397,7 @@ class Journal:
                 self._agents[address] = shapes.parse_agents(line["details"])
                 self._agents_written.add(address)
             elif "inputs" in line:
-                self._remember_inputs(line)
+                self._add_inputs_line(line)
             elif "journal" in line:
                 self.about = self.about or line
             else:
@@ -403,54 +407,56 @@ class Journal:
             return False
         return True
 
-    def _remember_trial(self, place: _Line, line: JsonObject) -> None:
+    def _add_trial_line(self, place: _Line, line: JsonObject) -> None:
         outcome = line["outcome"]
         for address in outcome.get("agents", ()):
-            # its line is damaged: instructions are part of the trial
+            # the line of its agents is damaged: instructions are part of the trial
             if address and address not in self._agents:
                 raise KeyError(address)
         agent, count = line.get("asked", ("", 0))
-        if len(self.inputs.get(agent, Inputs()).answers) < count:  # a line of them is damaged
+        if len(self.inputs.get(agent, Inputs()).answers) < count:  # one of their lines is damaged
             raise KeyError(agent)
         if outcome["kind"] == "transcript" and outcome.get("redacted"):
             self._trials.pop(str(line["trial"]), None)
         else:
             self._trials[str(line["trial"])] = place
 
-    def _remember_inputs(self, line: JsonObject) -> None:
+    def _add_inputs_line(self, line: JsonObject) -> None:
         agent = str(line["inputs"])
         environment = str(line["environment"])
         answers = line["answers"]
         if not all(isinstance(text, str) for text in answers.values()):
             raise TypeError(agent)
-        last = self.inputs.get(agent, Inputs(environment=environment))
-        # it ran in two environments: nobody knows which trial in which
-        if last.environment != environment:
+        known_inputs = self.inputs.get(agent, Inputs(environment=environment))
+        # it ran in two environments: nobody knows which trial ran in which
+        if known_inputs.environment != environment:
             environment = ""
-        self.inputs[agent] = Inputs(environment=environment, answers={**last.answers, **answers})
+        self.inputs[agent] = Inputs(
+            environment=environment, answers={**known_inputs.answers, **answers}
+        )
 
 
 def peek(path: Path) -> Peeked | None:
-    """What the first and the last line of a journal say, without reading the others; None if it
+    """The data of the first and the last line of a journal, without reading the others; None if it
     does not exist or is not a file."""
     if path.is_symlink() or not path.is_file():
         return None
     try:
         with path.open("rb") as file:
-            first = _value(file.readline(_ONE_READ)) or {}
-            file.seek(max(file.seek(0, os.SEEK_END) - _ONE_READ, 0))
-            last = _value(file.read().splitlines()[-1]) or {}
+            first_line = _value(file.readline(_READ_BYTES)) or {}
+            file.seek(max(file.seek(0, os.SEEK_END) - _READ_BYTES, 0))
+            last_line = _value(file.read().splitlines()[-1]) or {}
     except (OSError, IndexError):
         return None
     return Peeked(
-        started_at=str(first.get("started_at") or ""),
-        workflow_run=str(first.get("workflow_run") or ""),
-        finished=last.get("finished") is True,
+        started_at=str(first_line.get("started_at") or ""),
+        workflow_run=str(first_line.get("workflow_run") or ""),
+        finished=last_line.get("finished") is True,
     )
 
 
 def is_free(path: Path) -> bool:
-    """True if no process has a journal open."""
+    """True if no process has the journal open."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -461,7 +467,8 @@ def is_free(path: Path) -> bool:
     return True
 
 
-# --- the file under it: one writer at a time, whole lines told from damaged ones ------------------
+# --- the file: one writer at a time, complete lines distinguished from damaged ones
+# -----------------
 
 
 def _open_alone(path: Path) -> FileIO:
@@ -470,8 +477,8 @@ def _open_alone(path: Path) -> FileIO:
     The lock ends with the process, however it ends."""
     try:
         output.make_folder(path.parent)
-        # unbuffered: after a failed write nothing waits in memory for a second failure. Created if
-        # missing, and never emptied: another process may have just opened it
+        # unbuffered: after a failed write, no data in memory fails again later. Created if missing,
+        # and never emptied: another process may have just opened it
         file = FileIO(
             path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666)
         )
@@ -487,28 +494,28 @@ def _open_alone(path: Path) -> FileIO:
 
 
 def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None]]:
-    """Every complete line, and its value (None: it is damaged); a line cut off by a kill may follow
+    """Every complete line with its JSON object (None: damaged). A line cut off by a kill may follow
     the last. Raises OSError.
 
     Text before a NUL byte is not part of a line: a program that empties the file under its writer
-    leaves a hole of them."""
+    leaves a hole of NUL bytes."""
     offset = 0
     with path.open("rb") as file:
-        for data in file:
-            if not data.endswith(b"\n"):
+        for content in file:
+            if not content.endswith(b"\n"):
                 return
-            offset += len(data)
-            line = data[data.rfind(b"\0") + 1 :]
+            offset += len(content)
+            line = content[content.rfind(b"\0") + 1 :]
             yield _Line(offset=offset - len(line), mark=_mark_of(line[:-1])), _value(line)
 
 
 def _mark_of(line: bytes) -> bytes:
-    """What tells a line (without its end) from every other."""
+    """A hash that identifies a line (without its end)."""
     return hashlib.blake2b(line, digest_size=8).digest()
 
 
 def not_written(path: Path, error: OSError) -> UnavailableError:
-    """What the user can do about a journal that cannot be written."""
+    """The error for a journal that cannot be written, with advice."""
     note = "Completed runs are saved in the journal."
     if error.errno in _FULL:
         hint = f"{note} Free some disk space, then continue with --resume."
@@ -548,17 +555,17 @@ def _lock(file: FileIO, path: Path) -> None:
 
 
 def _parsed(line: bytes) -> Any:
-    """JSON by pydantic's reader, which is the faster; what it refuses (half an emoji, 200 levels)
-    by Python's. Raises ValueError, RecursionError."""
+    """JSON by pydantic's reader, which is faster; by Python's for texts that pydantic refuses (half
+    an emoji, 200 levels). Raises ValueError, RecursionError."""
     try:
         return from_json(line)
     except ValueError:
         return json.loads(line)
 
 
-def _value(data: bytes) -> JsonObject | None:
+def _value(content: bytes) -> JsonObject | None:
     try:
-        value = _parsed(data)
+        document = _parsed(content)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return document if isinstance(document, dict) else None

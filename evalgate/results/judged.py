@@ -1,4 +1,4 @@
-"""What results.json says of the judges of a run, beside people's labels."""
+"""The judges of a run in results.json, with their agreement with human labels."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ class RateWire(CalibrationShape):
 
 
 class JudgeWire(CalibrationShape):
-    """Who judged."""
+    """The judge's configuration."""
 
     model: str = Field(description="As ADK writes it.")
-    prompt_version: str = Field(
-        default="", description="Of the question; empty if it is not known."
-    )
+    prompt_version: str = Field(default="", description="Version of the prompt; empty if unknown.")
     num_samples: int = 1
     config: JsonObject = Field(default_factory=dict, description="judge_model_config.")
 
@@ -45,10 +43,10 @@ class JudgeWire(CalibrationShape):
 
 
 class JudgedWire(CalibrationShape):
-    """What people's labels say of a criterion's judge, in results.json."""
+    """Agreement of a criterion's judge with human labels, in results.json."""
 
     judge: JudgeWire
-    labels: int = Field(default=0, ge=0, description="Decided ones; 0: no labels for this judge.")
+    labels: int = Field(default=0, ge=0, description="The decided labels; 0: none for this judge.")
     kappa: RateWire | None = None
     tpr: RateWire | None = None
     tnr: RateWire | None = None
@@ -69,11 +67,11 @@ def rate_json(rate: Rate | None) -> dict[str, float] | None:
 
 
 def judged_json(judged: JudgedCriterion) -> JsonObject:
-    """What results.json says of a judged criterion, as JSON-ready values."""
-    written: JsonObject = {"judge": judge_json(judged.judge)}
+    """A judged criterion in results.json, as JSON-ready values."""
+    fields: JsonObject = {"judge": judge_json(judged.judge)}
     calibration = judged.calibration
     if calibration is not None:
         rates = {"kappa": calibration.kappa, "tpr": calibration.tpr, "tnr": calibration.tnr}
-        written["labels"] = calibration.matrix.total
-        written |= {name: rate_json(rate) for name, rate in rates.items() if rate is not None}
-    return written
+        fields["labels"] = calibration.matrix.total
+        fields |= {name: rate_json(rate) for name, rate in rates.items() if rate is not None}
+    return fields

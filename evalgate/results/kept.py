@@ -1,5 +1,5 @@
-"""Runs at a terminal, kept: `.evalgate/runs/<time>-<commit>` has the files of each, and run.json
-says what it was."""
+"""Local runs: `.evalgate/runs/<time>-<commit>` has the files of each run, and its run.json
+describes it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ STAMP = "%Y%m%dT%H%M%SZ"
 
 
 class About(BaseModel):
-    """What run.json says of a kept run. `selected`: by paths, ids or a pattern, so that it may be a
-    part of what there is. `shown_in`: the output folder that its files were put into; "" where
-    these are of a run of more cases. `cases`: how each ended, by suite and id; `labels`: the words
-    that the reports of the run had for them."""
+    """The contents of run.json. `selected`: paths, ids or a pattern chose the cases, so there may
+    be others. `shown_in`: the output folder with its files; "" if that has those of a run of more
+    cases. `cases`: the verdict of each case, by suite and id; `labels`: their labels in the
+    reports."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,7 +51,7 @@ class About(BaseModel):
     labels: dict[str, dict[str, CaseLabel]] = {}
 
     def kinds(self) -> dict[CaseKey, VerdictKind]:
-        """How each case ended, by suite and id."""
+        """The verdict of each case, by suite and id."""
         return {
             (suite, case): kind
             for suite, cases in self.cases.items()
@@ -59,7 +59,7 @@ class About(BaseModel):
         }
 
     def case_labels(self) -> dict[CaseKey, CaseLabel]:
-        """The word for each case, by suite and id; of an older evalgate none."""
+        """The label of each case, by suite and id; none of runs by an older evalgate."""
         return {
             (suite, case): label
             for suite, cases in self.labels.items()
@@ -73,7 +73,7 @@ class About(BaseModel):
 
 @frozen_dataclass
 class RunFolder:
-    """A run that was kept, and its folder."""
+    """A kept run and its folder."""
 
     folder: Path
     about: About
@@ -85,7 +85,7 @@ class RunFolder:
 
 
 def runs(root: Path) -> list[RunFolder]:
-    """The kept runs, the newest first; unreadable ones are skipped."""
+    """The kept runs, newest first; unreadable ones are skipped."""
     kept_runs = []
     for folder in _newest_first(root / RUNS):
         with suppress(OSError, ValueError, ValidationError):
@@ -98,7 +98,7 @@ def runs(root: Path) -> list[RunFolder]:
 
 
 def of_cases(root: Path) -> dict[CaseKey, tuple[PastCase, ...]]:
-    """How each case ended in the runs that were kept, oldest first."""
+    """The outcomes of each case in the kept runs, oldest first."""
     past_cases: dict[CaseKey, list[PastCase]] = {}
     for run in reversed(runs(root)):
         about = run.about
@@ -125,8 +125,8 @@ def write(
     moment: datetime,
     redact: Callable[[str], str],
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """`output.write_all` into a folder of this run alone, without secrets; and into the folder
-    `to`, unless that has the results of more cases than these."""
+    """`output.write_all` into the run's own folder, without secrets; and into the folder `to`,
+    unless that has the results of more cases. Return the paths by name, and warnings."""
     texts = ((name, file_name, map(redact, pieces)) for name, file_name, pieces in texts)
     try:
         folder = _make_folder(root, report.run.commit, moment)
@@ -139,8 +139,8 @@ def write(
     about = _about(report, selected=is_selected)
     if _may_replace(about, earlier, to):
         about = about.model_copy(update={"shown_in": str(to)})
-        files, more = _link_files(files, to)
-        problems = (*problems, *more)
+        files, link_problems = _link_files(files, to)
+        problems = (*problems, *link_problems)
     problem = output.write_file(
         folder / ABOUT, [about.model_dump_json(exclude_defaults=True) + "\n"]
     )
@@ -183,53 +183,54 @@ def _make_folder(root: Path, commit: str, moment: datetime) -> Path:
 
 
 def _may_replace(about: About, earlier: Sequence[RunFolder], to: Path) -> bool:
-    """True if this run's files may replace the folder's: a part must not replace the whole."""
+    """True if this run's files may replace the folder's: a part of the cases must not replace
+    all."""
     if not (to / RESULTS).exists():
         return True
-    there = next((run.about for run in earlier if run.about.shown_in == str(to)), None)
-    if there is None:  # of an unknown run
+    present = next((run.about for run in earlier if run.about.shown_in == str(to)), None)
+    if present is None:  # an unknown run
         return about.complete and not about.selected
-    if there.complete and not about.complete:
+    if present.complete and not about.complete:
         return False
-    return not about.selected or there.keys() <= about.keys()
+    return not about.selected or present.keys() <= about.keys()
 
 
 def _link_files(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
-    """Put the files into the folder as well; their paths there."""
+    """Link the files into the folder as well; return their paths there, and warnings."""
     paths = {}
     problems = []
     with suppress(OSError):  # reported per file
         output.make_folder(to)
     for name, source in files.items():
         path = to / Path(source).name
-        beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         paths[name] = str(path)
         try:
             try:
-                os.link(source, beside)
+                os.link(source, temporary_path)
             except OSError:  # another file system, or one without links
-                shutil.copyfile(source, beside)
-            beside.replace(path)
+                shutil.copyfile(source, temporary_path)
+            temporary_path.replace(path)
         except OSError as error:
             paths[name] = source
             message = f"cannot be written: {error.strerror or error}"
             problems.append(errors.warning("not-written", message, Place(file=str(path))))
         finally:
             with suppress(OSError):
-                beside.unlink(missing_ok=True)
+                temporary_path.unlink(missing_ok=True)
     return paths, problems
 
 
 def _remove_old(folders: Sequence[Path], abouts: Sequence[About]) -> None:
-    """Keep the newest runs within the bounds, and the newest of all cases, however many of a part
-    came after it."""
+    """Keep the newest runs within the limits, and the newest run of all cases, however many partial
+    runs followed."""
     complete_index = next(
-        (at for at, about in enumerate(abouts) if about.complete and not about.selected), 0
+        (index for index, about in enumerate(abouts) if about.complete and not about.selected), 0
     )
     size = 0
-    for at, folder in enumerate(folders):
+    for index, folder in enumerate(folders):
         size += _size(folder)
-        if at not in (0, complete_index) and (at >= MOST_RUNS or size > MOST_BYTES):
+        if index not in (0, complete_index) and (index >= MOST_RUNS or size > MOST_BYTES):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -245,5 +246,5 @@ def _newest_first(folder: Path) -> list[Path]:
         folders = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
     except OSError:
         return []
-    # of the same moment the one that was made later
+    # of one moment, the folder that was made later comes first
     return sorted(folders, key=lambda path: (path.name[:16], path.stat().st_mtime_ns), reverse=True)

@@ -1,5 +1,5 @@
-"""One word for each case, and how many cases each word has: the counts of every report, which add
-up."""
+"""One label for each case, and the number of cases of each label. The counts of every report come
+from here and add up."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from evalgate.values import frozen_dataclass
 
 
 class CaseLabel(enum.StrEnum):
-    """What a case is counted as: exactly one word."""
+    """The label that counts a case: exactly one."""
 
-    PASSED = "passed"  # it passes, and did so before, as far as that is known
+    PASSED = "passed"  # it passes, and is not known to fail on the base
     FIXED = "fixed"  # it passes, and the base fails
     NEW = "new"  # it fails, and the base passes
     PRE_EXISTING = "pre_existing"  # it fails, and the base fails too
-    # it fails, its runs differ, and no rerun was to tell whether that was an accident
+    # it fails, its runs differ, and no rerun showed whether that was chance
     MIXED = "mixed"
-    NO_BASE = "no_base"  # it fails, and the base's outcome is not known
-    NOT_CONFIRMED = "not_confirmed"  # it fails, and too few reruns could be measured to tell
-    FAILED = "failed"  # it fails, and there is no base to tell more
-    FLAKY = "flaky"  # it failed, and reruns did not bear that out: it does not block
-    QUARANTINED = "quarantined"  # it decides nothing, however it ended
-    INCONCLUSIVE = "inconclusive"  # a budget kept it from being run
+    NO_BASE = "no_base"  # it fails, and the base's outcome is unknown
+    NOT_CONFIRMED = "not_confirmed"  # it fails, and too few reruns could be measured
+    FAILED = "failed"  # it fails, and there is no base
+    FLAKY = "flaky"  # it failed, and reruns did not confirm it: it does not block
+    QUARANTINED = "quarantined"  # it does not decide
+    INCONCLUSIVE = "inconclusive"  # a budget ended before it ran
     NOT_MEASURED = "not_measured"
 
 
@@ -55,13 +55,13 @@ FAILURES = (
     ),
     CaseLabel.FAILED,
 )
-"""The words of a case that failed, flaky and quarantined ones aside."""
+"""The labels of failed cases, without flaky and quarantined ones."""
 
 
 def label(
     case: CaseVerdict, *, origin: FailureOrigin | None = None, is_fixed: bool = False
 ) -> CaseLabel:
-    """The word for a case; `origin`: whose failure it is, if there is a base."""
+    """The label of a case; `origin`: that of its failure, if there is a base."""
     if case.quarantined:
         return CaseLabel.QUARANTINED
     match case.kind:
@@ -78,27 +78,27 @@ def label(
 
 
 def of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, CaseLabel]:
-    """The word for every case of a verdict."""
+    """The label of every case of a verdict."""
     has_base = comparison is not None and comparison.base is not None
-    compared = (
+    comparisons = (
         {case.key: case for case in comparison.cases} if comparison is not None and has_base else {}
     )
     labels = {}
     for case in verdict.cases:
-        beside = compared.get(case.key)
+        case_comparison = comparisons.get(case.key)
         labels[case.key] = label(
             case,
-            origin=None if beside is None else beside.origin,
-            is_fixed=beside is not None and beside.fixed,
+            origin=None if case_comparison is None else case_comparison.origin,
+            is_fixed=case_comparison is not None and case_comparison.fixed,
         )
     return labels
 
 
 @frozen_dataclass
 class CaseCounts:
-    """How many cases each word has. `passed`, `failed`, `flaky`, `quarantined`, `inconclusive` and
-    `not_measured` add up to `total`; `fixed` ones are part of `passed`, and the others part of
-    `failed`, which they need not add up to if there is no base."""
+    """The number of cases with each label. `passed`, `failed`, `flaky`, `quarantined`,
+    `inconclusive` and `not_measured` add up to `total`. `fixed` is part of `passed`, the others are
+    part of `failed`; without a base they do not add up to it."""
 
     total: int = 0
     passed: int = 0
@@ -116,9 +116,9 @@ class CaseCounts:
 
 
 def count(labels: Iterable[CaseLabel]) -> CaseCounts:
-    """The counts of these words."""
-    every = list(labels)
-    numbers = {case_label.value: every.count(case_label) for case_label in CaseLabel}
+    """The counts of these labels."""
+    all_labels = list(labels)
+    numbers = {case_label.value: all_labels.count(case_label) for case_label in CaseLabel}
     numbers["passed"] += numbers["fixed"]
     numbers["failed"] = sum(numbers[case_label.value] for case_label in FAILURES)
-    return CaseCounts(total=len(every), **numbers)
+    return CaseCounts(total=len(all_labels), **numbers)

@@ -1,5 +1,5 @@
-"""The files of a run: written whole or not at all; what cannot be written is a warning, never
-another verdict."""
+"""The files of a run: written completely or not at all. A file that cannot be written is a warning
+and never changes the verdict."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ BASE_RESULTS = "base.json"
 def write_all(
     texts: Iterable[tuple[str, str, Iterable[str]]], folder: Path
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """Write texts (name, file name, pieces) into `folder`: the paths by name, and a warning for
-    each that failed."""
+    """Write texts (name, file name, pieces) into `folder`. Return the paths by name, and a warning
+    for each failure."""
     files = {}
     problems = []
     with suppress(OSError):  # reported per file
@@ -36,30 +36,32 @@ def write_all(
 
 
 def make_folder(folder: Path) -> None:
-    """The folder that a run writes to. One that it makes itself ignores itself, so that no commit
-    takes it along."""
+    """Make the folder that a run writes to. A new folder gets a .gitignore, so that no commit
+    includes it."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
-    """Write a file whole or not at all: beside its place first, then moved there. Readable by
-    all."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    """Write a file completely or not at all: to a temporary path first, then moved. Readable by
+    all. Return a warning if it failed."""
+    temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        with temporary_path.open(
+            "w", encoding="utf-8", errors="backslashreplace", newline="\n"
+        ) as file:
             file.writelines(pieces)
-        beside.chmod(0o644)
-        beside.replace(path)
+        temporary_path.chmod(0o644)
+        temporary_path.replace(path)
     except OSError as error:
         return errors.warning(
             "not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path))
         )
     finally:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
     return None
 
 
@@ -72,16 +74,16 @@ def append_outputs(outputs: Mapping[str, str], *, path: Path) -> Problem | None:
     """Append step outputs (GITHUB_OUTPUT), each under a delimiter that its value cannot contain by
     guessing."""
     pieces = []
-    for name, value in outputs.items():
+    for name, text in outputs.items():
         delimiter = f"evalgate_{secrets.token_hex(16)}"
-        pieces.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+        pieces.append(f"{name}<<{delimiter}\n{text}\n{delimiter}\n")
     return _append(path, "".join(pieces))
 
 
 def hand_over(workspace: Path) -> None:
-    """Give what a container's root and the users of foreign code wrote to the owner of the
-    workspace: later steps must read it, the next checkout must be able to remove it. What the
-    agents left behind (caches) is given back too."""
+    """Give files that a container's root and the accounts of agents wrote to the owner of the
+    workspace: later steps must read them, the next checkout must remove them. That includes agents'
+    leftovers (caches)."""
     owner = workspace.stat()
     if os.geteuid() != 0 or owner.st_uid == 0:
         return
@@ -91,7 +93,7 @@ def hand_over(workspace: Path) -> None:
         for name in (*folders, *files)
     )
     for path in (workspace, *paths):
-        with suppress(OSError):  # vanished meanwhile, or a file system without owners
+        with suppress(OSError):  # it vanished, or the file system has no owners
             status = path.lstat()
             if status.st_uid == 0 or isolation.is_account(status.st_uid):
                 os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)

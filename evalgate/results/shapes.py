@@ -1,8 +1,7 @@
-"""The serialized form of the nouns, made from the nouns themselves, and the few places that need
-another form in JSON.
+"""The JSON form of the nouns, derived from their classes, with the few exceptions.
 
-A noun is written by its own fields, defaults left out. Conversations have ADK's form
-(`wire.invocations`), so that they can be pasted into an evaluation file; the agents' instructions
+A noun is written by its own fields, without defaults. Conversations have ADK's form
+(`formats.adk_shapes`), so that they can be pasted into an evaluation file; the agents' instructions
 are in a separate table."""
 
 from __future__ import annotations
@@ -61,23 +60,24 @@ NOT_FINITE: Final = (
     "Paths of texts (`NaN`, `Infinity`, `-Infinity`) for numbers that JSON does not have."
 )
 NAMES: Final = ("NaN", "Infinity", "-Infinity")
-"""How numbers are written that JSON has not: pydantic's words, which every float is read from."""
+"""The texts for numbers that JSON does not have; pydantic reads every float from them."""
 MOST_STEPS: Final = 100_000
-"""Of all paths together that are kept for one value."""
+"""The most steps of all paths together that are kept for one document."""
 _MARKS: Final = (b'"NaN"', b'Infinity"')
 
 
 class Entry(BaseModel):
-    """A part of one of our files; unknown keys are refused, since every layout has its version."""
+    """A part of one of our files. Unknown keys are refused, since every layout has its own
+    version."""
 
     model_config = CONFIG
 
 
 def entry(
-    name: str, noun: type, *, doc: str, without: Collection[str] = (), **more: Any
+    name: str, noun: type, *, doc: str, without: Collection[str] = (), **extra_fields: Any
 ) -> type[Entry]:
-    """The fields of a noun except those in `without`; `more` adds fields, or replaces some of
-    them."""
+    """A model of the fields of a noun except those in `without`; `extra_fields` adds fields or
+    replaces some."""
     hints = typing.get_type_hints(noun, include_extras=True)
     fields = {
         field.name: (hints[field.name], _default(field, hints[field.name]))
@@ -85,7 +85,7 @@ def entry(
         if field.name not in without
     }
     model: type[Entry] = create_model(
-        name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | more)
+        name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | extra_fields)
     )
     return model
 
@@ -95,38 +95,40 @@ def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
         return Field(default_factory=field.default_factory)
     if field.default is not dataclasses.MISSING:
         return field.default
-    return None if type(None) in typing.get_args(hint) else ...  # there are no nulls in our files
+    return None if type(None) in typing.get_args(hint) else ...  # our files contain no nulls
 
 
-def written(shape: type[Entry], noun: Any, **more: Any) -> JsonObject:
-    """A noun as JSON-ready values in this shape, without defaults; `more`: fields that are not the
-    noun's."""
-    values = {
-        name: more[name] if name in more else getattr(noun, name) for name in shape.model_fields
+def written(shape: type[Entry], noun: Any, **extra_fields: Any) -> JsonObject:
+    """A noun as JSON-ready values in this shape, without defaults; `extra_fields`: fields that the
+    noun does not have."""
+    fields = {
+        name: extra_fields[name] if name in extra_fields else getattr(noun, name)
+        for name in shape.model_fields
     }
-    return shape.model_construct(**values).model_dump(mode="json", exclude_defaults=True)
+    return shape.model_construct(**fields).model_dump(mode="json", exclude_defaults=True)
 
 
-def restored(noun: type[Noun], read: Entry, **more: Any) -> Noun:
-    """The noun that was written; `more`: fields that stand elsewhere."""
-    names = {field.name for field in dataclasses.fields(noun)} & type(read).model_fields.keys()  # type: ignore[arg-type]
-    return noun(**{name: getattr(read, name) for name in names} | more)
+def restored(noun: type[Noun], entry: Entry, **extra_fields: Any) -> Noun:
+    """The noun of an entry; `extra_fields`: fields that the entry does not have."""
+    names = {field.name for field in dataclasses.fields(noun)} & type(entry).model_fields.keys()  # type: ignore[arg-type]
+    return noun(**{name: getattr(entry, name) for name in names} | extra_fields)
 
 
-def encode(value: Any) -> bytes:
-    """Compact, strict JSON without a line end, of values that came as JSON.
+def encode(document: Any) -> bytes:
+    """Compact, strict JSON without a line end, for values that were read from JSON.
 
-    JSON has no NaN and no Infinity (RFC 8259): they become the texts of `NAMES`.
-    """
+    JSON has no NaN and no Infinity (RFC 8259): they become the texts of `NAMES`."""
     try:
-        return to_json(value, inf_nan_mode="strings")
+        return to_json(document, inf_nan_mode="strings")
     except PydanticSerializationError:
-        # lone surrogates come in agents' answers: escaped they survive, in UTF-8 they cannot; or
-        # very deep values
-        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+        # lone surrogates occur in agents' answers: they survive escaped, but not in UTF-8; or
+        # values are very deep
+        text = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
         if "NaN" in text or "Infinity" in text:
-            document = json.loads(text, parse_constant=str)
-            text = json.dumps(document, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+            strict_document = json.loads(text, parse_constant=str)
+            text = json.dumps(
+                strict_document, ensure_ascii=True, separators=(",", ":"), allow_nan=False
+            )
         return text.encode()
 
 
@@ -140,28 +142,28 @@ _WORDS: Final = {
 
 
 def first_fault(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]:
-    """The path of the first thing that does not fit, as the file has it, and what is the matter."""
-    first = error.errors(include_url=False, include_input=False)[0]
+    """The path of the first fault, as the file has it, and the fault in words."""
+    fault = error.errors(include_url=False, include_input=False)[0]
     path: list[str | int] = []
-    here: Any = raw
-    steps: tuple[Any, ...] = first["loc"]
+    node: Any = raw
+    steps: tuple[Any, ...] = fault["loc"]
     for number, step in enumerate(steps, start=1):
-        if (isinstance(here, dict) and step in here) or (
-            isinstance(here, list) and isinstance(step, int) and step < len(here)
+        if (isinstance(node, dict) and step in node) or (
+            isinstance(node, list) and isinstance(step, int) and step < len(node)
         ):
-            here = here[step]
+            node = node[step]
         elif number < len(steps):  # the name of one of several shapes
             continue
         path.append(step)
-    return tuple(path), _WORDS.get(first["type"], first["msg"])
+    return tuple(path), _WORDS.get(fault["type"], fault["msg"])
 
 
 # --- grades --------------------------------------------------------------------------------------
 
 
-def _kind_of_grade(value: Any) -> str:
-    absent = "reason" in value if isinstance(value, dict) else isinstance(value, NotEvaluated)
-    return "not_evaluated" if absent else "score"
+def _kind_of_grade(grade: Any) -> str:
+    has_reason = "reason" in grade if isinstance(grade, dict) else isinstance(grade, NotEvaluated)
+    return "not_evaluated" if has_reason else "score"
 
 
 AnyGrade: TypeAlias = Annotated[
@@ -186,8 +188,8 @@ def parse_grade(raw: Any) -> Grade:
 
 
 class OutcomeEntry(Entry):
-    """What the agent did, or how it failed. `agents`: for each invocation the address of its agents
-    in the table."""
+    """The agent's conversation, or its failure. `agents`: for each invocation the address of its
+    agents in the table."""
 
     kind: Literal["transcript"] | FailureKind
     invocations: list[InvocationWire] = Field(default_factory=list, description="Of a transcript.")
@@ -195,27 +197,30 @@ class OutcomeEntry(Entry):
     ended_by: Ending | None = Field(
         default=None, description="How a conversation with a simulated user ended."
     )
-    isolated: bool = Field(default=False, description="Each turn had a session of its own.")
+    isolated: bool = Field(default=False, description="Each turn ran in a separate session.")
+    platform: JsonObject | None = Field(
+        default=None, description="What the agent's platform said of a conversation that it led."
+    )
     agents: list[str] = Field(default_factory=list)
     times: list[list[float]] = Field(
         default_factory=list,
-        description="For each turn, when its events came: seconds since it began.",
+        description="For each turn the times of its events, in seconds since its start.",
     )
     traces: list[list[JsonObject]] = Field(
         default_factory=list,
-        description="Of each turn, the one that failed too, what was recorded of it, where `--trace` asked for it.",
+        description="The trace of each turn, with the failed one; only with `--trace`.",
     )
     calls: list[list[CallTime]] = Field(
         default_factory=list,
-        description="Of a CES evaluation: how long each call of a model or a tool took, by turn.",
+        description="CES evaluations: the time of each call of a model or a tool, by turn.",
     )
     states: list[JsonObject | None] = Field(
         default_factory=list,
-        description="Of a CES evaluation: the session's state at the end of each turn.",
+        description="CES evaluations: the session's state at the end of each turn.",
     )
     model_calls: list[list[EventWire]] = Field(
         default_factory=list,
-        description="Of each turn what the models' answers said of their tokens, where its events say otherwise.",
+        description="For each turn the token counts of the models' responses, if its events report others.",
     )
     message: str = Field(default="", description="Of a failure.")
     turn: int | None = None
@@ -226,12 +231,12 @@ class OutcomeEntry(Entry):
     retry_after_s: float | None = None
     not_finite: Places = Field(default_factory=list, description=NOT_FINITE)
     redacted: bool = Field(
-        default=False, description="Secrets were taken out: not to be scored anew."
+        default=False, description="Secrets were removed, so it is not scored again."
     )
 
 
 class Described:
-    """Marks JSON that is read later: only the schema tells what it is."""
+    """Marks JSON that is parsed later: only the schema describes it."""
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape
@@ -257,39 +262,41 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     in a table. Every invocation's agents are put into `agents_seen` under `address(agents)`, and
     the outcome refers to them."""
     fields: JsonObject
-    failed: tuple[Json, ...] = ()
+    failure_trace: tuple[Json, ...] = ()
     if isinstance(outcome, Transcript):
         turns = outcome.invocations
         fields = {"kind": "transcript", "invocations": [_turn_json(turn) for turn in turns]}
         if outcome.final_state is not None:
             fields["final_state"] = dict(outcome.final_state)
+        if outcome.platform is not None:
+            fields["platform"] = dict(outcome.platform)
         if outcome.ended_by is not None:
             fields["ended_by"] = outcome.ended_by.value
         fields |= {name: True for name in ("isolated", "redacted") if getattr(outcome, name)}
         if any(turn.state is not None for turn in turns):
             fields["states"] = [None if turn.state is None else dict(turn.state) for turn in turns]
         if any(turn.agents for turn in turns):
-            fields["agents"] = [_remember(turn.agents, agents_seen, address) for turn in turns]
+            fields["agents"] = [_add_to_table(turn.agents, agents_seen, address) for turn in turns]
     else:
         failure_fields = {
             name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")
         }
         fields = {"kind": outcome.kind.value} | {
-            name: value for name, value in failure_fields.items() if value not in (None, "")
+            name: content for name, content in failure_fields.items() if content not in (None, "")
         }
         turns = outcome.partial
-        failed = outcome.trace
+        failure_trace = outcome.trace
         if turns:
             fields["partial"] = [_turn_json(turn) for turn in turns]
-    fields |= _beside(turns, failed=failed)
+    fields |= _turn_lists(turns, failure_trace=failure_trace)
     if may_be_not_finite(encode(fields)) and (places := not_finite_places(fields)):
         fields["not_finite"] = places
     return fields
 
 
-def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> JsonObject:
-    """What a turn has beside its form as google-adk's: a list for each turn, where any of them has
-    something; with the trace of one that `failed` after them."""
+def _turn_lists(turns: Sequence[Invocation], *, failure_trace: Sequence[Json]) -> JsonObject:
+    """Lists with one entry per turn for data that google-adk's form lacks; a list without entries
+    is left out. `failure_trace`: the trace of the failed turn, after the others."""
     lists: dict[str, list[list[Any]]] = {
         "times": [
             [event.at for event in turn.events or () if event.at is not None] for turn in turns
@@ -300,7 +307,10 @@ def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> JsonObjec
         ],
         "traces": [
             list(map(dict, trace))
-            for trace in (*(turn.trace for turn in turns), *([failed] if failed else ()))
+            for trace in (
+                *(turn.trace for turn in turns),
+                *([failure_trace] if failure_trace else ()),
+            )
         ],
         "model_calls": [
             [
@@ -315,12 +325,12 @@ def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> JsonObjec
     return {name: rows for name, rows in lists.items() if any(rows)}
 
 
-def _with_beside(turn: Invocation, read: OutcomeEntry, at: int) -> Invocation:
-    """The turn with what `_beside` wrote of it; a list that is too short says nothing of it."""
-    lists: tuple[list[list[Any]], ...] = (read.times, read.calls, read.traces, read.model_calls)
-    times, calls, trace, model_calls = (rows[at] if at < len(rows) else [] for rows in lists)
+def _with_turn_lists(turn: Invocation, entry: OutcomeEntry, index: int) -> Invocation:
+    """The turn with its data in the lists of `_turn_lists`; a list may be too short."""
+    lists: tuple[list[list[Any]], ...] = (entry.times, entry.calls, entry.traces, entry.model_calls)
+    times, calls, trace, model_calls = (rows[index] if index < len(rows) else [] for rows in lists)
     if times:
-        turn = _timed(turn, times)
+        turn = _with_times(turn, times)
     if calls and turn.timings:
         turn = dataclasses.replace(
             turn, timings=dataclasses.replace(turn.timings, calls=tuple(calls))
@@ -328,60 +338,61 @@ def _with_beside(turn: Invocation, read: OutcomeEntry, at: int) -> Invocation:
     if not trace and not model_calls:
         return turn
     events = (event.noun() for event in model_calls)
-    spent = tuple(
+    usages = tuple(
         (event.usage, event.model_version or "") for event in events if event.usage is not None
     )
-    return dataclasses.replace(turn, trace=tuple(trace), model_calls=spent)
+    return dataclasses.replace(turn, trace=tuple(trace), model_calls=usages)
 
 
 def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
     """An outcome from its JSON and the table of agents. Raises pydantic.ValidationError."""
     if raw.get("not_finite"):
         raw = with_not_finite(raw, raw["not_finite"])
-    read = OutcomeEntry.model_validate(raw)
+    entry = OutcomeEntry.model_validate(raw)
     turns = tuple(
-        turn.noun() for turn in (read.invocations if read.kind == "transcript" else read.partial)
+        turn.noun() for turn in (entry.invocations if entry.kind == "transcript" else entry.partial)
     )
-    turns = tuple(_with_beside(turn, read, at) for at, turn in enumerate(turns))
-    if read.kind != "transcript":
+    turns = tuple(_with_turn_lists(turn, entry, index) for index, turn in enumerate(turns))
+    if entry.kind != "transcript":
         return AgentFailure(
-            kind=FailureKind(read.kind),
-            message=read.message,
-            turn=read.turn,
-            detail=read.detail,
+            kind=FailureKind(entry.kind),
+            message=entry.message,
+            turn=entry.turn,
+            detail=entry.detail,
             partial=turns,
-            retry_after_s=read.retry_after_s,
-            trace=tuple(*read.traces[len(turns) : len(turns) + 1]),
+            retry_after_s=entry.retry_after_s,
+            trace=tuple(*entry.traces[len(turns) : len(turns) + 1]),
         )
-    if read.agents:
+    if entry.agents:
         turns = tuple(
             dataclasses.replace(turn, agents=agents_seen.get(address, ()))
-            for turn, address in zip(turns, read.agents, strict=False)
+            for turn, address in zip(turns, entry.agents, strict=False)
         )
-    if read.states:
-        pairs = zip(turns, read.states, strict=False)
+    if entry.states:
+        pairs = zip(turns, entry.states, strict=False)
         turns = tuple(
             turn if state is None else dataclasses.replace(turn, state=state)
             for turn, state in pairs
         )
     return Transcript(
         invocations=turns,
-        final_state=read.final_state,
-        ended_by=read.ended_by,
-        isolated=read.isolated,
-        redacted=read.redacted,
+        final_state=entry.final_state,
+        ended_by=entry.ended_by,
+        isolated=entry.isolated,
+        redacted=entry.redacted,
+        platform=entry.platform,
     )
 
 
-def _timed(turn: Invocation, times: Sequence[float]) -> Invocation:
-    """With the times of its events, where these are as many."""
+def _with_times(turn: Invocation, times: Sequence[float]) -> Invocation:
+    """The turn with the times of its events, if their number fits."""
     events = turn.events or ()
     if len(times) != len(events) or not events:
         return turn
-    timed = tuple(
+    timed_events = tuple(
         dataclasses.replace(event, at=at) for event, at in zip(events, times, strict=True)
     )
-    return dataclasses.replace(turn, events=timed)
+    return dataclasses.replace(turn, events=timed_events)
 
 
 def agents_json(agents: tuple[AgentDetails, ...]) -> list[JsonObject]:
@@ -395,7 +406,9 @@ def parse_agents(raw: list[JsonObject]) -> tuple[AgentDetails, ...]:
     return AppDetailsWire.model_construct(agent_details={wire.name: wire for wire in wires}).noun()
 
 
-def _remember(agents: tuple[AgentDetails, ...], agents_seen: AgentsTable, address: Address) -> str:
+def _add_to_table(
+    agents: tuple[AgentDetails, ...], agents_seen: AgentsTable, address: Address
+) -> str:
     if not agents:
         return ""
     key = address(agents_json(agents))
@@ -407,46 +420,48 @@ def _turn_json(turn: Invocation) -> JsonObject:
     return adk_shapes.invocation_json(dataclasses.replace(turn, agents=()) if turn.agents else turn)
 
 
-# --- numbers that JSON has not, in values that may be anything -----------------------------------
+# --- numbers that JSON does not have, anywhere in a document --------------------------------------
 
 
 def may_be_not_finite(encoded: bytes) -> bool:
-    """True if the encoding of a value may contain such a number; next to no work."""
+    """True if an encoded document may contain such a number; a cheap check."""
     return any(mark in encoded for mark in _MARKS)
 
 
-def not_finite_places(value: Any) -> Places:
-    """Paths of the numbers in a JSON-ready value that are not finite; of absurdly many only the
-    first."""
+def not_finite_places(document: Any) -> Places:
+    """Paths of the numbers in a JSON-ready document that are not finite; only the first ones if
+    there are very many."""
     paths: Places = []
-    steps = 0
-    waiting: list[tuple[Any, Any]] = [((), value)]  # a path is its last step and the path before it
-    while waiting and steps < MOST_STEPS:  # no recursion: an agent's values are as deep as it likes
-        chain, here = waiting.pop()
-        if isinstance(here, float):
-            if not math.isfinite(here):
+    step_count = 0
+    nodes: list[tuple[Any, Any]] = [
+        ((), document)
+    ]  # a path is its last step and the path before it
+    while nodes and step_count < MOST_STEPS:  # no recursion: agents choose the depth
+        steps_back, node = nodes.pop()
+        if isinstance(node, float):
+            if not math.isfinite(node):
                 path: list[str | int] = []
-                while chain:
-                    step, chain = chain
+                while steps_back:
+                    step, steps_back = steps_back
                     path.append(step)
                 paths.append(path[::-1])
-                steps += len(path)
-        elif isinstance(here, Mapping):
-            waiting.extend(((key, chain), child) for key, child in here.items())
-        elif isinstance(here, list | tuple):
-            waiting.extend(((index, chain), child) for index, child in enumerate(here))
+                step_count += len(path)
+        elif isinstance(node, Mapping):
+            nodes.extend(((key, steps_back), child) for key, child in node.items())
+        elif isinstance(node, list | tuple):
+            nodes.extend(((index, steps_back), child) for index, child in enumerate(node))
     return paths
 
 
 def with_not_finite(value: JsonObject, at: Any) -> JsonObject:
-    """`value` with the numbers back in the places `at`; a place that holds no such text (anybody
-    may have written the file) stays as it is."""
+    """`value` with the numbers back in the places `at`. A place without such a text stays as it is:
+    anybody may have written the file."""
     document: JsonObject = json.loads(json.dumps(value))
     for path in at if isinstance(at, list) else ():
-        here: Any = document
+        node: Any = document
         with contextlib.suppress(LookupError, TypeError):
             for step in path[:-1]:
-                here = here[step]
-            if here[path[-1]] in NAMES:
-                here[path[-1]] = float(here[path[-1]])
+                node = node[step]
+            if node[path[-1]] in NAMES:
+                node[path[-1]] = float(node[path[-1]])
     return document

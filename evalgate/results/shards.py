@@ -1,5 +1,5 @@
-"""Shards: which cases each machine runs, whether results belong together, and all of them as one
-run."""
+"""Shards: the cases that each machine runs, checks that results belong together, and their merge
+into one run."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ Value = TypeVar("Value")
 
 
 def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
-    """The shard that `shard` names (`2/8`), None if this machine runs everything. Raises
-    ConfigError."""
+    """The shard in `shard` (`2/8`); None if this machine runs everything. Raises ConfigError."""
     if not settings.shard:
         return None
     index, count = (int(number) for number in settings.shard.split("/"))
@@ -78,7 +77,8 @@ def plan(
     durations: Mapping[CaseKey, float],
     settings: Iterable[object] = (),
 ) -> Shard:
-    """Shard `index` of `of` of these suites. `settings`: whatever else has to be equal for all."""
+    """Shard `index` of `of` of these suites. `settings`: further values that must be equal for all
+    shards."""
     prints = fingerprints.CaseFingerprints().of_cases(suites)
     homes = divide(prints, of=of, durations=durations)
     suite_rows = [
@@ -116,21 +116,20 @@ def plan(
 def divide(
     cases: Iterable[CaseKey], *, of: int, durations: Mapping[CaseKey, float]
 ) -> dict[CaseKey, int]:
-    """Which of `of` shards, from 1, each case belongs to; every case to exactly one, in any order
-    of `cases`.
+    """The shard of each case, from 1 to `of`; the order of `cases` does not matter.
 
     The longest case goes first, always to the shard with the least to do (then with the fewest
     cases, then the first); cases of equal length are taken in the order of a hash of their names.
-    `durations`: seconds; a case without a usable one counts as the median of the others, so that
-    without any all cases count alike and no two shards differ by more than one case."""
+    `durations`: seconds; a case without a usable duration counts as the median of the others.
+    Without any durations all cases count the same, and shards differ by at most one case."""
     keys = set(cases)
     usable_durations = {
         key: seconds
         for key in keys
         if (seconds := durations.get(key)) is not None and math.isfinite(seconds) and seconds > 0
     }
-    usual = statistics.median(usable_durations.values()) if usable_durations else 1.0
-    lengths = {key: usable_durations.get(key, usual) for key in keys}
+    median_s = statistics.median(usable_durations.values()) if usable_durations else 1.0
+    lengths = {key: usable_durations.get(key, median_s) for key in keys}
     shards = [(0.0, 0, index) for index in range(1, of + 1)]
     homes: dict[CaseKey, int] = {}
     for key in sorted(
@@ -140,17 +139,16 @@ def divide(
             hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).digest(),
         ),
     ):
-        busy, count, index = heapq.heappop(shards)
+        busy_s, count, index = heapq.heappop(shards)
         homes[key] = index
-        heapq.heappush(shards, (busy + lengths[key], count + 1, index))
+        heapq.heappush(shards, (busy_s + lengths[key], count + 1, index))
     return homes
 
 
 def suites_of_shard(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
-    """The suites with the cases of this shard alone; those that have none of it are left out.
+    """The suites with only the cases of this shard; suites without any are left out.
 
-    A case that the plan does not have (only on the base) belongs to the first shard.
-    """
+    A case that is not in the plan (only on the base) belongs to the first shard."""
     shard_suites = []
     for suite in suites:
         cases = tuple(
@@ -164,17 +162,17 @@ def suites_of_shard(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
 
 
 def note(shard: Shard) -> Problem:
-    """What a reader of a shard's reports must know."""
+    """The notice for readers of a shard's reports."""
     message = f"this is shard {shard}; it reports no verdict"
     hint = "Merge the shards with `evalgate merge` (in a workflow: `mode: merge`)."
     return errors.note("part-of-a-plan", message, hint=hint)
 
 
-# --- how long cases take --------------------------------------------------------------------------
+# --- durations of cases ---------------------------------------------------------------------------
 
 
 def durations_of(run: Run) -> dict[CaseKey, float]:
-    """How long the agent took for one run of each case, in the mean; failed runs do not count."""
+    """The mean time of the agent in one run of each case, in seconds; failed runs do not count."""
     seconds_by_case: dict[CaseKey, list[float]] = {}
     for trial in run.trials:
         if trial.failure is None:
@@ -195,28 +193,28 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     place = Place(file=shown_as)
     hint = "Check `durations`."
     try:
-        raw = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except OSError as error:
         raise ConfigError(
             f"cannot be read: {error.strerror or error}", place=place, hint=hint
         ) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"is not JSON: {error}", place=place, hint=hint) from error
-    if isinstance(raw, dict) and "schema_version" in raw:
+    if isinstance(document, dict) and "schema_version" in document:
         return durations_of(results_file.read_results(path, shown_as=shown_as).run)
     try:
-        read = _DURATIONS.validate_python(raw)
+        seconds_by_suite = _DURATIONS.validate_python(document)
     except ValidationError as error:
         hint = "Use a results.json, or a durations.json written by `evalgate merge`."
         raise ConfigError("has no seconds by suite and case", place=place, hint=hint) from error
     return {
         (suite, case_id): seconds
-        for suite, cases in read.items()
+        for suite, cases in seconds_by_suite.items()
         for case_id, seconds in cases.items()
     }
 
 
-# --- shards that were run ------------------------------------------------------------------------
+# --- results of shards ---------------------------------------------------------------------------
 
 
 def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
@@ -241,31 +239,32 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
                 f"is shard {shard}, and so is {first_file}", place=Place(file=stored.file)
             )
         parts[shard.index] = stored
-    ordered = tuple(parts[index] for index in sorted(parts))
-    for other_part in ordered[1:]:
-        difference = _difference(ordered[0], other_part)
+    ordered_parts = tuple(parts[index] for index in sorted(parts))
+    for other_part in ordered_parts[1:]:
+        difference = _difference(ordered_parts[0], other_part)
         if difference:
             first_label, other_label = (
-                f"{shard_of(part)} ({part.file})" for part in (ordered[0], other_part)
+                f"{shard_of(part)} ({part.file})" for part in (ordered_parts[0], other_part)
             )
             raise ConfigError(
                 f"shards {first_label} and {other_label} {difference}",
                 hint="All shards must come from one commit, with the same files and inputs.",
             )
-    return ordered
+    return ordered_parts
 
 
 def insist_of_run(stored: Stored, *, run: str, commit: str) -> None:
-    """Raises ConfigError for results that the workflow run `run` has not written in this attempt or
-    before, or that say another commit than `commit` ("": any); the command line says none."""
+    """Raises ConfigError for results that workflow run `run` did not write in this or an earlier
+    attempt, or that are of another commit than `commit` ("": any). The command line passes no
+    run."""
     results_run = stored.run
     if not context.is_of_run(results_run.workflow_run, run):
-        other = (
+        origin = (
             f"it was written by {plain.label(results_run.workflow_run, 200)}"
             if results_run.workflow_run
             else "no run wrote it"
         )
-        reason = f"is not of this workflow run: {other}"
+        reason = f"is not of this workflow run: {origin}"
     elif commit and results_run.commit not in ("", commit):
         reason = f"is of {plain.one_line(results_run.commit[:12])}, this workflow run is of {commit[:12]}"
     else:
@@ -275,59 +274,72 @@ def insist_of_run(stored: Stored, *, run: str, commit: str) -> None:
 
 
 def shard_of(part: Stored) -> Shard:
-    """Which shard the results are of."""
+    """The shard of the results."""
     assert part.run.shard is not None
     return part.run.shard
 
 
 def _insist_complete(part: Stored, shard: Shard) -> None:
-    """Raises ConfigError if a shard lacks cases of its own, or has others."""
-    has = _cases(part.run.suites).keys()
+    """Raises ConfigError if a shard lacks one of its cases, or has others."""
+    result_cases = _cases(part.run.suites).keys()
     shard_cases = {key for key, home in shard.homes.items() if home == shard.index}
     if not 1 <= shard.index <= shard.of or any(
         not 1 <= home <= shard.of for home in shard.homes.values()
     ):
         raise ConfigError(f"has an invalid shard {shard}", place=Place(file=part.file))
-    strangers = sorted((has - shard_cases) & set(shard.homes)) or sorted(shard_cases - has)
-    if strangers:
-        message = f"is shard {shard}, which must not contain {'/'.join(strangers[0])}"
+    wrong_cases = sorted((result_cases - shard_cases) & set(shard.homes)) or sorted(
+        shard_cases - result_cases
+    )
+    if wrong_cases:
+        message = f"is shard {shard}, which must not contain {'/'.join(wrong_cases[0])}"
         raise ConfigError(message, place=Place(file=part.file))
 
 
-def _difference(a: Stored, b: Stored) -> str:
-    """Why two shards are not from one plan; "" if they are."""
-    first = shard_of(a)
-    other = shard_of(b)
-    for difference, left_value, right in (
-        ("from different versions of evalgate", a.version, b.version),
-        ("from different commits", a.run.commit[:12], b.run.commit[:12]),
-        ("of runs with different numbers of shards", first.of, other.of),
-        ("of runs with a different `seed`", a.run.seed, b.run.seed),
-        ("of runs with different `runs`", a.run.repeats, b.run.repeats),
+def _difference(first_part: Stored, other_part: Stored) -> str:
+    """The reason why two shards are not from one plan; "" if they are."""
+    first_shard = shard_of(first_part)
+    other_shard = shard_of(other_part)
+    for difference, first_value, other_value in (
+        ("from different versions of evalgate", first_part.version, other_part.version),
+        ("from different commits", first_part.run.commit[:12], other_part.run.commit[:12]),
+        ("of runs with different numbers of shards", first_shard.of, other_shard.of),
+        ("of runs with a different `seed`", first_part.run.seed, other_part.run.seed),
+        ("of runs with different `runs`", first_part.run.repeats, other_part.run.repeats),
         (
             "of runs with and without `adk-compat`",
-            a.deviations.are_taken_back,
-            b.deviations.are_taken_back,
+            first_part.deviations.are_taken_back,
+            other_part.deviations.are_taken_back,
         ),
     ):
-        if left_value != right:
-            return f"are {difference} ({left_value} and {right})"
-    if None not in (a.run.root, b.run.root) and a.run.root != b.run.root:
-        roots = " and ".join(run.root or "the repository root" for run in (a.run, b.run))
+        if first_value != other_value:
+            return f"are {difference} ({first_value} and {other_value})"
+    if (
+        None not in (first_part.run.root, other_part.run.root)
+        and first_part.run.root != other_part.run.root
+    ):
+        roots = " and ".join(
+            run.root or "the repository root" for run in (first_part.run, other_part.run)
+        )
         return f"are from different folders of the repository ({roots})"
-    return "" if first.fingerprint == other.fingerprint else _plan_difference(first, other)
+    return (
+        ""
+        if first_shard.fingerprint == other_shard.fingerprint
+        else _plan_difference(first_shard, other_shard)
+    )
 
 
-def _plan_difference(first: Shard, other: Shard) -> str:
-    different = sorted(dict(first.fingerprints.items() ^ other.fingerprints.items()))
-    if different:
-        return f"do not have the same cases: {'/'.join(different[0])}"
-    if first.homes != other.homes:
+def _plan_difference(first_shard: Shard, other_shard: Shard) -> str:
+    different_keys = sorted(
+        dict(first_shard.fingerprints.items() ^ other_shard.fingerprints.items())
+    )
+    if different_keys:
+        return f"do not have the same cases: {'/'.join(different_keys[0])}"
+    if first_shard.homes != other_shard.homes:
         return "divide the cases differently: their `durations` files differ"
-    for suite, twin in zip(first.plan, other.plan, strict=True):
-        if suite.criteria != twin.criteria:
+    for suite, other_suite in zip(first_shard.plan, other_shard.plan, strict=True):
+        if suite.criteria != other_suite.criteria:
             return f"have different criteria or thresholds for {suite.key}"
-        if suite.agent != twin.agent:
+        if suite.agent != other_suite.agent:
             return f"ran different agents for {suite.key}"
     return "were run with different settings"
 
@@ -340,21 +352,22 @@ def _cases(suites: Iterable[Suite]) -> dict[CaseKey, Case]:
 
 
 def join(parts: Sequence[Stored]) -> Stored:
-    """One side's shards (at least one, as `parts_of` gives them) as one, in the order of the plan.
+    """The shards of one side (at least one, as `parts_of` returns them) as one run, in the order of
+    the plan.
 
     The result depends neither on their order nor on the machines; a case of a missing shard has no
     trials. Times: the earliest start, the longest shard. Raises ConfigError if they were compared
     with different commits."""
-    first = parts[0]
+    first_part = parts[0]
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
     comparisons = [part.comparison for part in parts if part.comparison is not None]
     return Stored(
-        run=_joined([part.run for part in parts], shard_of(first), outcomes),
+        run=_join_runs([part.run for part in parts], shard_of(first_part), outcomes),
         outcomes=outcomes,
-        version=first.version,
-        criteria=_merged(part.criteria for part in parts),
-        deviations=first.deviations,
-        comparison=join_comparisons(comparisons, planned=_cases(shard_of(first).plan)),
+        version=first_part.version,
+        criteria=_merge(part.criteria for part in parts),
+        deviations=first_part.deviations,
+        comparison=join_comparisons(comparisons, planned=_cases(shard_of(first_part).plan)),
         edits=Edits(
             edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))
         ),
@@ -362,49 +375,49 @@ def join(parts: Sequence[Stored]) -> Stored:
     )
 
 
-def _in_order(runs: Iterable[Run], shard: Shard) -> tuple[GradedTrial, ...]:
-    """The first runs of all parts, in the order of the plan."""
+def _ordered_trials(runs: Iterable[Run], shard: Shard) -> tuple[GradedTrial, ...]:
+    """The trials of all shards, in the order of the plan."""
     order = {key: number for number, key in enumerate(shard.homes)}
 
-    def place(trial: GradedTrial) -> tuple[int, Purpose, int]:
+    def rank(trial: GradedTrial) -> tuple[int, Purpose, int]:
         return order.get(trial.key.case, len(order)), trial.key.purpose, trial.key.number
 
-    return tuple(sorted((trial for run in runs for trial in run.trials), key=place))
+    return tuple(sorted((trial for run in runs for trial in run.trials), key=rank))
 
 
-def _joined(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
-    """The runs of all parts as one. `shard`: one of the plan."""
-    first = runs[0]
-    has = {key: case for run in runs for key, case in _cases(run.suites).items()}
+def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
+    """The runs of all shards as one. `shard`: any of the plan."""
+    first_run = runs[0]
+    run_cases = {key: case for run in runs for key, case in _cases(run.suites).items()}
     suites = tuple(
         suite.with_cases(
-            tuple(has.get((suite.key, case.case_id), case) for case in suite.eval_set.cases)
+            tuple(run_cases.get((suite.key, case.case_id), case) for case in suite.eval_set.cases)
         )
         for suite in shard.plan
     )
     states = {run.dirty for run in runs}
     return Run(
         suites=suites,
-        trials=_in_order(runs, shard),
+        trials=_ordered_trials(runs, shard),
         confirmations=tuple(
             sorted(
                 (trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key
             )
         ),
         transcripts=outcomes,
-        repeats=first.repeats,
+        repeats=first_run.repeats,
         truncated=next((run.truncated for run in runs if run.truncated), ""),
-        seed=first.seed,
+        seed=first_run.seed,
         started_at=min(run.started_at for run in runs),
         seconds=max(run.seconds for run in runs),
         complete=all(run.complete for run in runs),
-        commit=first.commit,
+        commit=first_run.commit,
         dirty=next(state for state in (True, None, False) if state in states),
         root=next((run.root for run in runs if run.root is not None), None),
-        agents=_merged(run.agents for run in runs),
-        descriptions=_merged(run.descriptions for run in runs),
-        inputs=_agreed(run.inputs for run in runs),
-        fingerprints=dict(shard.fingerprints) | _merged(run.fingerprints for run in runs),
+        agents=_merge(run.agents for run in runs),
+        descriptions=_merge(run.descriptions for run in runs),
+        inputs=_agreed_texts(run.inputs for run in runs),
+        fingerprints=dict(shard.fingerprints) | _merge(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
         shards=shard.of,
@@ -428,7 +441,7 @@ def join_comparisons(
             f"the shards were compared with different commits: {words.listed(commit[:12] for commit in commits)}",
             hint="Rerun all shards, or set `base`.",
         )
-    standings = {
+    case_comparisons = {
         case.key: case
         for comparison in comparisons
         for case in comparison.cases
@@ -440,7 +453,7 @@ def join_comparisons(
         problem=problems[0] if len(problems) == len(comparisons) else "",
         no_agent=all(comparison.no_agent for comparison in comparisons),
         base_failed=all(comparison.base_failed for comparison in comparisons),
-        cases=tuple(standings[key] for key in sorted(standings)),
+        cases=tuple(case_comparisons[key] for key in sorted(case_comparisons)),
         unchanged=tuple(
             sorted(set.intersection(*(set(comparison.unchanged) for comparison in comparisons)))
         ),
@@ -449,8 +462,8 @@ def join_comparisons(
     )
 
 
-def _merged(mappings: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
-    """Of several values of a key the first."""
+def _merge(mappings: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
+    """The mappings as one; the first non-empty value of a key counts."""
     merged: dict[Any, Value] = {}
     for mapping in mappings:
         for key, value in mapping.items():
@@ -459,23 +472,23 @@ def _merged(mappings: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
     return merged
 
 
-def _agreed(mappings: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """By key, the value if all that have the key agree."""
-    values_by_key: dict[str, set[str]] = {}
+def _agreed_texts(mappings: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The values on which all mappings with the key agree."""
+    texts_by_key: dict[str, set[str]] = {}
     for mapping in mappings:
-        for key, value in mapping.items():
-            values_by_key.setdefault(key, set()).add(value)
-    return {key: values.pop() for key, values in values_by_key.items() if len(values) == 1}
+        for key, text in mapping.items():
+            texts_by_key.setdefault(key, set()).add(text)
+    return {key: texts.pop() for key, texts in texts_by_key.items() if len(texts) == 1}
 
 
 def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:
-    """What judging took in all shards, by criterion and model."""
-    together: dict[tuple[str, str], list[JudgeUse]] = {}
+    """The use of judges in all shards, by criterion and model."""
+    uses_by_judge: dict[tuple[str, str], list[JudgeUse]] = {}
     for use in (use for run in runs for use in run.judges):
-        together.setdefault((use.criterion, use.model), []).append(use)
+        uses_by_judge.setdefault((use.criterion, use.model), []).append(use)
     return tuple(
         model_run.total_of(uses, criterion=criterion, model=model)
-        for (criterion, model), uses in sorted(together.items())
+        for (criterion, model), uses in sorted(uses_by_judge.items())
     )
 
 
@@ -498,22 +511,23 @@ def _origin(origins: Sequence[BaseOrigin]) -> BaseOrigin:
 
 
 def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
-    """The shards' problems with the evaluation files, each of them about all shards; missing
-    shards; and differences that should not exist."""
+    """The shards' problems with the evaluation files; missing shards; and unexpected
+    differences."""
     for part in parts:
         yield from (problem for problem in part.problems if problem != note(shard_of(part)))
     shard = shard_of(parts[0])
-    there = {shard_of(part).index for part in parts}
+    present_indexes = {shard_of(part).index for part in parts}
     for index in range(1, shard.of + 1):
-        if index not in there:
-            lost = words.counted(sum(home == index for home in shard.homes.values()), "case")
+        if index not in present_indexes:
+            lost_cases = words.counted(sum(home == index for home in shard.homes.values()), "case")
             yield errors.warning(
-                "shard-missing", f"shard {index}/{shard.of} has no results: {lost} not measured"
+                "shard-missing",
+                f"shard {index}/{shard.of} has no results: {lost_cases} not measured",
             )
-    every = [part.run.agents for part in parts]
+    all_agents = [part.run.agents for part in parts]
     if any(
-        len({repr(agents[key]) for agents in every if agents.get(key)}) > 1
-        for key in _merged(every)
+        len({repr(agents[key]) for agents in all_agents if agents.get(key)}) > 1
+        for key in _merge(all_agents)
     ):
         message = "the shards ran in different environments: the agents' versions differ"
         yield errors.warning("shards-differ", message)

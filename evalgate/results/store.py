@@ -1,7 +1,7 @@
-"""The store: journals of earlier runs. A trial is looked up there by its address before an agent is
-asked.
+"""The store: journals of earlier runs. A trial is looked up there by its address before the agent
+runs.
 
-A journal is trusted if its name holds the keyed hash of its bytes, and its first line names the
+A journal is trusted if its name contains the keyed hash of its bytes, and its first line names the
 same pull request, branch or folder (docs/decisions/020-stored-heads.md). A witness, if there is
 one, needs no key; it must confirm the hash and the scope as well."""
 
@@ -35,13 +35,13 @@ _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})-([0-9a-f]{64})\.jsonl\.gz")
 
 
 class Witness(Protocol):
-    """Somebody whose word on a hash cannot be forged."""
+    """A service whose signature of a hash cannot be forged."""
 
     def sign(self, digest: str) -> str:
-        """The word on a hash, public. Raises UnavailableError."""
+        """A public token that signs the hash. Raises UnavailableError."""
 
     def scope(self, digest: str, token: str) -> str:
-        """The scope of the run that had the hash signed; "" without one."""
+        """The scope of the run for which the hash was signed; "" without one."""
 
 
 @frozen_dataclass
@@ -49,9 +49,9 @@ class Store:
     """A folder of journals, for the runs of one pull request, branch or checkout."""
 
     folder: Path
-    scope: str  # what this run is of
+    scope: str  # the pull request, branch or folder of this run
     believed: Sequence[str]  # the scopes whose journals count, nearest first
-    # of the hash: who does not have it can write no journal that is believed
+    # of the hash: nobody can write a trusted journal without it
     key: bytes = field(repr=False)
     witness: Witness | None = None
     workflow_run: str = ""
@@ -76,9 +76,8 @@ class Store:
             yield sorted(entries, key=lambda entry: self.believed.index(entry.scope))
 
     def put(self, journal: Path, *, side: int, started_at: datetime) -> None:
-        """Keep a journal, of a run that began then and ended in whatever way. Raises
-        UnavailableError."""
-        about = {
+        """Keep the journal of a run, however it ended. Raises UnavailableError."""
+        first_line = {
             "journal": VERSION,
             "evalgate": __version__,
             "scope": self.scope,
@@ -91,7 +90,7 @@ class Store:
         try:
             output.make_folder(self.folder)
             with plain_path.open("wb") as target, journal.open("rb") as source:
-                target.write(shapes.encode(about) + b"\n")
+                target.write(shapes.encode(first_line) + b"\n")
                 shutil.copyfileobj(source, target)
             stores.pack(plain_path, packed_path)
             stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -132,25 +131,25 @@ class Store:
         self, name: str, scratch: Path, *, say: Callable[[str], None]
     ) -> Journal | None:
         path = self.folder / name
-        to = scratch / f"{secrets.token_hex(8)}.jsonl"
+        unpacked_path = scratch / f"{secrets.token_hex(8)}.jsonl"
         try:
             if path.is_symlink() or path.stat().st_size > stores.MOST_PACKED_BYTES:
                 return None
-            data = path.read_bytes()
-            mac = self._mac(data)
-            is_own = hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), mac)
+            packed = path.read_bytes()
+            mac = self._mac(packed)
+            is_signed = hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), mac)
             scope = (
                 self.witness.scope(mac, _token(path))
-                if is_own and self.witness is not None
+                if is_signed and self.witness is not None
                 else None
             )
-            if not is_own or scope == "":
+            if not is_signed or scope == "":
                 say(
-                    f"{path} was ignored: this repository's runs did not write it, or with another key"
+                    f"{path} was ignored: this repository's runs did not write it, or its key was another"
                 )
                 return None
-            stores.unpack(data, to)
-            journal = Journal.read(to)
+            stores.unpack(packed, unpacked_path)
+            journal = Journal.read(unpacked_path)
         except (stores.Unreadable, OSError, EvalgateError) as error:
             say(f"{path} was ignored: {error}")
             return None
@@ -159,14 +158,14 @@ class Store:
             return None
         return journal
 
-    def _mac(self, data: bytes) -> str:
-        return hmac.new(self.key, data, hashlib.sha256).hexdigest()
+    def _mac(self, packed: bytes) -> str:
+        return hmac.new(self.key, packed, hashlib.sha256).hexdigest()
 
 
 @frozen_dataclass
 class EarlierSide:
-    """What one side of an earlier run measured. `oldest`: from when on its trials count;
-    `is_continued`: whether the run was interrupted, and this one continues it."""
+    """The measurements of one side of an earlier run. `oldest`: the earliest time of trials that
+    count; `is_continued`: the run was interrupted, and this run continues it."""
 
     journal: Journal
     oldest: datetime
@@ -174,7 +173,7 @@ class EarlierSide:
 
     @property
     def scope(self) -> str:
-        """What the run was of."""
+        """The scope of the run."""
         return str(self.journal.about.get("scope", ""))
 
     @property
@@ -193,7 +192,7 @@ class EarlierSide:
 
 
 def _token(path: Path) -> str:
-    """The witness's word that lies beside a journal; "" without one."""
+    """The witness's token for a journal; "" without one."""
     place = path.with_suffix(WITNESSED)
     is_token = (
         place.is_file() and not place.is_symlink() and place.stat().st_size <= MOST_TOKEN_BYTES
@@ -210,8 +209,8 @@ def of_workflow(
     commit: str,
     witness: Witness | None = None,
 ) -> Store | None:
-    """For the job of a workflow; None elsewhere. A pull request believes what runs of its base
-    branch wrote as well. `witness`: needed only without a `key`."""
+    """The store for the job of a workflow; None elsewhere. A pull request also trusts journals of
+    its base branch. `witness`: needed only without a `key`."""
     repository = environ.get("GITHUB_REPOSITORY", "")
     ref = environ.get("GITHUB_REF", "")
     if not (workflow_run and repository and ref):
@@ -230,7 +229,7 @@ def of_workflow(
 
 
 def of_checkout(root: Path, cache: Path, *, key: bytes, commit: str) -> Store:
-    """For runs of one person in one folder, whatever branch is checked out there."""
+    """The store for runs of one person in one folder, on any branch."""
     scope = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return Store(
         folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=key, commit=commit

@@ -1,4 +1,4 @@
-"""Stored results of runs on the base branch: their place, the nearest ones available, and their
+"""Stored results of runs on the base branch: their place, the nearest available ones, and their
 age."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RUNS = "runs"
 README = "README.md"
 KEPT_RUNS = 50
 RUNS_OF_COMMIT = 10
-"""Runs of one commit that are kept at most."""
+"""The most runs that are kept of one commit."""
 MOST_PACKED_BYTES = 95 * 1024**2  # GitHub refuses files of 100 MiB
 MOST_BYTES = 1024**3
 MOST_HISTORY_BYTES = 32 * 1024**2
@@ -52,13 +52,13 @@ the files. They can be deleted; the next run on the base branch starts over.
 """
 
 
-class Unreadable(Exception):  # noqa: N818 - it says what is the matter
-    """What is stored is not what a run wrote; the message is part of a sentence."""
+class Unreadable(Exception):  # noqa: N818 - the name says it
+    """A stored file is not one that a run wrote; the message is part of a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class RunName:
-    """One stored run by its name; the order is that of time. `stamp`: `20260102T030405Z`."""
+    """The name of a stored run; the order is that of time. `stamp`: `20260102T030405Z`."""
 
     stamp: str
     commit: str
@@ -71,11 +71,11 @@ class RunName:
     @property
     def saved_at(self) -> str:
         """ISO 8601, UTC."""
-        return f"{datetime.strptime(self.stamp, _STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - it says that it is UTC
+        return f"{datetime.strptime(self.stamp, _STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - the stamp is in UTC
 
 
 def new_run_name(commit: str, current_moment: datetime) -> RunName:
-    """The entry of a run that is saved now."""
+    """The name of a run that is saved now."""
     return RunName(stamp=current_moment.astimezone(UTC).strftime(_STAMP), commit=commit)
 
 
@@ -94,25 +94,25 @@ def parse_names(names: Iterable[str]) -> list[RunName]:
 def pick(entries: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
     """The runs of `candidates` with their distances: nearest commit first, newest run of a commit
     first."""
-    by_commit: dict[str, list[RunName]] = {}
+    entries_by_commit: dict[str, list[RunName]] = {}
     for entry in entries:
-        by_commit.setdefault(entry.commit, []).append(entry)
+        entries_by_commit.setdefault(entry.commit, []).append(entry)
     return [
         (distance, entry)
         for distance, commit in enumerate(candidates)
-        for entry in sorted(by_commit.get(commit, ()), reverse=True)
+        for entry in sorted(entries_by_commit.get(commit, ()), reverse=True)
     ]
 
 
 def pick_removed(entries: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
-    """What goes when `new` comes: the oldest runs of its commit beyond `RUNS_OF_COMMIT`, and the
-    oldest beyond `keep`; never `new` itself."""
+    """The runs to remove when `new` is added: the oldest runs of its commit beyond
+    `RUNS_OF_COMMIT`, and the oldest runs beyond `keep`; never `new` itself."""
     other_entries = sorted(entry for entry in entries if entry != new)
-    repeated = [entry for entry in other_entries if entry.commit == new.commit and entry < new][
+    same_commit = [entry for entry in other_entries if entry.commit == new.commit and entry < new][
         : -RUNS_OF_COMMIT + 1
     ]
-    remaining_entries = [entry for entry in other_entries if entry not in set(repeated)]
-    return [*repeated, *remaining_entries[: max(len(remaining_entries) + 1 - max(keep, 1), 0)]]
+    remaining_entries = [entry for entry in other_entries if entry not in set(same_commit)]
+    return [*same_commit, *remaining_entries[: max(len(remaining_entries) + 1 - max(keep, 1), 0)]]
 
 
 def pack(results: Path, to: Path) -> None:
@@ -121,65 +121,64 @@ def pack(results: Path, to: Path) -> None:
     try:
         with (
             results.open("rb") as source,
-            to.open("wb") as raw,
-            gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as target,
+            to.open("wb") as packed_file,
+            gzip.GzipFile("", "wb", mtime=0, fileobj=packed_file) as target,
         ):
             shutil.copyfileobj(source, target)
-        packed = to.stat().st_size
+        packed_bytes = to.stat().st_size
     except OSError as error:
         raise UnavailableError(f"cannot compress {results}: {error.strerror or error}") from error
-    if packed > MOST_PACKED_BYTES:
+    if packed_bytes > MOST_PACKED_BYTES:
         raise UnavailableError(
-            f"the results are too large to store: {size(packed)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
-            hint="BaselineFolder them as an artifact or in a folder, or split the gate into several jobs.",
+            f"the results are too large to store: {size(packed_bytes)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
+            hint="Split the gate into several jobs.",
         )
 
 
-def unpack(data: bytes, to: Path, *, most_bytes: int = MOST_BYTES) -> None:
-    """Write what `data` holds, compressed as `pack` does, to a new file. Raises Unreadable,
-    OSError.
+def unpack(packed: bytes, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    """Decompress `data` (see `pack`) into a new file. Raises Unreadable, OSError.
 
-    Only one JSON object passes, by its first character (who reads it checks the rest), and at most
-    `most_bytes`."""
-    if len(data) > MOST_PACKED_BYTES:
+    Only a JSON object passes, judged by its first character (the reader checks the others), of at
+    most `most_bytes`."""
+    if len(packed) > MOST_PACKED_BYTES:
         raise Unreadable(f"is larger than {size(MOST_PACKED_BYTES)}")
     unpacker = zlib.decompressobj(wbits=31)
-    written = 0
-    with to.open("xb") as target:
-        while data and not unpacker.eof:
+    written_bytes = 0
+    with path.open("xb") as target:
+        while packed and not unpacker.eof:
             try:
-                piece = unpacker.decompress(data, _CHUNK)
+                chunk = unpacker.decompress(packed, _CHUNK)
             except zlib.error:
                 raise Unreadable("is not in the expected compression format") from None
-            data = unpacker.unconsumed_tail
-            if not written and piece and not piece.lstrip().startswith(b"{"):
+            packed = unpacker.unconsumed_tail
+            if not written_bytes and chunk and not chunk.lstrip().startswith(b"{"):
                 raise Unreadable("holds no results")
-            written += len(piece)
-            if written > most_bytes:
+            written_bytes += len(chunk)
+            if written_bytes > most_bytes:
                 raise Unreadable(f"is larger than {size(most_bytes)}")
-            target.write(piece)
+            target.write(chunk)
     if not unpacker.eof:
         raise Unreadable("is truncated")
-    if not written:
+    if not written_bytes:
         raise Unreadable("is empty")
 
 
 HISTORY = "history.json"
 
 Revise = Callable[[bytes | None], bytes | None]
-"""From the history that is stored (None: none) to the one to store beside the run; None: leave
-it."""
+"""From the stored history (None: none) to the history to store with the run; None: keep the stored
+one."""
 
 Warn = Callable[[str], None]
-"""Told of what was found in a store and ignored, in a sentence."""
+"""Reports a sentence on a file of a store that was ignored."""
 
 
 @frozen_dataclass
 class StoredRun:
-    """Results of an earlier run, as they lie on disk.
+    """Results of an earlier run on disk.
 
-    `commit`: what was run; `saved_at`: ISO 8601, UTC; `distance`: steps back from the commit that
-    was looked for; `path`: results.json, plain, ours to read and not to be trusted."""
+    `commit`: the commit that ran; `saved_at`: ISO 8601, UTC; `distance`: steps back from the
+    requested commit; `path`: results.json, uncompressed; its contents are not trusted."""
 
     commit: str
     saved_at: str
@@ -195,7 +194,7 @@ class BaselineFolder:
     """A folder with results of runs on the base branch; a checked-out data branch of earlier
     versions is one too.
 
-    Writers take turns; readers need not wait, since every file appears whole. Every method raises
+    Writers take turns; readers do not wait, since every file appears complete. Every method raises
     UnavailableError if the folder cannot be used."""
 
     def __init__(
@@ -209,21 +208,20 @@ class BaselineFolder:
 
     @property
     def name(self) -> str:
-        """As people call it."""
+        """Its name in messages."""
         return f"folder {self._folder}"
 
     def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
-        """Readable results of `candidates` (commit SHAs), the nearest first, each read when it is
-        asked for."""
+        """Readable results of `candidates` (commit SHAs), nearest first, each read on demand."""
         with _unavailable(self._folder):
             self._scratch.mkdir(parents=True, exist_ok=True)
             for distance, entry in pick(self._entries(), candidates):
                 path = self._scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
                 try:
-                    data = _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES)
-                    if data is None:
+                    packed = _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES)
+                    if packed is None:
                         continue
-                    unpack(data, path)
+                    unpack(packed, path)
                 except Unreadable as error:
                     path.unlink(missing_ok=True)
                     self._warn(f"{entry.name} in the {self.name} was ignored: it {error}")
@@ -243,29 +241,29 @@ class BaselineFolder:
     def save(
         self, commit: str, results: Path, *, current_moment: datetime, revise: Revise | None = None
     ) -> None:
-        """Keep the results of `commit`, and the history that `revise` makes; drop the oldest
+        """Keep the results of `commit`, and the history that `revise` returns; remove the oldest
         runs."""
         entry = new_run_name(commit, current_moment)
         runs = self._folder / RUNS
         with _unavailable(self._folder):
             runs.mkdir(parents=True, exist_ok=True)
-            packed = _fresh(runs)
+            packed_path = _new_path(runs)
             try:
-                pack(results, packed)
-                with self._turn():
-                    packed.replace(runs / entry.name)
+                pack(results, packed_path)
+                with self._write_lock():
+                    packed_path.replace(runs / entry.name)
                     if not (self._folder / README).exists():
                         (self._folder / README).write_text(README_TEXT)
                     history = revise(self.read(HISTORY)) if revise else None
                     if history is not None:
-                        fresh = _fresh(self._folder)
-                        fresh.write_bytes(history)
-                        fresh.replace(self._folder / HISTORY)
-                    for dropped in pick_removed(self._entries(), keep=self._keep, new=entry):
-                        (runs / dropped.name).unlink(missing_ok=True)
+                        new_path = _new_path(self._folder)
+                        new_path.write_bytes(history)
+                        new_path.replace(self._folder / HISTORY)
+                    for old_run in pick_removed(self._entries(), keep=self._keep, new=entry):
+                        (runs / old_run.name).unlink(missing_ok=True)
                     _remove_stale(runs, current_moment)
             finally:
-                packed.unlink(missing_ok=True)
+                packed_path.unlink(missing_ok=True)
 
     def _entries(self) -> list[RunName]:
         try:
@@ -274,7 +272,7 @@ class BaselineFolder:
             return []
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _write_lock(self) -> Iterator[None]:
         lock = os.open(
             self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666
         )
@@ -285,14 +283,14 @@ class BaselineFolder:
             os.close(lock)
 
 
-def _fresh(folder: Path) -> Path:
-    """A name in `folder` for a file that is not yet whole; it gets the usual rights, so that later
-    steps can read."""
+def _new_path(folder: Path) -> Path:
+    """A path in `folder` for a file that is not complete yet. It gets the usual permissions, so
+    that later steps can read it."""
     return folder / f".new-{secrets.token_hex(8)}"
 
 
 def _remove_stale(folder: Path, current_moment: datetime) -> None:
-    """Remove what killed writers left a day ago and longer."""
+    """Remove files that killed writers left at least a day ago."""
     for path in folder.glob(".new-*"):
         with suppress(FileNotFoundError):
             if current_moment.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
@@ -300,7 +298,8 @@ def _remove_stale(folder: Path, current_moment: datetime) -> None:
 
 
 def _read(path: Path, most_bytes: int) -> bytes | None:
-    """A plain file, never through a link; None if it is missing. Raises Unreadable, OSError."""
+    """The bytes of a regular file, never through a link; None if it is missing. Raises Unreadable,
+    OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -312,15 +311,15 @@ def _read(path: Path, most_bytes: int) -> bytes | None:
     with open(descriptor, "rb") as file:  # noqa: PTH123 - it is a descriptor
         if not path.is_file():
             raise Unreadable("is not a file")
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
         raise Unreadable(f"is larger than {most_bytes:,} bytes")
-    return data
+    return content
 
 
 @contextmanager
 def _unavailable(folder: Path) -> Iterator[None]:
-    """Raises UnavailableError for what the system says of the folder."""
+    """Raises UnavailableError for errors of the system about the folder."""
     try:
         yield
     except OSError as error:
@@ -331,12 +330,12 @@ def _unavailable(folder: Path) -> Iterator[None]:
 
 DAY_S = 86_400
 MOST_PASSED_OVER = 20
-"""Runs of a store that are read at most: the nearest ones may all be of one outage."""
+"""The most runs of a store that are read: the nearest ones may all be from one outage."""
 
 
 @frozen_dataclass
 class StoredMatch:
-    """Stored results, and how far they are from the commit that was looked for."""
+    """Stored results, and their distance from the requested commit."""
 
     stored: Stored
     commit: str
@@ -347,8 +346,8 @@ class StoredMatch:
 def open_store(
     settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]
 ) -> BaselineFolder | None:
-    """The store that the settings name, but no folder that the commit brings along: a change could
-    write what it is compared with."""
+    """The configured store; None for a folder with committed files: a change could write the
+    results that it is compared with."""
     if not settings.baseline_folder:
         return None
     folder = root / settings.baseline_folder
@@ -361,9 +360,9 @@ def open_store(
 def find(
     store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
 ) -> StoredMatch | None:
-    """The usable results nearest to the commit, on it or on one of its first-parent ancestors. What
-    is passed over, or wrong with the store, is said, and the next nearest is taken."""
-    return next(_usable(store, _candidates(repo, sha, say=say), say=say), None)
+    """The usable results nearest to the commit, of it or of one of its first-parent ancestors.
+    Skipped results and problems of the store are reported."""
+    return next(_usable_runs(store, _candidates(repo, sha, say=say), say=say), None)
 
 
 def _candidates(repo: Repository, sha: str, *, say: Callable[[str], None]) -> Sequence[str]:
@@ -377,20 +376,20 @@ def _candidates(repo: Repository, sha: str, *, say: Callable[[str], None]) -> Se
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-def moment(written: str) -> datetime:
+def moment(text: str) -> datetime:
     """Parse a written time; `NEVER` if it cannot be read."""
     try:
-        read = datetime.fromisoformat(written)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return NEVER
-    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-def _usable(
+def _usable_runs(
     store: BaselineFolder, candidates: Sequence[str], *, say: Callable[[str], None]
 ) -> Iterator[StoredMatch]:
-    """What one store has, the nearest first; a run that cannot be compared with hides no earlier
-    one."""
+    """The usable runs of a store, nearest first. A run that cannot be compared with does not hide
+    an earlier one."""
     try:
         for stored_run in itertools.islice(store.find(candidates), MOST_PASSED_OVER):
             try:
@@ -420,8 +419,8 @@ def _usable(
 
 
 def has_conversation(run: Run) -> bool:
-    """True if at least one conversation came to its end: else, nothing can be compared with the
-    run."""
+    """True if at least one conversation was completed: otherwise the run cannot be compared
+    with."""
     return any(trial.failure is None for trial in run.trials)
 
 
@@ -430,14 +429,14 @@ def aged(
 ) -> BaseOrigin:
     """The origin with the age of its results, a note if they are older than `max_baseline_age`, and
     `notes`."""
-    measured = moment(origin.measured_at)
-    most = settings.max_baseline_age
-    if measured == NEVER:
+    measured_time = moment(origin.measured_at)
+    most_days = settings.max_baseline_age
+    if measured_time == NEVER:
         return replace(origin, notes=(*origin.notes, *notes))
-    age_days = max(0.0, (current_moment - measured).total_seconds() / DAY_S)
-    old = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
+    age_days = max(0.0, (current_moment - measured_time).total_seconds() / DAY_S)
+    age_note = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most_days:g})"
     return replace(
         origin,
         age_days=age_days,
-        notes=(*origin.notes, *([old] if age_days > most else ()), *notes),
+        notes=(*origin.notes, *([age_note] if age_days > most_days else ()), *notes),
     )

@@ -74,7 +74,7 @@ class Script:
         self._plan = plan
         self._persona = None if persona is None else personas.resolve(persona)
         self._include_calls = include_calls
-        self._render = None if template is None else templates.compiled(template)
+        self._render = None if template is None else templates.compile_template(template)
         self._turns = 0
         self._history = ""
         self._conversation = ""
@@ -83,7 +83,7 @@ class Script:
         if self._persona is not None:
             texts["user_persona"] = personas.instructions(self._persona, stop_signal=stop_signal)
         self._pieces = "\n\n".join(  # the conversation, with `_CODE` in place of the code
-            prompting.between(
+            prompting.fenced_piece(
                 Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE
             )
             for name, text in texts.items()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
-from evalgate import errors, judges
+from evalgate import agents, errors, judges
 from evalgate.config.gate_file import JudgeRule, SimulatorRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
@@ -214,8 +214,9 @@ def settle(suites: Iterable[Suite], settings: Settings) -> tuple[Suite, ...]:
 
 
 def has_scenarios(suite: Suite) -> bool:
-    """True if a simulated user leads any case of a suite."""
-    return any(case.scenario is not None for case in suite.eval_set.cases)
+    """True if a simulated user of ours leads any case of a suite."""
+    has_any = any(case.scenario is not None for case in suite.eval_set.cases)
+    return has_any and not agents.is_led(suite.agent)
 
 
 def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:

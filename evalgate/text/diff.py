@@ -1,4 +1,5 @@
-"""Two texts, word by word: what only the expected one says, what only the actual one says."""
+"""The difference of two texts by word: text that only the expected one has, text that only the
+actual one has."""
 
 from __future__ import annotations
 
@@ -17,13 +18,11 @@ MAX_WORDS = 600
 CLIP = 6_000
 CONTEXT_LINES = 2
 MOST_PAIRS = 20_000
-"""Of equal words; texts with more say the same few words again and again, and are shown side by
-side."""
+"""Pairs of equal words; texts with more repeat the same few words, and are shown side by side."""
 LONG_LINE = 160
 MOST_ROWS = 2_000
 _SENTENCES = re.compile(r"(?<=[.!?]) ")
-# Scripts that are written without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the
-# character.
+# Scripts without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the character.
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w(?:(?!"
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\w)*|\s+|[^\w\s]"
@@ -35,7 +34,7 @@ class Marked(Protocol):
 
     @property
     def mark(self) -> str:
-        """Blank or `=` if it is in both."""
+        """Blank or `=` if both texts have it."""
 
 
 Line = TypeVar("Line", bound=Marked)
@@ -51,56 +50,67 @@ class DiffPiece:
 
 @frozen_dataclass
 class Wording:
-    """The difference of two texts, and how alike they are (0 to 1, by words)."""
+    """The difference of two texts, and their likeness (0 to 1, by words)."""
 
     pieces: tuple[DiffPiece, ...]
     likeness: float
 
 
 def compare(expected: str, actual: str) -> Wording:
-    """The word difference of two texts, which are clipped around it first: a text of megabytes is
-    no reading matter."""
-    left, right = (_WORD.findall(text) for text in excerpts(expected, actual, CLIP))
-    left, right = _excerpts(left, right, MAX_WORDS, gap=lambda _: [" [...] "])
-    if left != right and _pairs(left, right) > MOST_PAIRS:
-        return Wording(pieces=tuple(_changed("".join(left), "".join(right))), likeness=0.0)
-    matcher = SequenceMatcher(str.isspace, left, right, autojunk=False)
+    """The word difference of two texts, which are clipped around it first: nobody reads
+    megabytes."""
+    expected_words, actual_words = (
+        _WORD.findall(text) for text in excerpts(expected, actual, CLIP)
+    )
+    expected_words, actual_words = _excerpts(
+        expected_words, actual_words, MAX_WORDS, gap=lambda _: [" [...] "]
+    )
+    if expected_words != actual_words and _pairs(expected_words, actual_words) > MOST_PAIRS:
+        return Wording(
+            pieces=tuple(_replacement("".join(expected_words), "".join(actual_words))), likeness=0.0
+        )
+    matcher = SequenceMatcher(str.isspace, expected_words, actual_words, autojunk=False)
     pieces: list[DiffPiece] = []
-    for tag, start, end, other_start, other_end in matcher.get_opcodes():
+    for tag, expected_start, expected_end, actual_start, actual_end in matcher.get_opcodes():
         if tag == "equal":
-            pieces.append(DiffPiece(mark="=", text="".join(left[start:end])))
+            pieces.append(
+                DiffPiece(mark="=", text="".join(expected_words[expected_start:expected_end]))
+            )
         else:
-            pieces += _changed("".join(left[start:end]), "".join(right[other_start:other_end]))
-    return Wording(pieces=tuple(_merged(_without_islands(pieces))), likeness=matcher.ratio())
+            pieces += _replacement(
+                "".join(expected_words[expected_start:expected_end]),
+                "".join(actual_words[actual_start:actual_end]),
+            )
+    return Wording(pieces=tuple(_merge_changes(_join_islands(pieces))), likeness=matcher.ratio())
 
 
 def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
     """The lines of two texts, each a piece; equal lines are included only next to a change. A long
-    line is split at the ends of its sentences."""
-    left, right = (_rows(plain.visible(text)) for text in (old_text, new_text))
-    if _pairs(left, right) > MOST_PAIRS:
+    line is split at sentence ends."""
+    old_rows, new_rows = (_rows(plain.visible(text)) for text in (old_text, new_text))
+    if _pairs(old_rows, new_rows) > MOST_PAIRS:
         return [
-            *(DiffPiece(mark="-", text=row) for row in left),
-            *(DiffPiece(mark="+", text=row) for row in right),
+            *(DiffPiece(mark="-", text=row) for row in old_rows),
+            *(DiffPiece(mark="+", text=row) for row in new_rows),
         ]
     pieces: list[DiffPiece] = []
-    last = 0
-    for group in SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(
+    next_row = 0
+    for group in SequenceMatcher(None, old_rows, new_rows, autojunk=False).get_grouped_opcodes(
         CONTEXT_LINES
     ):
-        skipped = group[0][1] - last
+        skipped_count = group[0][1] - next_row
         pieces += (
-            [DiffPiece(mark="=", text=f"[... {words.counted(skipped, 'line')} left out ...]")]
-            if skipped
+            [DiffPiece(mark="=", text=f"[... {words.counted(skipped_count, 'line')} left out ...]")]
+            if skipped_count
             else []
         )
-        for tag, start, end, right_start, right_end in group:
+        for tag, old_start, old_end, new_start, new_end in group:
             if tag == "equal":
-                pieces += [DiffPiece(mark="=", text=row) for row in left[start:end]]
+                pieces += [DiffPiece(mark="=", text=row) for row in old_rows[old_start:old_end]]
             else:
-                pieces += [DiffPiece(mark="-", text=row) for row in left[start:end]]
-                pieces += [DiffPiece(mark="+", text=row) for row in right[right_start:right_end]]
-        last = group[-1][2]
+                pieces += [DiffPiece(mark="-", text=row) for row in old_rows[old_start:old_end]]
+                pieces += [DiffPiece(mark="+", text=row) for row in new_rows[new_start:new_end]]
+        next_row = group[-1][2]
     return pieces
 
 
@@ -120,10 +130,10 @@ def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:
 
 
 def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
-    """`limit` lines of a difference from shortly before its first mark on, and how many others are
-    left out."""
-    first = next((at for at, line in enumerate(lines) if line.mark.strip(" =")), 0)
-    start = max(min(first - CONTEXT_LINES, len(lines) - limit), 0)
+    """`limit` lines of a difference, from shortly before its first change, and the number of other
+    lines."""
+    first_change = next((index for index, line in enumerate(lines) if line.mark.strip(" =")), 0)
+    start = max(min(first_change - CONTEXT_LINES, len(lines) - limit), 0)
     return lines[start : start + limit], max(len(lines) - limit, 0)
 
 
@@ -138,13 +148,13 @@ def _excerpts(
     room = limit // 4
     start = max(_common(left, right) - room, 0)
     end = max(_common(left[start:][::-1], right[start:][::-1]) - room, 0)
-    lead = gap(start) if start else left[:0]
-    one, other = (
-        lead + text[start:stop] + (gap(len(text) - stop) if stop < len(text) else text[:0])
+    lead_text = gap(start) if start else left[:0]
+    left_excerpt, right_excerpt = (
+        lead_text + text[start:stop] + (gap(len(text) - stop) if stop < len(text) else text[:0])
         for text in (left, right)
         for stop in (min(start + limit, len(text) - end),)
     )
-    return one, other
+    return left_excerpt, right_excerpt
 
 
 def _gap(count: int) -> str:
@@ -152,36 +162,39 @@ def _gap(count: int) -> str:
 
 
 def _common(left: Some, right: Some) -> int:
-    """How much of their beginnings is the same."""
-    low = 0
-    high = min(len(left), len(right))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle - 1)
-    return low
+    """The length of the common beginning."""
+    known_length = 0
+    most_length = min(len(left), len(right))
+    while known_length < most_length:
+        middle = (known_length + most_length + 1) // 2
+        known_length, most_length = (
+            (middle, most_length)
+            if left[known_length:middle] == right[known_length:middle]
+            else (known_length, middle - 1)
+        )
+    return known_length
 
 
 def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
-    """How often a word of one text is the same as one of the other, which is what a comparison
-    costs."""
+    """The number of pairs of equal words, which is the cost of a comparison."""
     counts = Counter(right)
     return sum(counts[word] for word in left if not word.isspace())
 
 
-def _changed(expected: str, actual: str) -> list[DiffPiece]:
+def _replacement(expected: str, actual: str) -> list[DiffPiece]:
     return [DiffPiece(mark="-", text=expected)] * bool(expected) + [
         DiffPiece(mark="+", text=actual)
     ] * bool(actual)
 
 
-def _without_islands(pieces: Sequence[DiffPiece]) -> Iterable[DiffPiece]:
-    """Blanks and lone marks between two changes belong to both: three changed words read as one
+def _join_islands(pieces: Sequence[DiffPiece]) -> Iterable[DiffPiece]:
+    """Blanks and single marks between two changes count as changed: three changed words read as one
     change."""
     for index, piece in enumerate(pieces):
-        inside = 0 < index < len(pieces) - 1
+        is_inside = 0 < index < len(pieces) - 1
         if (
             piece.mark == "="
-            and inside
+            and is_inside
             and not any(character.isalnum() for character in piece.text)
         ):
             yield DiffPiece(mark="-", text=piece.text)
@@ -190,16 +203,16 @@ def _without_islands(pieces: Sequence[DiffPiece]) -> Iterable[DiffPiece]:
             yield piece
 
 
-def _merged(pieces: Iterable[DiffPiece]) -> Iterable[DiffPiece]:
-    """Neighbouring changes as one: all that is only expected, then all that is only actual."""
-    gone = come = ""
+def _merge_changes(pieces: Iterable[DiffPiece]) -> Iterable[DiffPiece]:
+    """Neighboring changes as one: first all expected text, then all actual text."""
+    expected_text = actual_text = ""
     for piece in pieces:
         if piece.mark == "-":
-            gone += piece.text
+            expected_text += piece.text
         elif piece.mark == "+":
-            come += piece.text
+            actual_text += piece.text
         else:
-            yield from _changed(gone, come)
-            gone = come = ""
+            yield from _replacement(expected_text, actual_text)
+            expected_text = actual_text = ""
             yield piece
-    yield from _changed(gone, come)
+    yield from _replacement(expected_text, actual_text)

@@ -1,8 +1,8 @@
 """GitHub's Markdown: untrusted text in prose, code, fences and tables must not ping, link, render
 or escape.
 
-Code spans and fences are opaque to GitHub's filters; prose is not, so there a zero-width space
-(U+200B) splits anything that GitHub would make into a mention, a reference, a link or an emoji. The
+Code spans and fences are opaque to GitHub's filters; prose is not, so a zero-width space (U+200B)
+splits everything there that GitHub would turn into a mention, a reference, a link or an emoji. The
 same character breaks up `<!--` everywhere, so that only we can put a hidden marker into a comment.
 Content is fitted into the available room: in full while it fits, then in one line, then counted."""
 
@@ -18,11 +18,11 @@ from urllib.parse import quote
 from evalgate.text import plain
 from evalgate.values import frozen_dataclass
 
-PART = "\u200b"
+SPLIT = "\u200b"
 ISOLATE = "\u2068"
 END_ISOLATE = "\u2069"
 
-# Wherever it stands: what is parted beside a word may begin a word itself.
+# These match anywhere: the text after a split may begin a word itself.
 _LIVE = re.compile(
     r"@(?=\S)"  # mentions, e-mail addresses
     r"|#(?=\d)|gh-(?=\d)"  # issues
@@ -32,7 +32,7 @@ _LIVE = re.compile(
     re.IGNORECASE,
 )
 _HEX_STEP = 4
-"""A commit is linked from seven hexadecimal digits on."""
+"""GitHub links a commit from seven hexadecimal digits on."""
 _SPECIAL = re.compile(r"[\\`*_\[\]|~!]|^(?:[-+=#]+|\d{1,9}(?=[.)](?:\s|$)))")
 _QUOTED = re.compile(r"`([^`\s](?:[^`]{0,200}[^`\s])?)`")
 _BACKTICKS = re.compile(r"`+")
@@ -44,17 +44,19 @@ _WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 
 
 def prose(text: str) -> str:
-    """`text` on one line as plain words: marks of Markdown escaped, triggers parted; between
-    backticks it is code."""
-    return _with_code(plain.one_line(text), words=_prose, names=code)
+    """`text` on one line as plain words: marks of Markdown escaped, triggers split; text between
+    backticks is code."""
+    return _render_with_code(plain.one_line(text), spell_text=_prose, spell_name=code)
 
 
 def raw_prose(text: str) -> str:
-    """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but
-    GitHub's filters are."""
+    """`prose` for the inside of an HTML block (a `<summary>`), where GitHub's filters apply but not
+    Markdown."""
     line = plain.one_line(text)
-    return _with_code(
-        line, words=lambda part: _escape_html_marks(_LIVE.sub(_broken, part)), names=raw_code
+    return _render_with_code(
+        line,
+        spell_text=lambda part: _escape_html_marks(_LIVE.sub(_split_trigger, part)),
+        spell_name=raw_code,
     )
 
 
@@ -78,16 +80,16 @@ def code(text: str) -> str:
 
 
 def isolate(markup: str, text: str) -> str:
-    """The markup of a text; one with right-to-left letters must not turn the numbers beside it
-    around. GitHub removes `<bdi>`, so that characters do it."""
+    """The markup of a text; if it has right-to-left letters, isolated, so that it does not reverse
+    numbers beside it. GitHub removes `<bdi>`, so characters do it."""
     is_reversed = any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)
     return f"{ISOLATE}{markup}{END_ISOLATE}" if is_reversed else markup
 
 
 def cell_code(text: str) -> str:
-    """`code` for a table cell: pipes escaped, and kept apart from a backslash before them, which
-    would free them."""
-    return code(text).replace("\\|", f"\\{PART}|").replace("|", "\\|")
+    """`code` for a table cell: pipes escaped, and separated from a backslash before them, which
+    would undo that."""
+    return code(text).replace("\\|", f"\\{SPLIT}|").replace("|", "\\|")
 
 
 def fence(text: str, *, language: str = "") -> str:
@@ -105,7 +107,7 @@ def link(label: str, address: str) -> str:
 
 
 def file_address(*, repository: str, commit: str, path: str, line: int | None) -> str:
-    """The page of a file, at a line, at a commit; "" where repository or commit are unknown."""
+    """The page of a file, at a line, at a commit; "" if repository or commit are unknown."""
     if not repository or not commit:
         return ""
     anchor = f"#L{line}" if line is not None else ""
@@ -114,7 +116,7 @@ def file_address(*, repository: str, commit: str, path: str, line: int | None) -
 
 
 def alert(kind: str, body: str) -> str:
-    """A coloured alert: TIP, NOTE, IMPORTANT, WARNING or CAUTION."""
+    """A colored alert: TIP, NOTE, IMPORTANT, WARNING or CAUTION."""
     return "\n".join([f"> [!{kind}]", *(f"> {line}".rstrip() for line in body.split("\n"))])
 
 
@@ -122,17 +124,21 @@ def tidy(text: str) -> str:
     """Markdown without blank lines at its ends, and with at most one in a row, except in fences and
     `<pre>`."""
     lines: list[str] = []
-    until = ""
+    block_end = ""
     for line in str(text).split("\n"):
-        if until:
-            until = "" if line == until or (until == "</pre>" and until in line) else until
-        elif fenced := _FENCE.match(line):
-            until = fenced[1]
+        if block_end:
+            block_end = (
+                ""
+                if line == block_end or (block_end == "</pre>" and block_end in line)
+                else block_end
+            )
+        elif fence_match := _FENCE.match(line):
+            block_end = fence_match[1]
         elif "<pre>" in line and "</pre>" not in line:
-            until = "</pre>"
+            block_end = "</pre>"
         elif not line.strip() and (not lines or not lines[-1]):
             continue
-        lines.append(line if until else line.rstrip())
+        lines.append(line if block_end else line.rstrip())
     return "\n".join(lines).strip("\n")
 
 
@@ -141,36 +147,41 @@ def _longest_run(text: str) -> int:
 
 
 def _hide_marker(text: str) -> str:
-    return text.replace("<!--", f"<!{PART}--")
+    return text.replace("<!--", f"<!{SPLIT}--")
 
 
-def _with_code(text: str, *, words: Callable[[str], str], names: Callable[[str], str]) -> str:
-    pieces = _QUOTED.split(text)
-    between = [
-        words(piece) if piece or at in (0, len(pieces) // 2) else PART
-        for at, piece in enumerate(pieces[::2])
+def _render_with_code(
+    text: str, *, spell_text: Callable[[str], str], spell_name: Callable[[str], str]
+) -> str:
+    parts = _QUOTED.split(text)
+    texts = [
+        spell_text(part) if part or index in (0, len(parts) // 2) else SPLIT
+        for index, part in enumerate(parts[::2])
     ]
-    quoted = [names(piece) for piece in pieces[1::2]]
+    names_as_code = [spell_name(part) for part in parts[1::2]]
     return "".join(
-        one + other for one, other in itertools.zip_longest(between, quoted, fillvalue="")
+        plain_text + name_text
+        for plain_text, name_text in itertools.zip_longest(texts, names_as_code, fillvalue="")
     )
 
 
 def _prose(text: str) -> str:
-    return _escape_html_marks(_SPECIAL.sub(_escape, _LIVE.sub(_broken, text)))
+    return _escape_html_marks(_SPECIAL.sub(_escape, _LIVE.sub(_split_trigger, text)))
 
 
-def _broken(match: re.Match[str]) -> str:
-    live = match[0]
-    if len(live) < 7:
-        return f"{live}{PART}"
-    return PART.join(live[at : at + _HEX_STEP] for at in range(0, len(live), _HEX_STEP))
+def _split_trigger(match: re.Match[str]) -> str:
+    trigger = match[0]
+    if len(trigger) < 7:
+        return f"{trigger}{SPLIT}"
+    return SPLIT.join(
+        trigger[index : index + _HEX_STEP] for index in range(0, len(trigger), _HEX_STEP)
+    )
 
 
 def _escape(match: re.Match[str]) -> str:
     # Digits cannot be escaped: an ordered list is prevented by parting the number from its dot.
     return (
-        f"{match[0]}{PART}"
+        f"{match[0]}{SPLIT}"
         if match[0][0].isdigit()
         else "".join(f"\\{character}" for character in match[0])
     )
@@ -185,8 +196,8 @@ def _escape_html_marks(text: str) -> str:
 
 @frozen_dataclass
 class Item:
-    """One thing to show: `line` its one-line form, `full` makes its whole form (only called while
-    room is left)."""
+    """Content to show: `line` is its one-line form, `full` makes its full form (only called while
+    there is room)."""
 
     line: str
     full: Callable[[], str]
@@ -194,7 +205,8 @@ class Item:
 
 @frozen_dataclass
 class Filled:
-    """What found room: whole forms, then one-line forms, both in order; `dropped` found none."""
+    """The content that fits: full forms, then one-line forms, both in order; `dropped`: the number
+    of others."""
 
     full: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
@@ -207,42 +219,45 @@ def length(text: str) -> int:
 
 
 def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
-    """The items within `room` UTF-16 units, in their order of importance, at most `most` of them in
-    full.
+    """The items within `room` UTF-16 units, most important first, at most `most` of them in full.
 
-    An item is shown in full if the lines of all that follow still fit, or would have their reserved
-    share. Items too large for that are shown in one line; those for which even that is too much are
-    counted."""
-    following = sum(length(item.line) + 1 for item in items)
+    An item is shown in full if the lines of all later items still fit, or would have their reserved
+    share. Items that are too large for that are shown in one line; if even that does not fit, they
+    are counted."""
+    following_length = sum(length(item.line) + 1 for item in items)
     reserve_cap = int(room * RESERVED_FOR_LINES)
     full: list[str] = []
-    waiting: list[str] = []
-    used = reserved = refused = 0
+    lines: list[str] = []
+    used_room = reserved_room = refusal_count = 0
     for item in items:
-        following -= length(item.line) + 1
-        free = room - used - reserved - min(following, max(reserve_cap - reserved, 0))
+        following_length -= length(item.line) + 1
+        free_room = (
+            room
+            - used_room
+            - reserved_room
+            - min(following_length, max(reserve_cap - reserved_room, 0))
+        )
         full_text = (
             item.full()
-            if refused < GIVE_UP_AFTER and len(full) < most and free > length(item.line)
+            if refusal_count < GIVE_UP_AFTER and len(full) < most and free_room > length(item.line)
             else None
         )
-        if full_text is not None and length(full_text) + 2 <= free:
+        if full_text is not None and length(full_text) + 2 <= free_room:
             full.append(full_text)
-            used += length(full_text) + 2
+            used_room += length(full_text) + 2
         else:
-            refused += 1
-            waiting.append(item.line)
-            reserved = min(reserved + length(item.line) + 1, reserve_cap)
-    sizes = itertools.accumulate(length(line) + 1 for line in waiting)
-    line_count = sum(size <= room - used for size in sizes)
+            refusal_count += 1
+            lines.append(item.line)
+            reserved_room = min(reserved_room + length(item.line) + 1, reserve_cap)
+    sizes = itertools.accumulate(length(line) + 1 for line in lines)
+    line_count = sum(size <= room - used_room for size in sizes)
     return Filled(
-        full=tuple(full), lines=tuple(waiting[:line_count]), dropped=len(waiting) - line_count
+        full=tuple(full), lines=tuple(lines[:line_count]), dropped=len(lines) - line_count
     )
 
 
 def keep(parts: Sequence[str], *, room: int) -> tuple[str, ...]:
-    """Those of the ready-made parts, most important first, that fit; empty ones and those too large
-    are left out."""
+    """The parts, most important first, that fit; empty and too large ones are left out."""
     fitting_parts: list[str] = []
     for part in parts:
         if part and length(part) + 2 <= room:

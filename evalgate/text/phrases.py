@@ -1,5 +1,5 @@
-"""The sentences of results. Their words are in reports/templates/sentences.txt.j2: a macro for each
-sentence, so that whoever improves the wording opens one file."""
+"""The sentences of results. Their words are macros of reports/templates/sentences.txt.j2, so that a
+change of wording needs one file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from evalgate.text import templates, words
 
 
 def phrase(name: str, /, *values: object, **named_values: object) -> str:
-    """The sentence that the macro `name` makes of these values, on one line. Raises AttributeError
-    without a macro."""
+    """The sentence of the macro `name` for these values, on one line. Raises AttributeError without
+    such a macro."""
     return templates.line(str(getattr(_macros(), name)(*values, **named_values)))
 
 

@@ -1,5 +1,5 @@
-"""Text without surprises: no invisible character, no terminal code, no bidi override, of bounded
-length; and the text of a file as people save it."""
+"""Text without surprises: no invisible characters, terminal codes or bidi overrides, of bounded
+length; and the decoded text of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evalgate import errors
 from evalgate.errors import Place, Problem
 
 _TERMINAL_CODE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colors, cursor
     r"|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC: titles, links
     r"|\x1b[@-Z\\-_]"
     r"|\x9b[0-?]*[ -/]*[@-~]"
@@ -36,17 +36,17 @@ _SURPRISE = re.compile(
 
 def visible(text: str) -> str:
     """`text` with nothing hidden: terminal codes removed, line ends as LF, and every control, bidi,
-    zero-width, surrogate or non-character written out as `[U+202E]`.
+    zero-width, surrogate or non-character written as `[U+202E]`.
 
-    Tabs and line feeds stay. Joiners stay between characters that are not ASCII, where scripts and
+    Tabs and line feeds stay. Joiners stay between characters that are not ASCII, since scripts and
     emoji need them. The result is legal in XML 1.0 and encodable as UTF-8."""
     if text.isascii() and text.isprintable():
         return text
     text = _LINE_END.sub("\n", _TERMINAL_CODE.sub("", text))
-    return _SURPRISE.sub(_written_out, text)
+    return _SURPRISE.sub(_spell_out, text)
 
 
-def _written_out(match: re.Match[str]) -> str:
+def _spell_out(match: re.Match[str]) -> str:
     character = match[0]
     if character in _JOINERS:
         previous_character = match.string[max(match.start() - 1, 0) : match.start()]
@@ -61,12 +61,12 @@ def _joins(neighbour: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """`visible`, with all white space, line feeds too, made single blanks."""
+    """`visible`, with any white space, also line feeds, as single blanks."""
     return " ".join(visible(text).split())
 
 
 def flat(text: str) -> str:
-    """`visible` on one line: line feeds and tabs become blanks, all other white space stays."""
+    """`visible` on one line: line feeds and tabs become blanks, other white space stays."""
     return visible(text).replace("\n", " ").replace("\t", " ")
 
 
@@ -81,20 +81,20 @@ def clip(text: str, limit: int) -> str:
 
 
 def clip_end(text: str, limit: int) -> str:
-    """At most about `limit` characters, the beginning only, ending in `...` where something was
-    left out."""
+    """At most about `limit` characters from the beginning; ends in `...` if something was left
+    out."""
     return text if len(text) <= limit else f"{text[: max(limit - 3, 0)].rstrip()}..."
 
 
-def short_json(value: Any) -> str:
+def short_json(document: Any) -> str:
     """A value as JSON, at most 60 characters of it."""
-    text = json.dumps(value, ensure_ascii=False, default=repr)
+    text = json.dumps(document, ensure_ascii=False, default=repr)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def keep_advice(text: str, limit: int) -> str:
-    """At most about `limit` characters of a message. Its last clauses hold the advice: they are
-    kept whole, and text is left out before them."""
+    """At most about `limit` characters of a message. Its last clauses are the advice: they are kept
+    whole, and text before them is left out."""
     if len(text) <= limit:
         return text
     room = limit * 3 // 4
@@ -107,8 +107,8 @@ def keep_advice(text: str, limit: int) -> str:
 
 
 def label(text: str, limit: int) -> str:
-    """A name on one line with nothing hidden, at most `limit` characters of it; never empty. What
-    is too long is cut in the middle: long names of one kind begin alike, and differ at the end."""
+    """A name on one line with nothing hidden, at most `limit` characters of it; never empty. A long
+    name is cut in the middle: long names of one kind begin alike, and differ at the end."""
     line = one_line(text if len(text) <= limit * 8 else f"{text[: limit * 4]}{text[-limit * 4 :]}")
     if len(line) <= limit:
         return line or "(empty)"
@@ -130,20 +130,20 @@ def ends(text: str, *, most_lines: int, limit: int) -> str:
     rows = text.strip("\n").split("\n")
     if len(rows) <= most_lines and len(text) <= limit:
         return "\n".join(rows)
-    above = _fitting(rows, most_lines=most_lines // 2, limit=limit // 2)
-    below = _fitting(
-        rows[len(above) :][::-1], most_lines=most_lines - most_lines // 2, limit=limit // 2
+    first_rows = _fitting_rows(rows, most_lines=most_lines // 2, limit=limit // 2)
+    last_rows = _fitting_rows(
+        rows[len(first_rows) :][::-1], most_lines=most_lines - most_lines // 2, limit=limit // 2
     )[::-1]
-    omitted_count = len(rows) - len(above) - len(below)
-    between = (
+    omitted_count = len(rows) - len(first_rows) - len(last_rows)
+    omitted_note = (
         [f"[... {omitted_count:,} {'line' if omitted_count == 1 else 'lines'} left out ...]"]
         if omitted_count
         else []
     )
-    return "\n".join([*above, *between, *below])
+    return "\n".join([*first_rows, *omitted_note, *last_rows])
 
 
-def _fitting(rows: Sequence[str], *, most_lines: int, limit: int) -> list[str]:
+def _fitting_rows(rows: Sequence[str], *, most_lines: int, limit: int) -> list[str]:
     """The first `most_lines` rows that fit in `limit` characters; the last may be clipped."""
     fitting_rows: list[str] = []
     for row in rows[:most_lines]:
@@ -155,17 +155,17 @@ def _fitting(rows: Sequence[str], *, most_lines: int, limit: int) -> list[str]:
 
 
 def wrap(text: str, width: int, *, start: int = 0) -> list[str]:
-    """The lines of `text`, broken at blanks, or else anywhere, to `width` columns; the first begins
-    at `start`."""
-    first, *other_lines = text.split("\n")
+    """The lines of `text`, broken at blanks, or else anywhere, to `width` columns; the first line
+    begins at column `start`."""
+    first_line, *other_lines = text.split("\n")
     return [
-        *_wrapped(first, width, start=start),
-        *(piece for line in other_lines for piece in _wrapped(line, width)),
+        *_wrap_line(first_line, width, start=start),
+        *(part for line in other_lines for part in _wrap_line(line, width)),
     ]
 
 
 def columns(text: str) -> int:
-    """How wide `text` is in a fixed-width font: East Asian wide characters take two columns, marks
+    """The width of `text` in a fixed-width font: East Asian wide characters take two columns, marks
     none."""
     if text.isascii():
         return len(text)
@@ -185,48 +185,48 @@ def table(rows: Sequence[Sequence[str]], *, right_columns: range = range(0)) -> 
     widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = []
-        for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
             blanks = " " * (width - columns(cell))
-            cells.append(blanks + cell if at in right_columns else cell + blanks)
+            cells.append(blanks + cell if index in right_columns else cell + blanks)
         yield "  ".join(cells).rstrip()
 
 
-def _wrapped(line: str, width: int, *, start: int = 0) -> list[str]:
+def _wrap_line(line: str, width: int, *, start: int = 0) -> list[str]:
     if start + columns(line) <= width:
         return [line]
     rows = []
     row = ""
-    used = start
+    used_columns = start
     for word in re.findall(r"\s*\S+|\s+", line):
-        for piece in [word] if columns(word) <= width else list(word):
-            fitting = piece
-            size = columns(piece)
-            if used and used + size > width:
+        for part in [word] if columns(word) <= width else list(word):
+            row_part = part
+            part_columns = columns(part)
+            if used_columns and used_columns + part_columns > width:
                 rows.append(row)
                 row = ""
-                used = 0
-                fitting = piece.lstrip()
-                size = columns(fitting)
-            row = row + fitting
-            used = used + size
+                used_columns = 0
+                row_part = part.lstrip()
+                part_columns = columns(row_part)
+            row = row + row_part
+            used_columns = used_columns + part_columns
     return [*rows, row]
 
 
 BYTE_ORDER_MARK = "\ufeff"
 
 
-def decode(data: bytes | Problem, *, file: str) -> str | Problem:
+def decode(content: bytes | Problem, *, file: str) -> str | Problem:
     """The text of a file: UTF-8, or UTF-16 with a byte order mark. The mark stays, so that parsers
-    can report it. Data that is already a problem is returned."""
-    if isinstance(data, Problem):
-        return data
+    can report it. A problem is returned as it is."""
+    if isinstance(content, Problem):
+        return content
     try:
-        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return BYTE_ORDER_MARK + data.decode("utf-16")
-        return data.decode("utf-8")
+        if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return BYTE_ORDER_MARK + content.decode("utf-16")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        location = f"byte 0x{data[error.start]:02x} at offset {error.start:,}"
-        binary = "; it looks like a binary file" if b"\0" in data[:4096] else ""
+        line = content.count(b"\n", 0, error.start) + 1
+        location = f"byte 0x{content[error.start]:02x} at offset {error.start:,}"
+        binary = "; it looks like a binary file" if b"\0" in content[:4096] else ""
         message = f"the file is not UTF-8: {location}{binary}"
         return errors.error("not-utf-8", message, Place(file=file, line=line), "save it as UTF-8")

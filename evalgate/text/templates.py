@@ -1,8 +1,8 @@
 """Templates of ADK and of reports, and HTML from untrusted text.
 
-Every value put into a report's template is escaped for what the template writes, unless it is
-marked as safe. A template of plain sentences (`.txt.j2`) escapes nothing: reports do. The page
-loads nothing and sends nothing."""
+Every value in a report's template is escaped for the template's format, unless it is marked as
+safe. A template of plain sentences (`.txt.j2`) escapes nothing: reports do. The page loads nothing
+and sends nothing."""
 
 from __future__ import annotations
 
@@ -35,26 +35,30 @@ _FAULTS: Final = (
     TypeError,
     ValueError,
 )
-"""What a template that computes can raise beside Jinja's own errors."""
+"""Errors of a template's own computations, beside Jinja's errors."""
 _TOO_DEEP: Final = (
     "an expression has too many operators or brackets within each other; split it with `{% set %}`"
 )
 
 
 class TemplateError(ValueError):
-    """A template cannot be read or rendered; the message says why."""
+    """A template cannot be read or rendered; the message has the reason."""
 
 
 def problem_of(template: str) -> str:
-    """The reason for ADK to refuse the template; empty if valid."""
+    """The reason why ADK refuses the template; empty if it is valid."""
     try:
         names = names_in(template)
-        compiled(template)
+        compile_template(template)
     except TemplateError as error:
         return str(error)
-    lacking = [name for name in REQUIRED if name not in names]
-    listing = words.listed(f"`{{{{ {name} }}}}`" for name in lacking)
-    return f"{listing} {'is' if len(lacking) == 1 else 'are'} missing" if lacking else ""
+    missing_names = [name for name in REQUIRED if name not in names]
+    names_text = words.listed(f"`{{{{ {name} }}}}`" for name in missing_names)
+    return (
+        f"{names_text} {'is' if len(missing_names) == 1 else 'are'} missing"
+        if missing_names
+        else ""
+    )
 
 
 def names_in(template: str) -> frozenset[str]:
@@ -64,25 +68,25 @@ def names_in(template: str) -> frozenset[str]:
 
     environment = SandboxedEnvironment()
     environment.filters["render_string_filter"] = str  # ADK's, see `compiled`
-    finding = meta.TrackingCodeGenerator(environment)
-    finding.optimizer = None  # it takes the cube of the time for a long chain of operators
+    name_finder = meta.TrackingCodeGenerator(environment)
+    name_finder.optimizer = None  # its time is cubic in the length of a chain of operators
     try:
-        finding.visit(environment.parse(template))
+        name_finder.visit(environment.parse(template))
     except TemplateSyntaxError as error:
         raise TemplateError(
             f"not a valid Jinja template: {error.message} (line {error.lineno})"
         ) from error
     except RecursionError:
         raise TemplateError(_TOO_DEEP) from None
-    return frozenset(finding.undeclared_identifiers)
+    return frozenset(name_finder.undeclared_identifiers)
 
 
-def compiled(template: str) -> Callable[[Json], str]:
+def compile_template(template: str) -> Callable[[Json], str]:
     """The template, ready to be rendered many times; rendering raises TemplateError. Raises
     TemplateError.
 
-    `{{ text | render_string_filter }}`, which ADK offers, renders a text that is itself a template.
-    """
+    `{{ text | render_string_filter }}`, a filter of ADK, renders a text that is itself a
+    template."""
     import jinja2  # noqa: PLC0415 - see the module
     from jinja2.runtime import Context  # noqa: PLC0415 - see the module
     from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415 - see the module
@@ -95,16 +99,16 @@ def compiled(template: str) -> Callable[[Json], str]:
 
     environment.filters["render_string_filter"] = render_string
     try:
-        ready = environment.from_string(template)
+        jinja_template = environment.from_string(template)
     except jinja2.TemplateError as error:
         raise TemplateError(f"not a valid Jinja template: {error}") from error
-    # Python reads 200 brackets within each other, and no more
+    # Python's parser accepts at most 200 nested brackets
     except (MemoryError, RecursionError, SyntaxError):
         raise TemplateError(_TOO_DEEP) from None
 
     def render(values: Json) -> str:
         try:
-            return ready.render(dict(values))
+            return jinja_template.render(dict(values))
         except (jinja2.TemplateError, *_FAULTS) as error:
             raise TemplateError(
                 f"the template cannot be rendered: {type(error).__name__}: {error}"
@@ -119,34 +123,34 @@ _LIVE = re.compile("[&<>\"']")
 
 
 def html_text(value: str) -> Markup:
-    """`value` with nothing hidden and nothing live."""
+    """`value` as HTML text, with nothing hidden and nothing active."""
     text = plain.visible(value)
     return Markup(html.escape(text, quote=True) if _LIVE.search(text) else text)  # noqa: S704 - escaped
 
 
-def html_code(value: str) -> Markup:
-    """Text in which names stand between backticks, the names as code."""
-    pieces = value.split("`")
-    if len(pieces) % 2 == 0:
-        return html_text(value)
+def html_code(text: str) -> Markup:
+    """Text with names between backticks, the names as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return html_text(text)
     return Markup("").join(
-        Markup("<code>{}</code>").format(html_text(piece)) if at % 2 else html_text(piece)
-        for at, piece in enumerate(pieces)
+        Markup("<code>{}</code>").format(html_text(part)) if index % 2 else html_text(part)
+        for index, part in enumerate(parts)
     )
 
 
 def html_policy(*, style: str, script: str, connects: bool = False) -> str:
     """A Content-Security-Policy that forbids every request, form and frame, and every style and
-    script but these; images and sounds are in the page itself. `connects`: the script may ask the
-    server that the page is from."""
-    more = "; connect-src 'self'" if connects else ""
+    script but these; images and sounds are in the page itself. `connects`: the script may call the
+    page's server."""
+    connect_rule = "; connect-src 'self'" if connects else ""
     digests = [
         base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
         for source in (style, script)
     ]
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; media-src data:; "
-        f"style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'{more}"
+        f"style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'{connect_rule}"
     )
 
 
@@ -156,13 +160,13 @@ _NUMBER = r"[-+]?\d{1,6}(?:[.,]\d{1,6}){0,3}"
 _FIGURE = re.compile(rf"-|{_NUMBER}(?: to {_NUMBER})?(?: points)?")
 
 Safe: TypeAlias = Markup
-"""Text that was made safe, for Markdown or for HTML: it is put into a template as it is."""
+"""Text that is safe for Markdown or for HTML: templates insert it as it is."""
 
 
 def load(name: str, *, package: str, template_globals: Json) -> Any:
     """The macros of a template (`comment.md.j2`, `report.html.j2`), each to be called for a safe
-    text. `template_globals`: what templates may call by name, the same at every call. Its bytecode
-    is kept as Python keeps a module's."""
+    text. `template_globals`: names that templates may use, the same at every call. Its bytecode is
+    cached as Python caches a module's."""
     environment = _environment(package, name.split(".")[1])
     environment.globals.update(template_globals)
     assert environment.loader is not None  # made with one
@@ -186,7 +190,7 @@ def source(name: str, *, package: str) -> Safe:
 
 
 class _Compiler(SourceFileLoader):
-    """Compiles a template as Python would a module; the bytecode is in `__pycache__` beside it."""
+    """Compiles a template like a Python module; the bytecode is in `__pycache__` beside it."""
 
     environment: Environment
 
@@ -195,8 +199,7 @@ class _Compiler(SourceFileLoader):
         return self.environment.compile(data.decode(), self.name, path)
 
     def path_stats(self, path: Any) -> Json:
-        """See `importlib.abc.SourceLoader`. Jinja, and the filters that constants went through,
-        count as sources."""
+        """See `importlib.abc.SourceLoader`. Jinja and the filters of constants count as sources."""
         import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
 
         files = (path, jinja2.__file__, __file__, markdown.__file__, plain.__file__, words.__file__)
@@ -221,11 +224,11 @@ def _environment(package: str, kind: str) -> Environment:
     return environment
 
 
-def _marked(spell: Callable[..., str]) -> Callable[..., Markup]:
+def _returns_markup(spell: Callable[..., str]) -> Callable[..., Markup]:
     return lambda *args, **kwargs: Markup(spell(*args, **kwargs))  # noqa: S704 - what `spell` returns is safe
 
 
-_SHARED: Final[Mapping[str, Callable[..., Any]]] = {
+_COMMON_FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "clip": plain.clip,
     "clip_end": plain.clip_end,
     "keep_advice": plain.keep_advice,
@@ -234,17 +237,19 @@ _SHARED: Final[Mapping[str, Callable[..., Any]]] = {
     "counted": words.counted,
     "thousands": "{:,}".format,
 }
-_HTML = {**_SHARED, "coded": _marked(html_code)}
-_TEXT = {**_SHARED, "line": line, "listed": words.listed, "quoted": plain.quoted}
+_HTML = {**_COMMON_FILTERS, "coded": _returns_markup(html_code)}
+_TEXT = {**_COMMON_FILTERS, "line": line, "listed": words.listed, "quoted": plain.quoted}
 _MARKDOWN: Final[Mapping[str, Callable[..., Any]]] = {
-    **_SHARED,
-    "code": _marked(lambda text, limit: markdown.code(plain.label(text, limit))),
-    "cell": _marked(lambda text, limit: markdown.cell_code(plain.label(text, limit))),
-    "raw": _marked(markdown.raw_prose),
-    "raw_code": _marked(lambda text, limit: markdown.raw_code(plain.label(text, limit))),
-    "fence": _marked(lambda text, language: markdown.fence(text, language=language)),
-    "link": _marked(markdown.link),
-    "together": _marked(lambda text: markdown.prose(text).replace(" ", "\N{NO-BREAK SPACE}")),
+    **_COMMON_FILTERS,
+    "code": _returns_markup(lambda text, limit: markdown.code(plain.label(text, limit))),
+    "cell": _returns_markup(lambda text, limit: markdown.cell_code(plain.label(text, limit))),
+    "raw": _returns_markup(markdown.raw_prose),
+    "raw_code": _returns_markup(lambda text, limit: markdown.raw_code(plain.label(text, limit))),
+    "fence": _returns_markup(lambda text, language: markdown.fence(text, language=language)),
+    "link": _returns_markup(markdown.link),
+    "together": _returns_markup(
+        lambda text: markdown.prose(text).replace(" ", "\N{NO-BREAK SPACE}")
+    ),
     "wrapped": lambda text, width: "\n".join(plain.wrap(plain.visible(text), width)),
 }
 

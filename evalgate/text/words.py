@@ -1,4 +1,4 @@
-"""How numbers, names and lists read in every message and report."""
+"""Numbers, names and lists as words, for every message and report."""
 
 from __future__ import annotations
 
@@ -9,35 +9,34 @@ from functools import lru_cache
 from typing import Any, Final
 
 LARGE: Final = 100
-"""From here on a mean needs no decimals: tokens, seconds."""
+"""Means from here on need no decimals: tokens, seconds."""
 MOST_DECIMALS: Final = 12
 TWO_DIGITS: Final = 10
 DUST_DECIMALS: Final = 8
 DUST: Final = 1e-9
-"""No difference of two means: what adding up leaves."""
+"""Smaller differences of two means are rounding errors."""
 USUAL_DECIMALS: Final = 2
 MINUS: Final = "\N{MINUS SIGN}"
 
 
 def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The candidate that `word` was probably meant to be, or None; case is ignored. A higher
-    `cutoff` is stricter."""
-    lowered = {candidate.lower(): candidate for candidate in candidates}
-    matches = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
-    return lowered[matches[0]] if matches else None
+    """The candidate that `word` probably means, or None; case is ignored. A higher `cutoff` is
+    stricter."""
+    by_lower_case = {candidate.lower(): candidate for candidate in candidates}
+    matches = difflib.get_close_matches(word.lower(), list(by_lower_case), n=1, cutoff=cutoff)
+    return by_lower_case[matches[0]] if matches else None
 
 
-def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
-    """The hint that names the candidate that `word` was probably meant to be; `otherwise` if none
-    is near."""
-    close = nearest(word, candidates)
-    return otherwise if close is None else f"Did you mean `{close}`?"
+def did_you_mean(word: str, candidates: Iterable[str], *, fallback: str = "") -> str:
+    """The hint with the candidate that `word` probably means; `fallback` if none is near."""
+    candidate = nearest(word, candidates)
+    return fallback if candidate is None else f"Did you mean `{candidate}`?"
 
 
 def suggest(word: str, candidates: Iterable[str], *, prefix: str = "") -> str:
-    """The same within a message: `did you mean ...?`, with what stands before it."""
-    close = nearest(word, candidates)
-    return "" if close is None else f"{prefix}did you mean `{close}`?"
+    """The same within a message: `did you mean ...?`, after `prefix`."""
+    candidate = nearest(word, candidates)
+    return "" if candidate is None else f"{prefix}did you mean `{candidate}`?"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -58,7 +57,7 @@ _FAULTS: Final = {
 
 
 def fault(error: Mapping[str, object]) -> str:
-    """One of Pydantic's errors as a user would say it: `must be a valid number`."""
+    """One of Pydantic's errors in a user's words: `must be a valid number`."""
     message = (
         _FAULTS.get(str(error["type"]), str(error["msg"]))
         .removeprefix("Value error, ")
@@ -75,12 +74,13 @@ def fault_with_place(error: Mapping[str, Any], *, most_steps: int | None = None)
 
 @lru_cache(maxsize=4096)
 def score(value: float | None, *, beside: float | None = None) -> str:
-    """A score with two decimals, more only if two would mislead; `-` for None, never a false 1.00.
+    """A score with two decimals, with more only if two would mislead; `-` for None, never a false
+    1.00.
 
     Two mislead if a number up to ten would falsely read as a whole one (0.9996), or would be off by
     more than a tenth of itself (0.005). With `beside` (a threshold, another run's value), enough
-    decimals are shown to tell two different numbers apart: 0.7999 beside 0.8. Whole numbers from
-    1,000 on have none, and separators: 1,204."""
+    decimals are shown to distinguish different numbers: 0.7999 beside 0.8. Whole numbers from 1,000
+    on have none, and separators: 1,204."""
     if value is None:
         return "-"
     if not math.isfinite(value):
@@ -93,49 +93,56 @@ def score(value: float | None, *, beside: float | None = None) -> str:
 
 def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
     """Two numbers and the size of their difference, with the fewest decimals at which all three
-    agree on paper.
+    agree.
 
     Both numbers have the same number of decimals. The difference has as many, or one less if
     rounding allows no other agreement (0.333, 0.667, 0.33). Numbers from LARGE on begin without
     decimals, others with those of `score`."""
-    least = 0
+    least_decimals = 0
     if abs(delta) < DUST:
         base = head = round(head, DUST_DECIMALS)
         delta = 0.0
     if max(abs(base), abs(head)) < LARGE:
         decimal_counts = (_decimals(base, beside=head), _decimals(head, beside=base))
-        least = max(MOST_DECIMALS if count is None else count for count in decimal_counts)
-    for decimals in range(least, least + 4):
+        least_decimals = max(MOST_DECIMALS if count is None else count for count in decimal_counts)
+    for decimals in range(least_decimals, least_decimals + 4):
         for delta_decimals in (decimals, decimals - 1):
             texts = (
                 _fixed(base, decimals),
                 _fixed(head, decimals),
                 _fixed(abs(delta), max(delta_decimals, 0)),
             )
-            left, right, size = map(_number, texts)
-            distance = abs(right - left)
+            base_number, head_number, size_number = map(_number, texts)
+            distance = abs(head_number - base_number)
             # with a decimal less, the size's last digit is worth 10, and is right to half of that
-            agree = (
-                distance == size
+            is_consistent = (
+                distance == size_number
                 if max(delta_decimals, 0) == decimals
-                else abs(distance - 10 * size) <= 5
+                else abs(distance - 10 * size_number) <= 5
             )
-            if agree and (size >= (1 if delta_decimals >= least else TWO_DIGITS) or delta == 0):
+            if is_consistent and (
+                size_number >= (1 if delta_decimals >= least_decimals else TWO_DIGITS) or delta == 0
+            ):
                 return texts
-    return _fixed(base, least), _fixed(head, least), _fixed(abs(delta), least)
+    return (
+        _fixed(base, least_decimals),
+        _fixed(head, least_decimals),
+        _fixed(abs(delta), least_decimals),
+    )
 
 
 def compared(base: float | None, head: float | None) -> tuple[str, str, str]:
-    """Two means and head - base with its sign, with decimals that agree on paper; `-` for what is
-    not known."""
+    """Two means and head - base with its sign, with decimals that agree; `-` for unknown values."""
     if base is None or head is None:
         return amount(base), amount(head), "-"
     delta = head - base
-    left, right, size = change(base, head, delta=delta)
+    base_text, head_text, size_text = change(base, head, delta=delta)
     return (
-        left,
-        right,
-        size if not delta or not size.strip("0.,") else f"{'+' if delta > 0 else MINUS}{size}",
+        base_text,
+        head_text,
+        size_text
+        if not delta or not size_text.strip("0.,")
+        else f"{'+' if delta > 0 else MINUS}{size_text}",
     )
 
 
@@ -172,16 +179,15 @@ def between(low: float, high: float, *, share: bool = False, like: str = "") -> 
 
 def threshold(value: float | None) -> str:
     """A threshold as the user wrote it, with at least two decimals."""
-    shortest = score(value)
-    return shortest if value is None or float(shortest.replace(",", "")) == value else repr(value)
+    text = score(value)
+    return text if value is None or float(text.replace(",", "")) == value else repr(value)
 
 
 def against(value: float | None, limit: float | None, *, met: bool) -> str:
     """`0.79 < 0.80` for a criterion that failed, `0.85 \N{GREATER-THAN OR EQUAL TO} 0.80` for one
     that passed.
 
-    The sign follows the numbers, so that criteria where lower is better read right as well.
-    """
+    The sign follows the numbers, so that it also fits criteria for which lower is better."""
     text = score(value, beside=limit)
     if value is None or limit is None:
         return text
@@ -195,18 +201,18 @@ def against(value: float | None, limit: float | None, *, met: bool) -> str:
 
 
 def _decimals(value: float, *, beside: float | None = None) -> int | None:
-    """How many decimals `value` needs; None: all that it has."""
-    alone = beside is None or not math.isfinite(beside) or value == beside
-    if alone and abs(round(value, 2) - value) < 1e-12:
+    """The number of decimals that `value` needs; None: all of them."""
+    is_alone = beside is None or not math.isfinite(beside) or value == beside
+    if is_alone and abs(round(value, 2) - value) < 1e-12:
         return 2
     for decimals in range(2, MOST_DECIMALS + 1):
         approximation = float(f"{value:.{decimals}f}")
-        false_whole = (
+        is_false_whole = (
             approximation.is_integer() and not value.is_integer() and abs(approximation) <= 10
         )
-        if false_whole or abs(approximation - value) > abs(value) / 10:
+        if is_false_whole or abs(approximation - value) > abs(value) / 10:
             continue
-        if alone or beside is None:
+        if is_alone or beside is None:
             return decimals
         if approximation not in (float(f"{beside:.{decimals}f}"), beside) and (
             approximation < beside
@@ -221,17 +227,17 @@ def _fixed(value: float, decimals: int) -> str:
 
 
 def _number(text: str) -> int:
-    """In units of its last decimal."""
+    """The number in units of its last decimal."""
     return int(text.replace(",", "").replace(".", ""))
 
 
 def percent(share: float) -> str:
-    """A share as a whole percentage that says 100% or 0% only when it is so."""
+    """A share as a whole percentage; 100% or 0% only if it is exact."""
     return f"{share:.0%}" if share in (0.0, 1.0) else f"{min(max(share, 0.01), 0.99):.0%}"
 
 
 def tokens(count: int) -> str:
-    """`840`, `12.3k`, `123k`, `4.1M`: for a strip of figures, where three digits are enough."""
+    """`840`, `12.3k`, `123k`, `4.1M`: three digits, for a line of figures."""
     if count < 1000:
         return str(count)
     amount, unit = (count / 1000, "k") if count < 999_500 else (count / 1_000_000, "M")
@@ -266,9 +272,9 @@ def seconds(value: float) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
-def listed(items: Iterable[str], *, limit: int = 5) -> str:
+def listed(texts: Iterable[str], *, limit: int = 5) -> str:
     """`a, b and c`, or `a, b and 7 more`."""
-    names = list(items)
+    names = list(texts)
     if len(names) <= 1:
         return "".join(names)
     if len(names) > limit:
@@ -277,19 +283,21 @@ def listed(items: Iterable[str], *, limit: int = 5) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people say them: `900 bytes`, `64 KiB`, `1.5 GiB`."""
+    """Bytes with a unit: `900 bytes`, `64 KiB`, `1.5 GiB`."""
     if count < 1024:
         return counted(count, "byte")
-    value = float(count)
+    amount = float(count)
     for unit in ("KiB", "MiB", "GiB"):
-        value /= 1024
-        if value < 1024 or unit == "GiB":
+        amount /= 1024
+        if amount < 1024 or unit == "GiB":
             break
-    return f"{value:,.0f} {unit}" if value.is_integer() or value >= 100 else f"{value:.1f} {unit}"
+    return (
+        f"{amount:,.0f} {unit}" if amount.is_integer() or amount >= 100 else f"{amount:.1f} {unit}"
+    )
 
 
 def odds(worth: float) -> str:
-    """`43 : 1`: what bets made of 1."""
+    """`43 : 1`: the worth of bets, from 1."""
     if worth >= MOST_ODDS:
         return "over 1,000,000 : 1"
     return (

@@ -1,5 +1,5 @@
-"""Workflow commands: the lines on stdout that a GitHub runner obeys, with nothing in them that ends
-them early."""
+"""Workflow commands: the lines on stdout that a GitHub runner obeys. Their values cannot end them
+early."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
     Source of the escapes: GitHub's documentation of workflow commands.
     """
     fields = ",".join(
-        f"{name}={_data(str(value)).replace(':', '%3A').replace(',', '%2C')}"
-        for name, value in properties.items()
-        if value not in (None, "")
+        f"{name}={_data(str(text)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, text in properties.items()
+        if text not in (None, "")
     )
     return f"::{kind}{' ' + fields if fields else ''}::{_data(message)}"
 
 
 def render_problem(problem: Problem) -> str:
-    """A problem as an annotation; the message names a file outside the repository, because runners
-    show none."""
+    """A problem as an annotation. The message names a file outside the repository, since runners do
+    not show it."""
     message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
     kind = problem.severity.value
     place = problem.place
@@ -34,16 +34,18 @@ def render_problem(problem: Problem) -> str:
 
 
 def disarm(text: str) -> str:
-    """`text` for stdout: no line of it can be taken for a workflow command, old (`##[`) or new
-    (`::`) style."""
+    """`text` for stdout: no line of it is a workflow command, in the old (`##[`) or new (`::`)
+    style."""
     lines = []
     for line in plain.visible(text).split("\n"):
         # The runner looks for `::` after leading blanks, and for `##[` anywhere in the line.
-        bare = line.lstrip()
-        harmless = (
-            f"{line[: len(line) - len(bare)]}: :{bare[2:]}" if bare.startswith("::") else line
+        stripped = line.lstrip()
+        disarmed = (
+            f"{line[: len(line) - len(stripped)]}: :{stripped[2:]}"
+            if stripped.startswith("::")
+            else line
         )
-        lines.append(harmless.replace("##[", "# #["))
+        lines.append(disarmed.replace("##[", "# #["))
     return "\n".join(lines)
 
 

@@ -359,7 +359,7 @@ def test_a_github_that_never_answers_holds_the_verdict_for_so_long_and_no_longer
     passing, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publish, "PUBLISHING_S", 0.8)
-    monkeypatch.setattr(publish, "FAREWELL_S", 0.2)
+    monkeypatch.setattr(publish, "CANCEL_WAIT_S", 0.2)
     double.fail(".", times=1_000, how="hang")
     step = passing.run(agent=AGENT, baseline="none")
 

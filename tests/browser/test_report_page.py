@@ -599,7 +599,9 @@ def test_steps_reruns_and_earlier_runs_are_shown(open_page) -> None:
     rerun = page.locator(".runs button[aria-label^='Head rerun 3']")
     expect(rerun).to_have_count(1)
     page.emulate_media(media="print")
-    expect(rerun).to_be_visible()  # its sign says how it ended; the other buttons do nothing on paper
+    expect(
+        rerun
+    ).to_be_visible()  # its sign says how it ended; the other buttons do nothing on paper
     expect(page.get_by_role("button", name="link")).to_be_hidden()
     assert [each.split(":")[0] for each in page.locator(".found td b").all_inner_texts()] == [
         "valid",

@@ -92,7 +92,7 @@ def adk() -> str:
             f"{ON_VERTEX}os.environ['GOOGLE_CLOUD_LOCATION'] = 'global'\n",
             0,
             [
-                "  ok     model        gemini-2.5-flash by way of Vertex AI: project and location are set\n",
+                "  ok     model        gemini-2.5-flash through Vertex AI: project and location are set\n",
                 "  warn   credentials  no credentials of Google Cloud were found",
             ],
         ),
@@ -101,7 +101,7 @@ def adk() -> str:
             ON_VERTEX,
             3,
             [
-                "gemini-2.5-flash by way of Vertex AI cannot be asked: GOOGLE_CLOUD_LOCATION is not set here"
+                "gemini-2.5-flash through Vertex AI cannot be asked: GOOGLE_CLOUD_LOCATION is not set here"
             ],
         ),
         # credentials of the cloud at import, as agent-starter-pack's templates have it
@@ -227,7 +227,7 @@ def test_files_are_written_only_where_they_may(tmp_path: Path) -> None:
     assert "-name: mine\n+name: evalgate\n" in said
     code, said = call(repository, "init", "--force")
     assert code == 0, said
-    assert f"wrote {starter.WORKFLOW}; what stood there is in {starter.WORKFLOW}.orig\n" in said
+    assert f"wrote {starter.WORKFLOW}; the former file is {starter.WORKFLOW}.orig\n" in said
     assert place.with_name("evalgate.yml.orig").read_text(encoding="utf-8") == "name: mine\n"
     assert yaml.safe_load(place.read_text(encoding="utf-8"))["name"] == "evalgate"
 
@@ -277,7 +277,7 @@ def test_init_beside_an_evalgate_yml(
     assert (code, place.read_text(encoding="utf-8")) == (0, written), said
     assert (kept.read_text(encoding="utf-8") if kept.exists() else None) == former
     assert (
-        f"wrote {name}; what stood there is in {name}.orig\n" if former else f"wrote {name}\n"
+        f"wrote {name}; the former file is {name}.orig\n" if former else f"wrote {name}\n"
     ) in said
     assert len([*repository.glob("evalgate.y*ml")]) == 1
     code, said = call(repository, "validate")

@@ -202,8 +202,7 @@ def test_an_untracked_env_file_serves_agent_judge_and_base(
     assert (code, gemini.keys) == (0, {KEY}), told
     assert "the base's agent uses `.env` of this checkout, because git does not track it" in told
     assert (
-        ".env: notice: judges are asked with GOOGLE_API_KEY of `.env`, as the agent is [key-of-file]"
-        in told
+        ".env: notice: judges use GOOGLE_API_KEY of `.env`, as the agent does [key-of-file]" in told
     )
     (case,) = stranger.results("base.json")["suites"][0]["cases"]
     assert case["verdict"] == "pass"

@@ -3,6 +3,7 @@ changes."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import re
@@ -132,32 +133,31 @@ def test_a_case_that_is_changed_while_somebody_thinks_is_left_alone(repo: Reposi
 
 
 @pytest.mark.parametrize(
-    ("harm", "code", "said"),
+    ("harm", "code", "said", "times"),
     [
-        (
-            lambda path: path.unlink(),
-            0,
-            "not accepted: gone.evalset.json cannot be read: No such file",
-        ),
+        # without the file there is no case of it any more
+        (lambda path: path.unlink(), 0, "gone.evalset.json", 0),
+        # nothing is known of any of its cases
         (
             lambda path: path.write_text("{"),
             0,
             "not accepted: its file cannot be changed: gone.evalset.json:1:2:",
+            3,
         ),
-        (lambda path: path.chmod(0o444), 1, "gone.evalset.json is read-only"),
+        (lambda path: path.chmod(0o444), 1, "gone.evalset.json is read-only", 2),
     ],
 )
 def test_a_file_that_is_in_the_way_is_in_the_way_of_its_own_cases(
-    repo: Repository, harm: Callable[[Path], None], code: int, said: str
+    repo: Repository, harm: Callable[[Path], None], code: int, said: str, times: int
 ) -> None:
     path = repo.root / "gone.evalset.json"
     path.write_text(ODD.replace("case_", "other_"))
     repo.call("run")
     harm(path)
     ended, shown = repo.call("accept", "--yes")
-    assert (ended, shown.count(said)) == (code, 2), shown
-    assert "2 cases of 4 accepted\nchanged desk.evalset.json\n" in shown
-    assert repo.call("accept", "other_0", "--yes")[0] == 1
+    assert (ended, shown.count(said)) == (code, times), shown
+    assert f"2 cases of {2 + times} accepted\nchanged desk.evalset.json\n" in shown
+    assert repo.call("accept", "other_0", "--yes")[0] != 0
 
 
 def test_what_is_not_known_is_not_accepted(repo: Repository) -> None:
@@ -195,6 +195,26 @@ def test_a_flaky_case_keeps_its_expectation(repo: Repository) -> None:
         code, said = repo.call("accept", "case_1", "--yes", *chosen)
         assert (code, (repo.root / SUITE).read_text()) == (1, ODD), said
         assert "case_1: not accepted: it is flaky: reruns did not confirm its failure" in said
+
+
+def test_a_quarantined_case_keeps_its_expectation(repo: Repository) -> None:
+    """Until its entry is gone: then it is a failure like others, without another run."""
+    until = (dt.datetime.now(dt.UTC) + dt.timedelta(days=20)).date().isoformat()
+    repo.gate_file(quarantine=[{"case": f"{SUITE}:case_0", "owner": "@desk", "until": until}])
+    for chosen in ([], ["--run", "1"], ["--answer"]):
+        code, said = repo.call("accept", "case_0", "--yes", *chosen)
+        assert (code, (repo.root / SUITE).read_text()) == (1, ODD), said
+        assert "case_0: not accepted: it is quarantined" in said
+    repo.gate_file()
+    assert repo.call("accept", "case_0", "--yes")[0] == 0
+
+
+def test_what_changed_since_it_ran_is_said_everywhere(repo: Repository) -> None:
+    assert repo.call("accept", "case_0", "--yes")[0] == 0
+    shown = repo.call("show")[1]
+    assert re.search(r"not measured +case_0", shown), shown
+    assert re.search(r"now +not measured", repo.call("history", "case_0")[1])
+    assert "changed since it ran" in repo.call("show", "case_0")[1]
 
 
 def test_a_secret_that_was_taken_out_is_not_accepted(repo: Repository) -> None:

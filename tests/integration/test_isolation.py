@@ -20,10 +20,15 @@ from typing import Any
 
 import pytest
 from builders import packages
+from builders.gated_repository import Repository
 
+from evalgate.baseline import rules as baseline_rules
+from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.settings import Settings
+from evalgate.gate import measure
 from evalgate.system import isolation, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
-from evalgate.system.python_env import EnvironmentRequest, World
+from evalgate.system.python_env import EnvironmentRequest, InstallSetup
 
 pytestmark = [
     pytest.mark.integration,
@@ -34,7 +39,7 @@ pytestmark = [
 ]
 ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"  # which every user can start
-APART = isolation.FIRST_UID + 600
+APART = isolation.LOW_UIDS.start + 600
 """Numbers that no test beside this one is given."""
 
 
@@ -77,7 +82,7 @@ def isolated(repository: Path) -> Iterator[Isolation]:
 def opened(repository: Path, **environ: str) -> AbstractContextManager[Isolation]:
     private = [repository / "evalgate-report"]
     return isolation.open_sandboxes(
-        [repository], cache=repository / ".cache/evalgate", private=private, environ=environ
+        [repository], cache=repository / ".cache/evalgate", private_folders=private, environ=environ
     )
 
 
@@ -197,6 +202,99 @@ def test_what_stays_reachable_in_a_closed_place_is_reached_by_name_alone(tmp_pat
     assert (tmp_path / "a/secret").stat().st_mode & 0o777 == 0o644
 
 
+CHEATS = """
+import json, os, sys
+def answers(*roots):
+    for folder, _, names in (each for root in roots for each in os.walk(root)):
+        for name in names:
+            try:
+                text = open(os.path.join(folder, name)).read()
+                case, = json.loads(text)["eval_cases"] if "eval_cases" in text else []
+            except (OSError, ValueError):
+                continue
+            yield case["conversation"][0]["final_response"]["parts"][0]["text"]
+for line in sys.stdin:
+    message = json.loads(line)
+    match message["type"]:
+        case "hello":
+            print(json.dumps({"type": "ready", "protocol": 1, "sessions": 1}), flush=True)
+        case "start":
+            print(json.dumps({"type": "started", "session": message["session"]}), flush=True)
+        case "turn":
+            text = next(answers(".", ROOT), "I do not know.")
+            event = {"type": "event", "session": message["session"], "author": "agent", "final": True,
+                     "content": {"role": "model", "parts": [{"text": text}]}}
+            print(json.dumps(event), json.dumps({"type": "turn_end", "session": message["session"]}), sep="\\n", flush=True)
+        case "end":
+            print(json.dumps({"type": "ended", "session": message["session"]}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "code"),
+    [
+        ("desk.evalset.json", {}, 1),
+        ("desk.test.json", {}, 1),
+        ("deep/any.json", {}, 1),  # by its content
+        ("desk.evalset.json", {"needs-evaluation-files": True}, 0),
+    ],
+)
+def test_an_agent_that_reads_its_answers_fails(
+    tmp_path: Path, name: str, rules: dict[str, Any], code: int
+) -> None:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.cases(0)
+    made.write(name, (made.root / "desk.evalset.json").read_text())
+    if name != "desk.evalset.json":
+        (made.root / "desk.evalset.json").unlink()
+    made.write("agent.py", CHEATS.replace("ROOT", repr(str(made.root))))
+    made.gate_file(agents=[{"driver": "command", "command": [PYTHON, "agent.py"]}], **rules)
+    made.commit("all")
+    ended, said = made.run("--isolate", base="")
+    assert ended == code, said
+    is_told = "the agent can read its expected answers" in made.comment()
+    assert is_told == bool(rules), made.comment()
+
+
+def test_agents_get_no_file_by_which_they_are_judged(repository: Path) -> None:
+    case = {"eval_id": "a", "conversation": []}
+    answers = json.dumps({"eval_set_id": "geo", "eval_cases": [case]})
+    dataset = json.dumps({"eval_cases": [{"eval_case_id": "a", "prompt": "b"}]})
+    hidden = {
+        "evals/geo.evalset.json": answers,
+        "evals/geo.test.json": answers,
+        "evals/test_config.json": "{}",
+        "data/any.json": answers,
+        "tests/eval/datasets/geo.json": dataset,
+        "app/evaluations/geo/geo.json": "{}",
+        ".github/evalgate.yml": "runs: 1",
+        "agents/desk/.adk/eval_history/1.evalset_result.json": "{}",
+        "recorded/one.recording.jsonl": "",
+        "tool-cassettes/evals/geo.json": "{}",
+    }
+    kept = {
+        "data/countries-dataset.json": '{"capitals": {}}',  # only the name
+        "agents/desk/fixture.test.json": '{"capitals": {}}',
+        "agents/desk/settings.json": "{}",
+    }
+    for name, text in {**hidden, **kept}.items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(text, encoding="utf-8")
+    settings = Settings(root=repository)
+    cache = repository / ".cache/evalgate"
+    context = Context(environ={}, watcher=SilentWatcher(), isolate=True, cache=cache)
+    paths = baseline_rules.expectations(settings, ())
+    with measure.isolated(settings, [repository], context, hidden_paths=paths) as isolated:
+        assert isolated is not None
+        for sandbox, lacks in (
+            (isolated.head, {*hidden}),
+            (isolated.base, {*hidden}),
+            (isolated.metrics, set()),  # a metric may compare with what is expected
+        ):
+            place = Path(sandbox.copies.placed(str(repository)))
+            assert {name for name in hidden | kept if not (place / name).exists()} == lacks
+
+
 ORDINARY = (ROOT / "tests/action/attacks/ordinary.py").read_text(encoding="utf-8")
 PUT = "echo of head > {0}/evalgate-of-{1} && echo put; rm -f {0}/evalgate-of-{1}"
 
@@ -305,17 +403,51 @@ def test_numbers_of_a_living_process_are_passed_over(
     repository: Path, identity: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(isolation, "FIRST_UID", APART)
+    monkeypatch.setattr(isolation, "LAST_UID", APART + 2 * isolation.UIDS_PER_RUN)
     with subprocess.Popen(["/bin/sleep", "60"], **identity) as bystander:
         with opened(repository) as isolated:
-            assert isolated.head.agent.uid >= APART + isolation.UIDS_PER_RUN
+            assert isolated.head.agent.uid == APART + isolation.UIDS_PER_RUN
         assert bystander.poll() is None, "nobody ends what is not ours"
         bystander.kill()
+
+
+def test_an_agent_keeps_no_other_gate_from_its_users(repository: Path, isolated: Isolation) -> None:
+    """By whatever it can take: names of sockets that stood for a number, and locks."""
+    bind = (
+        "import fcntl, glob, socket, sys\n"
+        "for first in range(64001, 64901):\n"
+        "    taken = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "    taken.bind(f'\\0evalgate-uid-{first}')\n"
+        "    globals()[f's{first}'] = taken\n"
+        f"locks = glob.glob('{isolation.LOCKS}/*')\n"
+        "print(len(locks), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [*isolated.head.agent.prefix, PYTHON, "-c", bind]
+    with (
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as agent,
+        opened(repository) as other,
+    ):
+        assert agent.stdout is not None
+        assert agent.stdout.readline() == "0\n"
+        assert other.head.agent.uid != isolated.head.agent.uid
+        agent.kill()
+
+
+def test_users_have_numbers_that_few_systems_use() -> None:
+    """Above 2^16 wherever the system has such users."""
+    rows = Path("/proc/self/uid_map").read_text().split()
+    assert (isolation.FIRST_UID > 2**16) is (int(rows[2]) > isolation.HIGH_UIDS.stop)
 
 
 def test_numbers_with_an_entry_are_passed_over(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, size = isolation.pwd.getpwuid(0), isolation.UIDS_PER_RUN
+    monkeypatch.setattr(isolation, "FIRST_UID", isolation.LOW_UIDS.start)
+    monkeypatch.setattr(isolation, "LAST_UID", 64900)
     every_second = dict.fromkeys(range(isolation.FIRST_UID + 2, isolation.LAST_UID, 2 * size), root)
     monkeypatch.setattr(isolation.pwd, "getpwuid", every_second.__getitem__)
     with opened(repository) as isolated:
@@ -418,7 +550,7 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
         found = {}
         for side in (isolated.head, isolated.base):
             settings = {"PATH": os.defpath, "UV_OFFLINE": "1"}
-            world = World(
+            world = InstallSetup(
                 environment=settings,
                 install_environment=settings,
                 cache="/nowhere",
@@ -514,7 +646,7 @@ def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(
         (repository / "hooked" / name).write_text(text, encoding="utf-8")
     with opened(repository) as isolated:
         side = isolated.head
-        world = World(
+        world = InstallSetup(
             environment=settings,
             install_environment=settings,
             cache="/nowhere",
@@ -571,7 +703,7 @@ def test_an_agent_that_looks_for_a_python_while_another_ones_environment_is_seal
         side = isolated.head
         # so that uv is asked first
         settings = {"PATH": os.defpath, "UV_PYTHON_PREFERENCE": "only-system"}
-        world = World(
+        world = InstallSetup(
             environment=settings,
             install_environment=settings,
             cache="/",

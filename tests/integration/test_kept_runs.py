@@ -232,12 +232,14 @@ def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) ->
         done, before = finished(repo), starts(repo)
     code, said = repo.call("run")
     assert code == 1
-    assert f"{len(done)} runs known from earlier (`--fresh` measures all again)" in said
+    assert (
+        f"{len(done)} runs reused from earlier runs (`--fresh` measures everything again)" in said
+    )
     assert cases_of(repo.results()) == [f"case_{number}" for number in range(11)]
     repo.log.unlink()
-    assert "11 runs known from earlier" in repo.call("run")[1]
+    assert "11 runs reused from earlier runs" in repo.call("run")[1]
     assert not repo.log.exists()
-    assert "known from earlier" not in repo.call("run", "--fresh")[1]
+    assert "reused from earlier runs" not in repo.call("run", "--fresh")[1]
     assert len(starts(repo)) == 11
 
 
@@ -269,7 +271,7 @@ def slow(repo: Repository) -> Repository:
     return repo
 
 
-KNOWN = "known from earlier"
+KNOWN = "reused from earlier runs"
 
 
 def test_a_run_of_a_part_leaves_an_interrupted_one_to_be_continued(slow: Repository) -> None:

@@ -24,6 +24,7 @@ import pytest
 from builders import node
 from mcp.client.stdio import StdioServerParameters
 
+from evalgate.system import loopback
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.mcp import operations, server
 from evalgate.wings.ces.mcp.operations import Operations
@@ -74,7 +75,7 @@ def test_nothing_outside_of_the_repository_is_run(root: Path, asked: str) -> Non
     (root.parent / "taken.evalset.json").write_text(
         json.dumps({"eval_set_id": "taken", "eval_cases": [case]})
     )
-    operation = Operations(root).start([asked])
+    operation = Operations(Resources(root)).start([asked])
     assert operation.over.wait(60)
     assert (operation.state, operation.response) == ("ERROR", None)
     assert operation.error is not None
@@ -89,7 +90,7 @@ def test_list_get_preview_update_over_stdio(root: Path) -> None:
     async def talk() -> None:
         async with over_stdio(root) as client:
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert listed.keys() == tools(Operations(root)).keys()
+            assert listed.keys() == tools(Operations(Resources(root))).keys()
             update = listed["update_evaluation"]
             assert update.description is not None
             assert update.description.startswith(
@@ -261,7 +262,7 @@ def test_runs_that_wait_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(operations, "MOST_WAITING", 2)
     monkeypatch.setattr(operations, "MOST_KEPT", 2)
     monkeypatch.setattr(Operations, "_work", lambda self: None)  # none begins
-    made = Operations(root)
+    made = Operations(Resources(root))
     first, _ = made.start([CASES]), made.start([CASES])
     with pytest.raises(Refused, match="2 runs are waiting"):
         made.start([CASES])
@@ -409,6 +410,104 @@ def test_the_inspector_lists_gets_previews_updates_and_runs(agent: Path) -> None
     assert [each["outcome"] for each in operation["response"]["cases"]] == ["pass"]
 
 
+# --- an assistant's loop --------------------------------------------------------------------------
+
+DESK_OF_TWENTY = """
+def answer(text):
+    return "Your book is due on Friday." if "due" in text else "Good morning"
+"""
+
+
+def answering(title: str, question: str, expected: str) -> dict[str, Any]:
+    """A golden of one turn, whose answer is compared word by word."""
+    response = {"agentResponse": {"chunks": [{"text": expected}]}, "comparisonType": "EQUALS"}
+    steps = [{"userInput": {"text": question}}, {"expectation": response}]
+    return {"displayName": title, "tags": ["loans"], "golden": {"turns": [{"steps": steps}]}}
+
+
+@pytest.fixture
+def desk(root: Path) -> Path:
+    """Twenty evaluations without names of an agent, one of which expects what it does not say."""
+    shutil.rmtree(root / "evaluations")
+    for number in range(20):
+        expected = "Your book is due today." if number == 7 else "Good morning"
+        question = "When is it due?" if number == 7 else "Hello"
+        title = f"Question {number}"
+        folder = root / f"evaluations/Question_{number}"
+        folder.mkdir(parents=True)
+        content = json.dumps(answering(title, question, expected), indent=2)
+        (folder / f"Question_{number}.json").write_text(content)
+    (root / "desk.py").write_text(DESK_OF_TWENTY)
+    (root / "evalgate.yml").write_text("agents: [{driver: python, call: 'desk:answer'}]\n")
+    return root
+
+
+class Assistant:
+    """A client that counts what a model would read and write: about three characters a token."""
+
+    def __init__(self, client: mcp.Client) -> None:
+        self._client = client
+        self.tokens = 0
+
+    def _read(self, text: str) -> None:
+        self.tokens += len(text) // 3
+
+    async def begin(self) -> None:
+        """Read the tools, as each session does once."""
+        for tool in (await self._client.list_tools()).tools:
+            about = {"name": tool.name, "description": tool.description, "in": tool.input_schema}
+            self._read(json.dumps(about))
+
+    async def call(self, tool: str, **arguments: Any) -> tuple[Any, bool]:
+        """Call a tool: what it gives, and whether it refused."""
+        self._read(json.dumps(arguments))
+        done = await self._client.call_tool(tool, arguments)
+        for block in done.content:
+            self._read(block.text)
+        return done.structured_content, bool(done.is_error)
+
+
+def test_an_assistant_finds_a_failure_and_proposes_a_change(desk: Path) -> None:
+    """Run, list what fails, read, propose, let a person accept, run, result: in 20,000 tokens."""
+
+    async def talk() -> None:
+        async with over_stdio(desk, "--no-relaxing") as client:
+            assistant = Assistant(client)
+            await assistant.begin()
+            operation, _ = await assistant.call("run_evaluation", tags=["loans"], wait=True)
+            assert operation["response"]["verdict"] == "fail"
+            listed, _ = await assistant.call("list_evaluations", failing=True)
+            (failing,) = listed["evaluations"]
+            assert failing["displayName"] == "Question 7"
+            assert failing["lastCompletedResult"]["evaluationStatus"] == "FAIL"
+            (version,) = failing["aggregatedMetrics"]["metricsByAppVersion"]
+            assert version["failCount"] == 1
+            evaluation, _ = await assistant.call("get_evaluation", name=failing["name"])
+            (turn,) = evaluation["lastCompletedResult"]["goldenResult"]["turnReplayResults"]
+            assert "due on Friday" in json.dumps(turn)
+            golden = evaluation["golden"]
+            response = golden["turns"][0]["steps"][1]["expectation"]["agentResponse"]
+            response["chunks"][0]["text"] = "Your book is due on Friday."
+            # what it read is what it writes, results and all
+            refusal, is_error = await assistant.call("update_evaluation", evaluation=evaluation)
+            assert is_error
+            assert "`evalgate accept Question_7`" in refusal["error"]["message"]
+            accept = [sys.executable, "-m", "evalgate", "accept", "Question_7", "--yes"]
+            subprocess.run(accept, cwd=desk, check=True, capture_output=True)
+            again, _ = await assistant.call(
+                "run_evaluation", evaluations=[failing["name"]], wait=True
+            )
+            assert again["response"]["verdict"] == "pass"
+            (outcome,) = again["response"]["evaluationResults"]
+            result, _ = await assistant.call("get_evaluation_result", name=outcome["name"])
+            assert result["evaluationStatus"] == outcome["evaluationStatus"] == "PASS"
+            assert again["metadata"]["evaluations"] == [failing["name"]]
+            assert result["evaluationRun"] == again["response"]["evaluationRun"]
+            assert assistant.tokens <= 20_000
+
+    anyio.run(talk)
+
+
 # --- HTTP -----------------------------------------------------------------------------------------
 
 
@@ -419,10 +518,12 @@ def http(root: Path) -> Iterator[tuple[str, str]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     args = [sys.executable, "-m", "evalgate", "mcp", "--root", str(root), "--http", str(port)]
-    with subprocess.Popen(args, stderr=subprocess.PIPE, text=True) as child:
+    environ = {**os.environ, "XDG_DATA_HOME": str(root.parent / "data")}
+    with subprocess.Popen(args, stderr=subprocess.PIPE, text=True, env=environ) as child:
         assert child.stderr is not None
         address = child.stderr.readline().strip()
-        token = child.stderr.readline().strip().partition("Bearer ")[2]
+        path = child.stderr.readline().strip().rpartition(" ")[2]
+        token = Path(path).read_text()
         for _ in range(200):
             with (
                 contextlib.suppress(OSError),
@@ -448,8 +549,11 @@ INITIALIZE = {
 }
 
 
-def test_http_is_for_this_machine_and_the_token(http: tuple[str, str]) -> None:
+def test_http_is_for_this_machine_and_the_token(http: tuple[str, str], root: Path) -> None:
     address, token = http
+    (path,) = (root.parent / "data").rglob("*.token")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert loopback.kept_token(path) == token  # the next start has the same
     assert address.startswith("http://127.0.0.1:")
     good = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
     cases: list[tuple[dict[str, str], int]] = [

@@ -399,7 +399,7 @@ def test_a_resumed_run_takes_over_what_the_same_cassettes_gave(
     repository.configure(mode="replay")
     assert repository.run() == 0
     assert repository.run("--resume") == 0
-    assert "1 run known from earlier" in repository.output  # nothing ran again
+    assert "1 run reused from earlier runs" in repository.output  # nothing ran again
     cassette = next((tmp_path / "tool-cassettes").rglob("*.json"))
     cassette.write_text(cassette.read_text().replace('"degrees": 4', '"degrees": 40'))
     assert repository.run("--resume") == 1  # another answer is another trial

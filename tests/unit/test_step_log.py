@@ -21,7 +21,7 @@ def test_who_looks_for_a_fault_sees_the_traceback(
     try:
         raise ConfigError("no such folder")
     except EvalgateError as error:
-        action.tell_error(error, folder="", debug=action.wants_tracebacks(environ))
+        action.report_error(error, folder="", debug=action.wants_tracebacks(environ))
     said = capsys.readouterr().out
     assert "::error" in said
     assert ("Traceback (most recent call last)" in said) is wants

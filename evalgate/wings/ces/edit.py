@@ -22,6 +22,22 @@ from evalgate.wings.ces.shapes import Handling, Proto
 EVERYTHING: Final = "*"
 
 
+CODES: Final[Mapping[str, int]] = {
+    "CANCELLED": 1,
+    "INVALID_ARGUMENT": 3,
+    "NOT_FOUND": 5,
+    "ALREADY_EXISTS": 6,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+    "ABORTED": 10,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+}
+"""Of google.rpc."""
+
+
 class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of ours
     """A change that is not made: a code of google.rpc, what is wrong, and where in the request."""
 

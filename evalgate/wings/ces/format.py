@@ -3,14 +3,14 @@ else."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from evalgate import errors
+from evalgate import agents, errors
 from evalgate.config import places
 from evalgate.discovery import walk
 from evalgate.errors import Problem
 from evalgate.formats.base import Format, FormatFiles, SearchedTree
-from evalgate.model import Case, CriterionUse, EvalSet
+from evalgate.model import AgentUse, Case, CriterionUse, EvalSet
 from evalgate.simulation import user
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
@@ -35,7 +35,8 @@ def _homes(paths: Iterable[str]) -> set[str]:
     }
 
 
-def _is_of_ces(tree: SearchedTree, path: str) -> bool:
+def is_of_ces(tree: SearchedTree, path: str) -> bool:
+    """True if a file says that it is one of CES."""
     head = walk.read_head(tree.root, path, size=HEAD_BYTES)
     return read.kind_of(head.decode("utf-8", errors="replace"), file=path) is not None
 
@@ -70,16 +71,19 @@ class CesLibrary(FormatFiles):
         """True if it is of a kind that is run."""
         return file in self.library.readings and self.library.readings[file].kind in cases.RUN
 
-    def criteria_of(self, cases_of_file: Iterable[Case]) -> list[CriterionUse]:
+    def criteria_of(self, cases_of_file: Iterable[Case], agent: AgentUse) -> list[CriterionUse]:
         """As the evaluations say; of a scenario also whether it ended, since CES lets a
-        conversation be cut."""
+        conversation be cut. If the platform runs them, its outcome decides alone."""
         listed = tuple(cases_of_file)
+        is_led = agents.is_led(agent)
         uses = [
             CriterionUse(name=name, threshold=None, informational=True)
-            if name == cases.RUBRICS
+            if is_led or name == cases.RUBRICS
             else CriterionUse(name=name, threshold=1.0)
             for name in cases.decisive(listed)
         ]
+        if is_led:
+            return [CriterionUse(name=cases.PLATFORM, threshold=1.0), *uses]
         if any(case.scenario is not None for case in listed):
             uses.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
         return uses
@@ -196,7 +200,12 @@ class CesFormat(Format):
         return read.kind_by_folder(path) is not None
 
     def find(
-        self, tree: SearchedTree, *, exclude: Sequence[str], named_files: Iterable[str] = ()
+        self,
+        tree: SearchedTree,
+        *,
+        exclude: Sequence[str],
+        named_files: Iterable[str] = (),
+        is_of_ces: Callable[[SearchedTree, str], bool] = is_of_ces,
     ) -> tuple[str, ...]:
         """The CES files of the tree, and those of the files that the user named: by what they say;
         among the evaluations of an app also by their place, so that a typing error takes none
@@ -206,7 +215,7 @@ class CesFormat(Format):
         looked = [
             path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)
         ]
-        ces_files = {path for path in looked if _is_of_ces(tree, path)}
+        ces_files = {path for path in looked if is_of_ces(tree, path)}
         homes = _homes(ces_files)
         at_home = (
             path
@@ -225,7 +234,7 @@ class CesFormat(Format):
             for path in (*tree.other_yaml, *tree.other_json)
             if exclude and places.matches(path, exclude)
         ]
-        return tuple(path for path in excluded_paths[:MOST_SNIFFED] if _is_of_ces(tree, path))
+        return tuple(path for path in excluded_paths[:MOST_SNIFFED] if is_of_ces(tree, path))
 
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]

@@ -106,6 +106,8 @@ COLLECTIONS: Final[Mapping[str, Kind]] = {
 }
 """In names of resources, and folders of an export."""
 
+COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
+
 
 @frozen_dataclass
 class Resource:
@@ -126,10 +128,10 @@ class Resource:
 
     @property
     def id(self) -> str:
-        """The last part of its name; without a name the file's."""
+        """The last part of its name; without a name one that is made of its title."""
         if self.kind in RESOURCES and self.name:
             return self.name.rpartition("/")[2]
-        return self.title if self.path else stem(self.file)
+        return self.title if self.path else file_name(self.title)
 
     @property
     def title(self) -> str:
@@ -819,7 +821,7 @@ def library(
     readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
     ces_library = Library(readings=readings)
     problems = [problem for reading in readings.values() for problem in reading.problems]
-    return Library(readings=readings, problems=(*problems, *_across(ces_library, folders)))
+    return Library(readings=readings, problems=(*problems, *across(ces_library, folders)))
 
 
 def app_folder(file: str) -> str:
@@ -832,7 +834,7 @@ def app_folder(file: str) -> str:
     return "/".join(parts[:at])
 
 
-def _across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
+def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
     """Names that are used twice in an app or a file for `cxas`, references that lead nowhere, and
     apps of two files."""
     files: dict[str, str] = {}
@@ -890,16 +892,8 @@ def _references(
         names_by_kind.setdefault(resource.kind, set()).update({resource.id, resource.title})
     for resource in resources:
         message = resource.message
-        references: list[tuple[Kind, str]] = []
-        if isinstance(message, Evaluation) and resource.kind is Kind.EVALUATION:
-            inputs = message.golden or message.scenario
-            references = [
-                (Kind.EXPECTATION, name)
-                for name in (inputs.evaluation_expectations if inputs else ())
-            ]
-        elif isinstance(message, EvaluationDataset):
-            references = [(Kind.EVALUATION, name) for name in message.evaluations]
-        for kind, name in references:
+        kind, names, _ = references_of(message)
+        for name in names if resource.kind in RESOURCES else ():  # goldens for cxas name none
             there = names_by_kind.get(kind, set())
             last = name.rpartition("/")[2]
             if last in there:
@@ -920,6 +914,15 @@ def _references(
                     resource.place,
                     hint,
                 )
+
+
+def references_of(message: Proto) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
+    """What a resource refers to: the kind, the names, and the keys of the list that has them."""
+    if isinstance(message, EvaluationDataset):
+        return Kind.EVALUATION, message.evaluations, ("evaluations",)
+    key = shapes.present_field(message) if isinstance(message, Evaluation) else ""
+    names = getattr(message, key).evaluation_expectations if key else ()
+    return Kind.EXPECTATION, names, (key, "evaluationExpectations")
 
 
 def used_of_app(message: Proto) -> set[tuple[str, str]]:

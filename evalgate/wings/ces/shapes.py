@@ -237,17 +237,21 @@ class Result(Proto):
 
 def comparable(message: Proto) -> JsonObject:
     """As protobuf's JSON, without what the platform alone writes."""
+    return _without_output(message, message.json())
+
+
+def _without_output(message: Proto, written: JsonObject) -> JsonObject:
+    """`written`: the message as protobuf's JSON."""
     content: JsonObject = {}
-    written = message.json()
     for name in type(message).model_fields:
         key = key_of(type(message), name)
         if key not in written or handling_of(type(message), name) is Handling.OUTPUT:
             continue
         value = getattr(message, name)
         if isinstance(value, Proto):
-            content[key] = comparable(value)
+            content[key] = _without_output(value, written[key])
         elif isinstance(value, tuple) and value and isinstance(value[0], Proto):
-            content[key] = [comparable(submessage) for submessage in value]
+            content[key] = list(map(_without_output, value, written[key]))
         else:
             content[key] = written[key]
     return content

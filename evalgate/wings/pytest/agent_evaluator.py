@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import gc
 import hashlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from statistics import fmean
-from types import ModuleType
 from typing import Any, Final
-from unittest import mock
 
 import yaml
 
@@ -28,8 +26,9 @@ from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
 from evalgate.model import CriterionUse, GradedTrial, Invocation, Report, Score, Text, turns
 from evalgate.system import isolation
-from evalgate.text import words
 from evalgate.values import Json, JsonObject
+from evalgate.wings.pytest import guest
+from evalgate.wings.pytest.guest import Guest
 
 TEST_FILE: Final = ".test.json"
 GATE_FILES: Final = ("evalgate.yml", ".github/evalgate.yml")
@@ -78,25 +77,23 @@ class AgentEvaluator:
         `evaluation/agent_evaluator.py`."""
 
         __tracebackhide__ = True
-        _refuse_replaced()
 
-        def work() -> str:
-            _refuse(
-                num_runs,
-                artifact_service=artifact_service,
-                eval_set_results_manager=eval_set_results_manager,
-            )
-            call = _Call(
-                agent_module,
-                Path(eval_dataset_file_path_or_dir),
-                agent_name=agent_name,
-                app_name=app_name,
-            )
+        async def evaluated() -> str:
+            _refuse(num_runs, eval_set_results_manager)
+            call = _Call(agent_module, Path(eval_dataset_file_path_or_dir), agent_name=agent_name)
             if initial_session_file:
                 call.begin_with(Path(initial_session_file))
-            return call.run(num_runs, details=print_detailed_results, output_file=output_file)
+            invitation = guest.invite(
+                agent_module,
+                agent_name=agent_name,
+                app_name=app_name,
+                artifact_service=artifact_service,
+            )
+            return await call.run(
+                invitation, num_runs, details=print_detailed_results, output_file=output_file
+            )
 
-        return _run_or_await(work)
+        return _run_or_await(evaluated)
 
     @staticmethod
     def evaluate_eval_set(  # noqa: PLR0917 - google-adk's signature
@@ -116,14 +113,9 @@ class AgentEvaluator:
         or `criteria`."""
 
         __tracebackhide__ = True
-        _refuse_replaced()
 
-        def work() -> str:
-            _refuse(
-                num_runs,
-                artifact_service=artifact_service,
-                eval_set_results_manager=eval_set_results_manager,
-            )
+        async def evaluated() -> str:
+            _refuse(num_runs, eval_set_results_manager)
             config = {"criteria": dict(criteria)} if criteria else eval_config
             if config is None:
                 raise ValueError("`eval_config` is required.")
@@ -133,12 +125,18 @@ class AgentEvaluator:
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
                 (folder / name).write_text(text, encoding="utf-8")
-            call = _Call(
-                agent_module, folder / "made.test.json", agent_name=agent_name, app_name=app_name
+            call = _Call(agent_module, folder / "made.test.json", agent_name=agent_name)
+            invitation = guest.invite(
+                agent_module,
+                agent_name=agent_name,
+                app_name=app_name,
+                artifact_service=artifact_service,
             )
-            return call.run(num_runs, details=print_detailed_results, output_file=output_file)
+            return await call.run(
+                invitation, num_runs, details=print_detailed_results, output_file=output_file
+            )
 
-        return _run_or_await(work)
+        return _run_or_await(evaluated)
 
     @staticmethod
     def migrate_eval_data_to_new_schema(
@@ -164,16 +162,11 @@ evaluate = AgentEvaluator.evaluate
 class _Call:
     """One call: its files, its agent, the place of its report."""
 
-    def __init__(
-        self, module: str, dataset: Path, *, agent_name: str | None, app_name: str | None
-    ) -> None:
+    def __init__(self, module: str, dataset: Path, *, agent_name: str | None) -> None:
         self.module = module
+        self.agent = f"{module}:{agent_name or 'root_agent'}"
         self.root = isolation.top_of(dataset.absolute().parent)
         self.files = _test_files(dataset)
-        self.agent = {"path": _path_of(module, self.root), "python": sys.executable}
-        self.agent |= {
-            key: value for key, value in (("agent", agent_name), ("app_name", app_name)) if value
-        }
         mark = hashlib.sha256(repr((self.agent, self.files)).encode()).hexdigest()[:8]
         self.output = Path("evalgate-report") / f"{self.files[0].name.split('.')[0]}-{mark}"
         self.more: JsonObject = {}
@@ -187,8 +180,28 @@ class _Call:
         (self.root / self.output).mkdir(parents=True, exist_ok=True)
         self.files, self.more = _with_session(self.files, session, self.root / self.output)
 
-    def run(self, num_runs: int, *, details: bool, output_file: str | None) -> str:
-        """Run the gate; what fails, "" for nothing."""
+    async def run(
+        self,
+        invitation: AbstractAsyncContextManager[Guest],
+        num_runs: int,
+        *,
+        details: bool,
+        output_file: str | None,
+    ) -> str:
+        """Run the gate with the agent in this event loop; what fails, "" for nothing."""
+        async with invitation as agent:
+            report, rows = await asyncio.to_thread(self._gate, agent, num_runs, details=details)
+        if output_file:
+            _append(rows, Path(output_file))
+        failures = list(_failures(report, self.module))
+        if not failures:
+            return ""
+        first = "Following are all the test failures."  # google-adk's words, which tests look for
+        return "\n".join([first, *failures, f"Report: {self.root / self.output / 'report.html'}"])
+
+    def _gate(
+        self, agent: Guest, num_runs: int, *, details: bool
+    ) -> tuple[Report, list[JsonObject]]:
         settings = load.load_settings(
             {
                 "root": str(self.root),
@@ -197,6 +210,8 @@ class _Call:
                 "runs": num_runs,
                 "threshold": "all",
                 "baseline": "none",
+                # what the test replaces is part of the agent, and nothing that is stored names it
+                "reuse_days": 0,
                 "output": str(self.output),
                 **self.more,
             }
@@ -207,36 +222,42 @@ class _Call:
         def present(report: Report) -> None:
             if details:
                 print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
-            rows.extend(_rows(report) if output_file else ())
+            rows.extend(_rows(report))
 
         context = prepare.make_context(
-            settings, environ=os.environ, watcher=SilentWatcher(), present=present
+            settings,
+            environ=os.environ,
+            watcher=SilentWatcher(),
+            present=present,
+            host=agent.open,
+            isolate=False,
         )
-        report = gate_run.run(settings, context)
-        if output_file:
-            _append(rows, Path(output_file))
-        failures = list(_failures(report))
-        if not failures:
-            return ""
-        first = f"{self.module}: {len(failures)} of the criteria of its cases failed"
-        return "\n".join([first, *failures, f"Report: {self.root / self.output / 'report.html'}"])
+        with ONE_AT_A_TIME:
+            return gate_run.run(settings, context), rows
 
 
-def _run_or_await(work: Callable[[], str]) -> Awaitable[None]:
+ONE_AT_A_TIME: Final = threading.Lock()
+"""Two evaluations at once could put back what the other has replaced in the agent."""
+
+
+def _run_or_await(evaluated: Callable[[], Coroutine[Any, Any, str]]) -> Awaitable[None]:
     """Raises AssertionError of what fails, here, so that pytest shows the line of the test and none
     of our own."""
     __tracebackhide__ = True
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        return _awaited(work)
-    if failed := work():
-        raise AssertionError(failed)
+        return _awaited(evaluated)
+    # a loop of its own, beside the one that the test may have set and not started yet
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        failure_text = runner.run(evaluated())
+    if failure_text:
+        raise AssertionError(failure_text)
     return _Done()
 
 
-async def _awaited(work: Callable[[], str]) -> None:
+async def _awaited(evaluated: Callable[[], Coroutine[Any, Any, str]]) -> None:
     __tracebackhide__ = True
-    if failure_text := await asyncio.to_thread(work):
+    if failure_text := await evaluated():
         raise AssertionError(failure_text)
 
 
@@ -271,55 +292,14 @@ def _as_json(model: Any) -> str:
     )
 
 
-INSTEAD: Final[Mapping[str, str]] = {
-    "artifact_service": "the agent runs in a process of its own, and each case has an artifact service of its own.",
-    "eval_set_results_manager": "all results are in results.json of the report folder.",
-}
-
-
-def _refuse(num_runs: int, **options: Any) -> None:
+def _refuse(num_runs: int, eval_set_results_manager: Any) -> None:
     """Raises ValueError for what cannot be honored."""
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(f"`{name}` is not supported: {INSTEAD[name]}")
+    if eval_set_results_manager is not None:
+        raise ValueError(
+            "`eval_set_results_manager` is not supported: all results are in results.json of the report folder."
+        )
     if num_runs < 1:
         raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
-
-
-def _refuse_replaced() -> None:
-    """Raise ValueError if a test has patched modules or classes. The agent runs in its own process
-    without the patches, so a different agent than the test intends would be evaluated."""
-    patched = sorted(set(_replaced()))
-    if patched:
-        them = "it is" if len(patched) == 1 else "they are"
-        raise ValueError(
-            f"{words.listed((f'`{name}`' for name in patched), limit=5)} patched by this test, and the agent runs in a "
-            f"process of its own, where {them} not. Answer its tools by `tools: mocks` in evalgate.yml, let it read a "
-            "variable that the test sets, or evaluate it with google-adk's AgentEvaluator."
-        )
-
-
-OF_PYTEST: Final = frozenset({"sys", "_pytest", "pytest"})
-"""What plugins patch for themselves, and where tests put standard streams and arguments: nothing of
-an agent."""
-
-
-def _replaced() -> Iterator[str]:
-    """The names that `unittest.mock.patch` and pytest's `monkeypatch` have replaced for now, in
-    modules and classes."""
-    fixtures = getattr(sys.modules.get("_pytest.monkeypatch"), "MonkeyPatch", ())
-    for instance in gc.get_objects():
-        if isinstance(instance, mock._patch) and hasattr(instance, "target"):  # noqa: SLF001 - no list of them is public
-            replaced = [(instance.target, instance.attribute)]
-        elif isinstance(instance, fixtures):
-            replaced = [(target, name) for target, name, _ in instance._setattr]  # noqa: SLF001 - as above
-        else:
-            continue
-        for target, name in replaced:
-            is_module = isinstance(target, ModuleType)
-            place = target.__name__ if is_module else getattr(target, "__module__", "")
-            if place.partition(".")[0] not in OF_PYTEST and (is_module or isinstance(target, type)):
-                yield f"{place}.{name}" if is_module else f"{place}.{target.__qualname__}.{name}"
 
 
 def _test_files(path: Path) -> list[Path]:
@@ -335,28 +315,17 @@ def _test_files(path: Path) -> list[Path]:
     return files
 
 
-def _path_of(module: str, root: Path) -> str:
-    """The path of a dotted module, from the repository's root. Raises ValueError if it is not in
-    it."""
-    parts = module.removesuffix(".agent").split(".")
-    for folder in (*sys.path, "."):
-        place = Path(folder or ".").absolute().joinpath(*parts)
-        for path in (place, place.with_name(f"{place.name}.py")):
-            if path.exists() and (path.resolve().is_relative_to(root)):
-                return path.resolve().relative_to(root).as_posix()
-    raise ValueError(
-        f"The module {module} was not found below {root}: neither in the working folder nor on sys.path. An agent that "
-        "is installed elsewhere can be evaluated with `evalgate run --agent`."
-    )
-
-
-def _gate_file(root: Path, agent: Json, folder: Path) -> str:
-    """Write the repository's evalgate.yml with this agent for all files; return the path."""
+def _gate_file(root: Path, agent: str, folder: Path) -> str:
+    """Write the repository's evalgate.yml with this agent for all files; return the path. The
+    conversations of a test come one after another, unless `concurrency` says more: what
+    it replaces may answer in an order."""
     gate_file = next((root / name for name in GATE_FILES if (root / name).is_file()), None)
     configuration = yaml.safe_load(gate_file.read_text(encoding="utf-8")) if gate_file else {}
+    agents = [{"driver": "python", "call": agent, "python": sys.executable}]
     place = folder / "evalgate.yml"
     place.write_text(
-        yaml.safe_dump({**(configuration or {}), "agents": [dict(agent)]}), encoding="utf-8"
+        yaml.safe_dump({"concurrency": 1, **(configuration or {}), "agents": agents}),
+        encoding="utf-8",
     )
     return str(place)
 
@@ -390,8 +359,9 @@ def _with_session(
     return copies, {"criteria": str(config_files[0])} if config_files else {}
 
 
-def _failures(report: Report) -> Iterator[str]:
-    """A line for each criterion of a case that failed or was not measured in every run."""
+def _failures(report: Report, module: str) -> Iterator[str]:
+    """A line for each criterion of a case that failed or was not measured in every run, each with
+    google-adk's words."""
     runs: dict[tuple[str, str], list[GradedTrial]] = {}
     for trial in report.run.trials:
         runs.setdefault(trial.key.case, []).append(trial)
@@ -408,7 +378,7 @@ def _failures(report: Report) -> Iterator[str]:
             for use in suite.criteria_of(case):
                 failure = _failure(use, trials)
                 if failure:
-                    yield f"{suite.key}: {case.case_id}: {use.name} {failure}"
+                    yield f"{suite.key}: {case.case_id}: {use.name} for {module} {failure}"
 
 
 def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
@@ -423,7 +393,7 @@ def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
         scores += [score for score in grade.turns if score is not None] or [grade.value]
     mean = fmean(scores)
     met = mean <= use.threshold if use.lower_is_better else mean >= use.threshold
-    return "" if met else f"failed. Expected {use.threshold:g}, but got {mean:g}."
+    return "" if met else f"Failed. Expected {use.threshold}, but got {mean}."
 
 
 def _rows(report: Report) -> Iterator[JsonObject]:

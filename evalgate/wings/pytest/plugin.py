@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +63,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register if it is enabled."""
     if config.getoption("evalgate") or config.getini("evalgate"):
         config.pluginmanager.register(Evaluations(config), "evalgate-evaluations")
+
+
+def pytest_runtest_logfinish() -> None:
+    """A test and its fixtures are over; see `guest.forget_moved`."""
+    guest = sys.modules.get("evalgate.wings.pytest.guest")
+    if guest is not None:
+        guest.forget_moved()
 
 
 class Evaluations:

@@ -17,7 +17,7 @@ from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import compare_files, edit, known as gate_known, prepare, record
+from evalgate.gate import compare_files, edit, known as gate_known, prepare, record, waiting
 from evalgate.gate.edit import CaseUnchanged, TurnEdit
 from evalgate.gate.known import StoredCase
 from evalgate.model import (
@@ -77,8 +77,8 @@ class Workspace:
         policy. Raises EvalgateError."""
         settings = self.settings()
         context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
-        stored = self._stored(settings, head)
-        beside = self._base(settings, head, base)
+        stored, own_base = self._sides(settings, head)
+        beside = own_base if base is None else self._base(settings, base)
         report = compare_files.beside(settings, context, head=stored, base=beside)
         style, script = (
             templates.source(name, package=__package__) for name in ("ui.css", "ui.js")
@@ -105,6 +105,15 @@ class Workspace:
                     "base": (run.folder / BASE_RESULTS).is_file(),
                 }
                 for run in runs
+            ],
+            "waiting": [
+                {
+                    "name": change.name,
+                    "reasons": list(change.reasons),
+                    "diff": change.diff,
+                    "version": change.version,
+                }
+                for change in waiting.changes(settings.root).values()
             ],
             "run": self.running.snapshot(),
             "chat": None if self._chat is None else self._chat_json(self._chat),
@@ -143,7 +152,7 @@ class Workspace:
         settings = self.settings()
         options = dict(self._given)
         if which == "failed":
-            options["paths"], _ = gate_known.failed(settings)
+            options["paths"], _ = gate_known.failed(settings, os.environ)
         elif which == "selected":
             options["paths"] = _paths(cases)
         if fresh:
@@ -205,6 +214,17 @@ class Workspace:
             "version": current_version,
             "written": bool(version),
         }
+
+    def decide(self, name: str, version: str, *, accept: bool) -> JsonObject:
+        """Make a change that waits, or forget it. Raises ConfigError, also if it is another than
+        the `version` that was looked at, UnavailableError."""
+        root = self.settings().root
+        with self._writing:
+            (change,) = waiting.select(root, [name])
+            if change.version != version:
+                raise ConfigError("the change is another by now", hint="Look at it again.")
+            (waiting.accept if accept else waiting.drop)(root, change)
+        return {"written": accept}
 
     def edit(
         self,
@@ -352,32 +372,32 @@ class Workspace:
         return case
 
     def _stored_cases(self, settings: Settings, head: str) -> dict[CaseKey, StoredCase]:
+        if head != LATEST:
+            return gate_known.of_file(self._results(settings, head))
         try:
-            return gate_known.newest(
-                settings, None if head == LATEST else self._results(settings, head)
-            )
+            return gate_known.current(settings, os.environ)[1]
         except NothingToDo:
             return {}
 
-    def _stored(self, settings: Settings, head: str) -> Stored:
+    def _sides(self, settings: Settings, head: str) -> tuple[Stored, Stored | None]:
+        """The results of a run, and those of the base that it was compared with, if any."""
         if head != LATEST:
-            stored = compare_files.read_run(self._results(settings, head), of="the head")
-        else:
-            stored_cases = self._stored_cases(settings, LATEST)
-            project, _ = self._project(settings)
-            suites = tuple(project.suites) if project is not None else ()
-            stored = gate_known.joined(stored_cases, suites or _suites_of(stored_cases))
-        return stored
+            results = self._results(settings, head)
+            base = results.with_name(BASE_RESULTS)
+            read_run = compare_files.read_run
+            return read_run(results, of="the head"), read_run(
+                base, of="the base"
+            ) if base.is_file() else None
+        try:
+            stored_cases = gate_known.newest(settings)
+        except NothingToDo:
+            stored_cases = {}
+        return gate_known.together(settings, os.environ, stored_cases)
 
-    def _base(self, settings: Settings, head: str, base: str | None) -> Stored | None:
-        """`base` None: the one that the run was compared with, if any."""
-        if base is None:
-            runs = [run for run in kept.runs(settings.root) if head in (LATEST, run.folder.name)]
-            beside = next((run.folder / BASE_RESULTS for run in runs[:1]), None)
-            path = beside if beside is not None and beside.is_file() else None
-        else:
-            path = None if base in (NONE, "") else self._results(settings, base)
-        return None if path is None else compare_files.read_run(path, of="the base")
+    def _base(self, settings: Settings, base: str) -> Stored | None:
+        if base in (NONE, ""):
+            return None
+        return compare_files.read_run(self._results(settings, base), of="the base")
 
     def _results(self, settings: Settings, name: str) -> Path:
         """Of a kept run, by its folder's name. Raises ConfigError."""
@@ -399,13 +419,6 @@ def _suite(suite: Suite) -> JsonObject:
         "cases": [case.case_id for case in suite.eval_set.cases],
         "criteria": [use.name for use in suite.criteria],
     }
-
-
-def _suites_of(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
-    """The suites as they ran."""
-    return tuple(
-        {stored_case.suite.key: stored_case.suite for stored_case in stored_cases.values()}.values()
-    )
 
 
 def _calls(turn: Invocation) -> list[JsonObject]:

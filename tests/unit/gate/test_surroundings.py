@@ -34,7 +34,7 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the door decides it, not a setting: the action always keeps agents apart."""
-    monkeypatch.setattr(measure, "isolated", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(measure, "open_isolation", lambda *_, **__: contextlib.nullcontext())
     rules = Rules(
         settings=Settings(root=tmp_path), suites=(SUITE,), books=(RuleBook(policy=Policy()),)
     )

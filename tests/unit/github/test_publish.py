@@ -238,7 +238,7 @@ def test_a_run_that_ends_before_it_began_leaves_nothing_behind(github: GitHub) -
 def test_a_farewell_does_not_wait_for_a_github_that_hangs(
     github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "FAREWELL_S", 0.05)
+    monkeypatch.setattr(publish, "CANCEL_WAIT_S", 0.05)
     github.hold.clear()
     made = opened(Settings(comment="off"))
     assert made.give_up("cancelled", hurried=True) == ()
@@ -251,7 +251,7 @@ def test_a_verdict_does_not_wait_for_a_github_that_hangs_and_says_so(
     github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publish, "PUBLISHING_S", 0.04)
-    monkeypatch.setattr(publish, "FAREWELL_S", 0.01)
+    monkeypatch.setattr(publish, "CANCEL_WAIT_S", 0.01)
     github.hold.clear()
     made = opened()
     made.prepare(build.report("pass"))

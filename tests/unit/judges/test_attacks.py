@@ -268,7 +268,7 @@ def test_without_a_fence_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
         honest = score(BENIGN)
         obedient.attacked = True
         monkeypatch.setattr(prompting, "end_line", lambda name, _: f">>> {name}")
-        monkeypatch.setattr(prompting, "between", lambda piece, _: piece.text)
+        monkeypatch.setattr(prompting, "fenced_piece", lambda piece, _: piece.text)
         assert score(ATTACKS["plain order"]) != honest
 
 

@@ -145,7 +145,7 @@ def test_the_code_is_in_no_piece_and_asked_for() -> None:
     assert not any(question.code in piece.text for piece in question.pieces)
     assert question.schema is not None
     assert list(question.schema["properties"])[-1] == question.schema["required"][-1] == "code"
-    assert prompting.CODED in question.system
+    assert prompting.CODE_RULE in question.system
 
 
 @pytest.mark.parametrize(

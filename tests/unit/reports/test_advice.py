@@ -30,7 +30,7 @@ def told_by(name: str, report: Report) -> str:
     if name == "html":
         made = report_page.reviewable(made)
     for mark, text in (
-        (markdown.PART, ""),
+        (markdown.SPLIT, ""),
         ("\\", ""),
         ("`", ""),
         ("&#x27;", "'"),

@@ -98,10 +98,10 @@ def test_informational_criteria_are_shown_when_asked_for() -> None:
     assert "token_usage_v1" not in usual
     assert "...and 1 informational criterion (--all)\n" in usual
     assert re.search(
-        r"^  token_usage_v1 +435 ", reports.render_terminal(report, everything=True), re.MULTILINE
+        r"^  token_usage_v1 +435 ", reports.render_terminal(report, all_criteria=True), re.MULTILINE
     )
     compared = SCENARIOS["base_regressed"]()
-    assert reports.render_terminal(compared, everything=True).count("token_usage_v1") == 2
+    assert reports.render_terminal(compared, all_criteria=True).count("token_usage_v1") == 2
 
 
 @pytest.mark.parametrize(

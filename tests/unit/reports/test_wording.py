@@ -148,9 +148,9 @@ MOVED = errors.warning("provider-drift", "since then", hint="The model moved.")
             (),
             "Fix the new failures, or update the expectations",
         ),
-        ("pass fail", "pass error", (MOVED,), "Look at the model first: pin its version"),
+        ("pass fail", "pass error", (MOVED,), "Check the model first: pin its version"),
         # on the base branch itself
-        ("pass fail", "", (MOVED,), "Look at the model first: pin its version"),
+        ("pass fail", "", (MOVED,), "Check the model first: pin its version"),
         (
             "pass fail",
             "pass fail",

@@ -69,7 +69,7 @@ def test_the_record_remembers_the_last_runs_and_their_cases() -> None:
     record = PastRuns()
     for number in range(1, 8):
         cases = (case("always", "P"), *([case("early", "P")] if number < 4 else []))
-        record = results_history.update(record, run_of(*cases, commit=str(number)), last=3)
+        record = results_history.update(record, run_of(*cases, commit=str(number)), limit=3)
     assert [run.number for run in record.runs] == [5, 6, 7]
     assert [(case.case_id, [each.number for each in case.outcomes]) for case in record.cases] == [
         ("always", [5, 6, 7])
@@ -92,7 +92,7 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
     record = PastRuns()
     for number, ids in enumerate(runs):
         cases = (case(case_id, "P") for case_id in ids)
-        record = results_history.update(record, run_of(*cases, commit=str(number)), last=last)
+        record = results_history.update(record, run_of(*cases, commit=str(number)), limit=last)
     assert len(record.runs) == min(len(runs), last)
     assert {case.case_id for case in record.cases} == {
         case_id for ids in runs[-last:] for case_id in ids

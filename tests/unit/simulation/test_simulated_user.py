@@ -136,7 +136,7 @@ def test_templates_that_adk_would_refuse(template, problem):
 
 
 def test_adks_filter_renders_a_text_that_is_a_template_itself():
-    render = templates.compiled(
+    render = templates.compile_template(
         "{{ text | render_string_filter }}{{ none | render_string_filter }}"
     )
     assert (
@@ -147,6 +147,6 @@ def test_adks_filter_renders_a_text_that_is_a_template_itself():
 
 def test_what_a_template_must_not_do():
     with pytest.raises(TemplateError):
-        templates.compiled("{{ x.__class__.__base__ }}")({"x": ""})
+        templates.compile_template("{{ x.__class__.__base__ }}")({"x": ""})
     with pytest.raises(TemplateError):
-        templates.compiled("{% for i in range(10 ** 9) %}{% endfor %}")({})
+        templates.compile_template("{% for i in range(10 ** 9) %}{% endfor %}")({})

@@ -83,7 +83,7 @@ def read(markdown: str) -> Page:
 
 
 def unparted(text: str) -> str:
-    return text.replace(text_markdown.PART, "")
+    return text.replace(text_markdown.SPLIT, "")
 
 
 def assert_dead(page: Page, *, allowed: set[str]) -> None:

@@ -9,14 +9,16 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from evalgate.worker import adk, modules
-from evalgate.worker.adk import Absent
+from evalgate.worker.adk import AbsentModule
 
 
 def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     error = ModuleNotFoundError("No module named 'a2a'", name="a2a")
-    monkeypatch.setattr(sys, "meta_path", [Absent("evalgate_absent_module", error), *sys.meta_path])
+    monkeypatch.setattr(
+        sys, "meta_path", [AbsentModule("evalgate_absent_module", error), *sys.meta_path]
+    )
     raised = []
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError) as found:
@@ -44,7 +46,7 @@ def test_an_old_google_adk_is_run_without_what_it_does_not_have(
     adk.run_plain_tools_in_threads()
     assert not hasattr(tool, "_invoke_callable")
     home = modules.Home(name="bot", file=None, folder=None, roots=(), aliases=())
-    found = adk.ImportedAgent(root_agent="agent", app=None, home=home, closing=None)
+    found = adk.ImportedAgent(root_agent="agent", app=None, name=home.name, closing=None)
     assert adk._target(found, (), "bot") == {"app_name": "bot", "agent": "agent"}
     event = SimpleNamespace(
         author="bot", content=None, usage_metadata=None, is_final_response=lambda: True

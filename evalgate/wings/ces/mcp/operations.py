@@ -8,7 +8,7 @@ import os
 import queue
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +21,8 @@ from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact
 from evalgate.values import Environ, JsonObject
-from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.mcp import resources
+from evalgate.wings.ces.edit import CODES, Refused
+from evalgate.wings.ces.mcp.resources import Resources
 
 MOST_RUNS: Final = 100
 """Of one evaluation, in one operation."""
@@ -42,10 +42,12 @@ class _Cancelled(Exception):  # noqa: N818 - the end of a run, not an error
 
 @dataclass(slots=True)
 class Operation:
-    """A run. `done` and `total`: trials; `response` or `error` in the end; `over` is set then."""
+    """A run of files and cases (`paths`), some of which are the evaluations `names`. `done` and
+    `total`: trials; `response` or `error` in the end; `over` is set then."""
 
     name: str
     paths: tuple[str, ...]
+    names: tuple[str, ...]
     runs: int
     created_at: str
     state: str = "QUEUED"
@@ -53,7 +55,7 @@ class Operation:
     done: int = 0
     lines: list[str] = field(default_factory=list)
     response: JsonObject | None = None
-    error: dict[str, str] | None = None
+    error: JsonObject | None = None
     ended_at: str = ""
     over: threading.Event = field(default_factory=threading.Event)
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -62,8 +64,9 @@ class Operation:
         """As google.longrunning.Operation has it."""
         metadata: JsonObject = {
             "state": self.state,
-            "evaluations": list(self.paths),
+            "evaluations": list(self.names) or list(self.paths),
             "createTime": self.created_at,
+            "cancelRequested": self.cancelled.is_set(),
             "progress": {"completedCount": self.done, "totalCount": self.total},
         }
         if self.ended_at:
@@ -103,17 +106,20 @@ class Operation:
 class Operations:
     """The runs of this process, below a root."""
 
-    def __init__(self, root: Path, *, environ: Environ = os.environ) -> None:
-        self._root = root
+    def __init__(self, resources: Resources, *, environ: Environ = os.environ) -> None:
+        self._resources = resources
         self._environ = environ
         self._operations: dict[str, Operation] = {}
         self._queue: queue.SimpleQueue[Operation] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def start(self, paths: Sequence[str], *, runs: int = 1) -> Operation:
-        """Run these files or cases (`file.evalset.json:case`). Raises Refused."""
+    def start(self, paths: Sequence[str], *, names: Iterable[str] = (), runs: int = 1) -> Operation:
+        """Run these files or cases (`file.evalset.json:case`). `names`: the evaluations among them.
+        Raises Refused."""
         if not paths:
-            message = "name what is to be run: `evaluations` or `evalCases`"
+            message = (
+                "name what is to be run: `evaluations`, `evaluationDataset`, `tags` or `evalCases`"
+            )
             raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
         if not 1 <= runs <= MOST_RUNS:
             raise Refused(
@@ -129,7 +135,13 @@ class Operations:
         for old in over[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
             del self._operations[old]
         name = f"operations/run-{uuid.uuid4().hex[:12]}"
-        operation = Operation(name=name, paths=tuple(paths), runs=runs, created_at=_timestamp())
+        operation = Operation(
+            name=name,
+            paths=tuple(paths),
+            names=tuple(names),
+            runs=runs,
+            created_at=_timestamp(),
+        )
         self._operations[name] = operation
         self._queue.put(operation)
         if self._thread is None:
@@ -161,36 +173,23 @@ class Operations:
                 operation.response = self._run(operation)
                 operation.state = "COMPLETED"
             except _Cancelled:
-                operation.error = {"status": "CANCELLED", "message": "the run was cancelled"}
                 operation.state = "CANCELLED"
+                operation.error = self._error("CANCELLED", "the run was cancelled")
             except EvalgateError as error:
-                message = " ".join(
-                    filter(
-                        None,
-                        (
-                            error.message,
-                            error.hint,
-                            *(str(problem) for problem in error.problems[:5]),
-                        ),
-                    )
-                )
-                operation.error = {
-                    "status": _CODES.get(error.exit_code, "INTERNAL"),
-                    "message": self._redacted(message),
-                }
+                texts = (error.message, error.hint, *map(str, error.problems[:5]))
+                status = _CODES.get(error.exit_code, "INTERNAL")
                 operation.state = "ERROR"
+                operation.error = self._error(status, " ".join(filter(None, texts)))
             except Exception as error:  # noqa: BLE001 - the operation must say so, whatever it is
-                operation.error = {
-                    "status": "INTERNAL",
-                    "message": self._redacted(f"{type(error).__name__}: {error}"),
-                }
                 operation.state = "ERROR"
+                operation.error = self._error("INTERNAL", f"{type(error).__name__}: {error}")
             operation.ended_at = _timestamp()
             operation.over.set()
 
     def _run(self, operation: Operation) -> JsonObject:
         output = Path(kept.FOLDER) / "operations" / operation.name.rpartition("/")[2]
-        options = {"root": str(self._root), "paths": list(operation.paths), "output": str(output)}
+        root = str(self._resources.root)
+        options = {"root": root, "paths": list(operation.paths), "output": str(output)}
         settings = load.load_settings({**options, "runs": str(operation.runs), "baseline": "none"})
         response: JsonObject = {}
         context = prepare.make_context(
@@ -201,17 +200,22 @@ class Operations:
         )
         report = gate_run.run(settings, context)
         if path := report.files.get("ces"):
-            written = json.loads(Path(path).read_text("utf-8"))
-            resources.keep_results(self._root, written)
-            response["evaluationRun"] = written["evaluationRuns"][-1]["name"]
+            document = self._resources.keep(json.loads(Path(path).read_text("utf-8")))
+            response["evaluationRun"] = document["evaluationRuns"][-1]["name"]
+            response["evaluationResults"] = [
+                {key: result[key] for key in ("name", "evaluationStatus") if key in result}
+                for result in document["evaluationResults"]
+            ]
         return {
             **response,
             "report": report.files.get("html", ""),
             "results": report.files.get("results", ""),
         }
 
-    def _redacted(self, text: str) -> str:
-        return redact.redactor(self._environ)(text)[:2000]
+    def _error(self, status: str, message: str) -> JsonObject:
+        """As google.rpc.Status has it, without secrets."""
+        text = redact.redactor(self._environ)(message)[:2000]
+        return {"code": CODES[status], "status": status, "message": text}
 
 
 def _timestamp() -> str:

@@ -6,53 +6,47 @@ that differ."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import filelock
 import platformdirs
 from pydantic import ValidationError
 
 from evalgate.config import load, places
-from evalgate.discovery.walk import Tree
+from evalgate.discovery import walk
 from evalgate.errors import EvalgateError, Problem, errors_in
 from evalgate.formats import eval_set, rewrite
 from evalgate.formats.adk_shapes import EvalCaseWire, case_json
 from evalgate.formats.json_source import Path as JsonPath
 from evalgate.formats.kind import Dialect
+from evalgate.gate import waiting
+from evalgate.gate.waiting import WaitingChange
 from evalgate.model.shapes import to_camel, to_snake
-from evalgate.results import kept, output
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
-from evalgate.wings.ces import compare, edit, format as ces_format, proposals, read, shapes
+from evalgate.wings.ces import compare, edit, read, shapes
 from evalgate.wings.ces.compare import LONGEST_SHOWN, MISSING, FieldChange, Relaxation
 from evalgate.wings.ces.edit import EVERYTHING, Refused
-from evalgate.wings.ces.proposals import ProposedChange
-from evalgate.wings.ces.read import COLLECTIONS, Kind, Library, Reading, Resource
-from evalgate.wings.ces.shapes import (
-    EvaluationDataset,
-    EvaluationResult,
-    ExecutionState,
-    Outcome,
-    Proto,
-)
+from evalgate.wings.ces.mcp.library import StoredFiles, metrics_of, results_of
+from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
+from evalgate.wings.ces.shapes import EvaluationResult, ExecutionState, Outcome, Proto
 
-COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
 WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
-RUNS: Final = f"{kept.FOLDER}/ces"
-"""Where runs that were started here keep what they gave."""
-PASS: Final = Outcome.PASS
 PAGE = 50
 MOST_PAGE = 1000
 LOCK_SECONDS: Final = 30.0
 ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
+_APP: Final = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
+Texts: TypeAlias = dict[str, tuple[str, str | None]]
 _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
 
@@ -87,6 +81,7 @@ class Resources:
         digest = hashlib.sha256(str(self.root).encode()).hexdigest()[:16]
         folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
         folder.mkdir(parents=True, exist_ok=True)
+        self._files = StoredFiles(self.root)
         self._lock = filelock.FileLock(folder / f"{digest}.lock", timeout=LOCK_SECONDS)
 
     # --- reading ---------------------------------------------------------------------------------
@@ -98,37 +93,36 @@ class Resources:
         parent: str = "",
         page_size: int = 0,
         page_token: str = "",
-        is_full: bool = False,
+        order_by: str = "name",
+        view: str = "BASIC",
         failing: bool = False,
+        **chosen: Any,
     ) -> JsonObject:
-        """One page of the resources of a kind, by name, and the token of the next one. Without
-        `is_full` of each what a list needs; `failing`: only evaluations whose last result is no
-        pass."""
+        """One page of the resources of a kind, by name, and the token of the next one; of each what
+        a list needs, or all (FULL). `failing`: only evaluations whose last result is no pass;
+        `chosen`: see `selected`."""
+        if order_by not in ("", "name", "name asc"):
+            message = "`orderBy`: files are ordered by name"
+            raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
         start = int(page_token or 0)
         size = min(page_size or PAGE, MOST_PAGE)
-        library = self.library()
-        resources = sorted(library.of(kind), key=self.name_of)
-        results = self._last_results(library) if kind is Kind.EVALUATION else {}
-        if parent:
-            resources = [
-                resource
-                for resource in resources
-                if self.name_of(resource).startswith(_within(parent, kind))
-            ]
-        if failing:
-            passed = {name for name, last in results.items() if last.evaluation_status is PASS}
-            resources = [
-                resource
-                for resource in resources
-                if self.name_of(resource) in results.keys() - passed
-            ]
+        library = self._files.library()
+        results = results_of(library)
+        prefix = self._prefix(library, kind, parent) if parent else ""
+        resources = [
+            resource
+            for resource in (
+                self.selected(library, **chosen) if any(chosen.values()) else library.of(kind)
+            )
+            if self.name_of(resource).startswith(prefix)
+            and (not failing or self._fails(resource, results))
+        ]
+        resources.sort(key=self.name_of)
         page = {
             COLLECTION_OF[kind]: [
-                self.view(resource)
-                if is_full
-                else _summary(self.view(resource), results.get(self.name_of(resource)))
+                self._with_results(resource, library, results, is_full=view == "FULL")
                 for resource in resources[start : start + size]
             ]
         }
@@ -136,19 +130,51 @@ class Resources:
         return {**page, **more}
 
     def get(self, kind: Kind, name: str) -> JsonObject:
-        """A resource by its name; an evaluation with its last result here."""
-        library = self.library()
-        view = self.view(self._find(library, kind, name))
-        last = self._last_results(library).get(name) if kind is Kind.EVALUATION else None
-        return {**view, "lastCompletedResult": last.json()} if last is not None else view
+        """A resource by its name; an evaluation or a dataset with what its runs here gave."""
+        library = self._files.library()
+        resource = self._find(library, kind, name)
+        return self._with_results(resource, library, results_of(library), is_full=True)
 
-    def selection(self, name: str) -> str:
-        """An evaluation as a run names it: its file, and what it is called."""
-        resource = self._find(self.library(), Kind.EVALUATION, name)
-        return f"{resource.file}:{resource.title}"
+    def selected(
+        self,
+        library: Library,
+        *,
+        names: Sequence[str] = (),
+        dataset: str = "",
+        tags: Collection[str] = (),
+    ) -> list[Resource]:
+        """The evaluations of these names, those of a dataset, and those that have one of the
+        tags."""
+        evaluations = library.of(Kind.EVALUATION)
+        chosen = [self._find(library, Kind.EVALUATION, name) for name in names]
+        if dataset:
+            message = self._find(library, Kind.DATASET, dataset).message
+            for evaluation in self._referred(library, message):
+                if isinstance(evaluation, str):
+                    raise Refused("NOT_FOUND", evaluation)
+                chosen.append(evaluation)
+        of_tags = {
+            tag: [evaluation for evaluation in evaluations if tag in _tags(evaluation)]
+            for tag in tags
+        }
+        for tag, tagged in of_tags.items():
+            if not tagged:
+                known_tags = {known for evaluation in evaluations for known in _tags(evaluation)}
+                hint = words.suggest(tag[:100], known_tags, prefix="; ")
+                raise Refused("NOT_FOUND", f"no evaluation has the tag {tag[:100]!r}{hint}")
+            chosen += tagged
+        return list({(resource.file, resource.path): resource for resource in chosen}.values())
+
+    def selections(self, **chosen: Any) -> dict[str, str]:
+        """Evaluations as a run names them (file and title) by their names; `chosen`: see
+        `selected`."""
+        return {
+            self.name_of(resource): f"{resource.file}:{resource.title}"
+            for resource in self.selected(self._files.library(), **chosen)
+        }
 
     def name_of(self, resource: Resource) -> str:
-        """The name of a resource; one that has none is called after its file."""
+        """The name of a resource; one that has none is called after its title."""
         return (
             resource.name
             if "/" in resource.name
@@ -161,18 +187,41 @@ class Resources:
         etag = {"etag": etag_of(resource.message)} if has_etag else {}
         return {**resource.message.json(), "name": self.name_of(resource), **etag}
 
-    def _last_results(self, library: Library) -> dict[str, EvaluationResult]:
-        """The newest completed result of each evaluation, by the evaluation's name."""
-        results = [
-            resource.message
-            for resource in library.of(Kind.RESULT)
-            if isinstance(resource.message, EvaluationResult)
-            and resource.message.execution_state is ExecutionState.COMPLETED
+    def keep(self, document: Json) -> Json:
+        """Keep what a run gave, a `ces-results.json`; returns it with the names that it has
+        here."""
+        return self._files.keep(document, app=self._app)
+
+    def _fails(self, resource: Resource, results: Mapping[str, list[EvaluationResult]]) -> bool:
+        """True if an evaluation did not pass when it last ran."""
+        last = results.get(self.name_of(resource), [])[-1:]
+        return bool(last) and last[0].evaluation_status is not Outcome.PASS
+
+    def _with_results(
+        self,
+        resource: Resource,
+        library: Library,
+        results: Mapping[str, list[EvaluationResult]],
+        *,
+        is_full: bool,
+    ) -> JsonObject:
+        """What is shown of a resource: all of it, or what a list needs; and what runs gave."""
+        view = self.view(resource)
+        names = [self.name_of(resource)]
+        if resource.kind is Kind.DATASET:
+            evaluations = self._referred(library, resource.message)
+            names = [self.name_of(one) for one in evaluations if not isinstance(one, str)]
+        completed = [
+            result
+            for name in names
+            for result in results.get(name, ())
+            if result.execution_state is ExecutionState.COMPLETED
         ]
-        return {
-            result.name.partition("/results/")[0]: result
-            for result in sorted(results, key=lambda result: result.create_time or "")
-        }
+        if completed and resource.kind in (Kind.EVALUATION, Kind.DATASET):
+            view["aggregatedMetrics"] = metrics_of(completed).json()
+        if completed and resource.kind is Kind.EVALUATION:
+            view["lastCompletedResult"] = completed[-1].json()
+        return view if is_full else _summary(view)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -181,16 +230,15 @@ class Resources:
         self.insist_writable()
         content = self._body(body, kind)
         with self.locked():
-            library = self.library()
+            library = self._files.library()
             title = str(content.get("displayName", ""))
             name = self._new_name(library, kind, parent, resource_id or _made_id(title))
             content["name"] = name
             self._checked(content, kind, library, besides=None)
             file = self.new_file(library, kind, title)
-            resource = self._write(
-                file, json.dumps(content, indent=2, ensure_ascii=False) + "\n", kind
-            )
-        return Done(resource=self.view(resource))
+            text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+            self.save(file, text)
+        return Done(resource=self.view(_parsed(text, file, kind)))
 
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
         """Write the masked fields of the body; with `preview` only tell what that would be."""
@@ -205,7 +253,7 @@ class Resources:
         content = self._body(request, kind, is_partial=True)
         paths = edit.mask_of(mask, request, shape)
         with self.locked():
-            library = self.library()
+            library = self._files.library()
             resource = self._find(library, kind, name)
             old = shapes.comparable(resource.message)
             _check_etag(etag, old, "resource")
@@ -221,81 +269,114 @@ class Resources:
             relaxations = tuple(compare.relaxations(changes))
             old_text = self.source(resource.file).text
             text = self._spliced(resource, old_text, old, new) if changes else old_text
-            diff = _difference(old_text, text, resource.file)
+            change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
             if not preview:
-                proposal = ProposedChange(
-                    name=name,
-                    kind=kind,
-                    etag=_hash(old),
-                    content=new,
-                    reasons=tuple(map(str, relaxations)),
-                    diff=diff,
-                )
-                self.insist_not_relaxing(proposal)
-                resource = self._write(resource.file, text, kind) if changes else resource
+                self.make(change)
+                resource = _parsed(text, resource.file, kind)
         view = (
             self.view(resource)
             if not preview
             else {**message.json(), "name": name, "etag": etag_of(message)}
         )
-        return Done(resource=view, changes=changes, relaxations=relaxations, diff=diff)
+        return Done(resource=view, changes=changes, relaxations=relaxations, diff=change.diff)
 
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
         """Delete a resource's file; with `force` also the references of datasets to it."""
         self.insist_writable()
         with self.locked():
-            library = self.library()
+            library = self._files.library()
             resource = self._find(library, kind, name)
             _check_etag(etag, shapes.comparable(resource.message), "resource")
             if resource.path:
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
                 )
-            relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
-            proposal = ProposedChange(
-                name=name,
-                kind=kind,
-                etag=_hash(shapes.comparable(resource.message)),
-                content=None,
-                reasons=tuple(map(str, relaxations)),
-                diff=f"delete {resource.file}\n",
-            )
-            self.insist_not_relaxing(proposal)
             users = [
                 user
                 for user in library.of(Kind.DATASET, Kind.EVALUATION)
-                if resource.id in _references(user)
+                if self._refers(user, resource)
             ]
             if users and not force:
                 names = words.listed([self.name_of(user) for user in users])
                 raise Refused(
                     "FAILED_PRECONDITION", f"{names} refers to it; `force` drops the references"
                 )
-            for user in users:
-                self._drop_reference(user, resource.id)
-            path = self.inside(resource.file)
-            path.unlink()
-            with suppress(OSError):
-                if path.parent.name == path.stem and path.parent != self.root:
-                    path.parent.rmdir()
+            relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
+            texts: Texts = {user.file: self._without_reference(user, resource) for user in users}
+            texts[resource.file] = (self.source(resource.file).text, None)
+            self.make(self._change(resource, texts, relaxations))
         return Done(resource=None, relaxations=relaxations)
+
+    def make(self, change: WaitingChange) -> None:
+        """Make a change; under `--no-relaxing` keep one that may relax for a person, and raise
+        Refused."""
+        if self._no_relaxing and change.reasons:
+            waiting.keep(self.root, change)
+            violations = [
+                (path, reason)
+                for path, _, reason in (text.partition(": ") for text in change.reasons)
+            ]
+            raise Refused(
+                "PERMISSION_DENIED",
+                f"the change may relax: {change.reasons[0]} (--no-relaxing); a person can make it: "
+                f"`evalgate accept {shlex.quote(change.name)}`",
+                violations,
+            )
+        for file in change.texts:
+            self.inside(file)
+        try:
+            waiting.make(self.root, change)
+        except EvalgateError as error:
+            raise Refused("ABORTED", error.message) from error
 
     # --- how -------------------------------------------------------------------------------------
 
     def library(self) -> Library:
-        """All CES files below the root, as they are now."""
-        settings = load.load_settings({"root": str(self.root)})
-        tree = Tree(self.root, exclude=settings.gate_file.exclude)
-        files = ces_format.FORMAT.find(tree, exclude=settings.gate_file.exclude)
-        library = ces_format.library(tree, files, chosen=files).library
-        return replace(library, readings={**library.readings, **dict(self._of_runs())})
+        """All files with all of their problems, also those between them."""
+        library = self._files.library()
+        folders = partial(walk.folder_names, self.root)
+        return replace(library, problems=(*library.problems, *read.across(library, folders)))
 
-    def _of_runs(self) -> Iterator[tuple[str, Reading]]:
-        """What runs of evaluations gave that were started here."""
-        for kind in (Kind.RESULT, Kind.RUN):
-            for path in sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json")):
-                file = path.relative_to(self.root).as_posix()
-                yield file, read.parse(self.source(file).text, file=file, kind=kind)
+    def _names(self, resource: Resource) -> set[str]:
+        """All that a reference may call it."""
+        return {self.name_of(resource), resource.id, resource.title}
+
+    def _referred(self, library: Library, message: Proto) -> list[Resource | str]:
+        """What the references of a message name: by name, the last part of it, or title; for those
+        that lead nowhere a text that says so."""
+        kind, names, _ = read.references_of(message)
+        by_name = {
+            name: resource for resource in library.of(kind) for name in self._names(resource)
+        }
+        return [
+            by_name.get(name)
+            or by_name.get(name.rpartition("/")[2])
+            or f"no {kind} {name[-200:]!r}"
+            + words.suggest(name.rpartition("/")[2][:100], by_name, prefix="; ")
+            for name in names
+        ]
+
+    def _prefix(self, library: Library, kind: Kind, parent: str) -> str:
+        """What the names of a collection begin with. Results are below an evaluation, or below any
+        (`-`). Raises Refused if there is no such app."""
+        app, _, below = parent.partition("/evaluations/")
+        is_shaped = bool(below) == (kind is Kind.RESULT) and "/" not in below
+        if not _APP.fullmatch(app) or not is_shaped:
+            shape = "projects/P/locations/L/apps/A"
+            more = "/evaluations/E" if kind is Kind.RESULT else ""
+            raise _invalid("parent", f"expected {shape}{more}, got {parent[:200]!r}")
+        apps = self._apps(library)
+        if apps and app not in {*apps, self._app}:
+            hint = words.suggest(app[:200], apps, prefix="; ")
+            raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}{hint}")
+        if kind is not Kind.RESULT:
+            return f"{app}/{COLLECTION_OF[kind]}/"
+        return f"{app}/evaluations/" if below == "-" else f"{parent}/results/"
+
+    def _apps(self, library: Library) -> set[str]:
+        """The apps of the resources that have names."""
+        matches = (_APP.match(resource.name) for resource in library.of(*WRITABLE))
+        return {match[0] for match in matches if match}
 
     def _find(self, library: Library, kind: Kind, name: str) -> Resource:
         matches = [resource for resource in library.of(kind) if self.name_of(resource) == name]
@@ -342,14 +423,32 @@ class Resources:
                     "ALREADY_EXISTS",
                     f"the displayName {title!r} is used by {self.name_of(resource)}",
                 )
+        known_names = read.references_of(besides.message)[1] if besides is not None else ()
+        self._insist_references(message, kind, library, known_names)
         return message
+
+    def _insist_references(
+        self, message: Proto, kind: Kind, library: Library, known_names: Collection[str]
+    ) -> None:
+        """Raises Refused if a new reference leads nowhere."""
+        _, names, keys = read.references_of(message)
+        field = ".".join((str(kind), *keys))
+        violations = [
+            (f"{field}[{number}]", reason)
+            for number, reason in enumerate(self._referred(library, message))
+            if isinstance(reason, str) and names[number] not in known_names
+        ]
+        if violations:
+            raise Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations)
 
     def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
         if not ID.fullmatch(resource_id):
             raise _invalid(
                 f"{kind}Id", "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
             )
-        name = _within(parent or self._app, kind) + resource_id
+        apps = self._apps(library)
+        only_app = apps.pop() if self._app == read.LOCAL_APP and len(apps) == 1 else self._app
+        name = self._prefix(library, kind, parent or only_app) + resource_id
         if any(
             self.name_of(resource) == name or resource.id == resource_id
             for resource in library.of(kind)
@@ -384,20 +483,32 @@ class Resources:
             )
         return new_text
 
-    def _drop_reference(self, user: Resource, resource_id: str) -> None:
+    def _refers(self, user: Resource, resource: Resource) -> bool:
+        kind, names, _ = read.references_of(user.message)
+        return kind is resource.kind and any(self._is_called(resource, name) for name in names)
+
+    def _is_called(self, resource: Resource, reference: str) -> bool:
+        last = reference.rpartition("/")[2]
+        return not {reference, last}.isdisjoint(self._names(resource))
+
+    def _change(
+        self, resource: Resource, texts: Texts, relaxations: Sequence[Relaxation]
+    ) -> WaitingChange:
+        is_evaluation = resource.kind is Kind.EVALUATION
+        name = resource.id if is_evaluation else f"{resource.kind}:{resource.id}"
+        return WaitingChange(name=name, texts=texts, reasons=tuple(map(str, relaxations)))
+
+    def _without_reference(self, user: Resource, resource: Resource) -> tuple[str, str]:
+        """The text of a file, and without the references to a resource."""
         old = shapes.comparable(user.message)
         new = json.loads(json.dumps(old))
-        for holder, key in (
-            (new, "evaluations"),
-            *((new.get(k, {}), "evaluationExpectations") for k in ("golden", "scenario")),
-        ):
-            names = [name for name in holder.get(key, ()) if name.rpartition("/")[2] != resource_id]
-            if names or key not in holder:
-                holder.update({key: names} if key in holder else {})
-            else:
-                del holder[key]
+        *within, key = read.references_of(user.message)[2]
+        holder = new[within[0]] if within else new
+        holder[key] = [name for name in holder[key] if not self._is_called(resource, name)]
+        if not holder[key]:
+            del holder[key]
         text = self.source(user.file).text
-        self._write(user.file, self._spliced(user, text, old, new), user.kind)
+        return text, self._spliced(user, text, old, new)
 
     def source(self, file: str) -> rewrite.Source:
         """A file as it is now."""
@@ -418,14 +529,6 @@ class Resources:
                 "PERMISSION_DENIED", f"{file!r} leads out of the root, or is a symbolic link"
             )
         return path
-
-    def _write(self, file: str, text: str, kind: Kind) -> Resource:
-        self.save(file, text)
-        return next(
-            resource
-            for resource in read.parse(text, file=file, kind=kind).resources
-            if not resource.path
-        )
 
     def save(self, file: str, text: str) -> None:
         """Replace a file as a whole, or write a new one."""
@@ -452,70 +555,34 @@ class Resources:
         if self._read_only:
             raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
 
-    def insist_not_relaxing(self, proposal: ProposedChange) -> None:
-        """Under `--no-relaxing`, keep a change that may relax as a proposal, and raise Refused."""
-        if self._no_relaxing and proposal.reasons:
-            proposals.keep(self.root, proposal)
-            violations = [
-                (path, reason)
-                for path, _, reason in (text.partition(": ") for text in proposal.reasons)
-            ]
-            raise Refused(
-                "PERMISSION_DENIED",
-                f"the change may relax: {proposal.reasons[0]} (--no-relaxing); a person can make it: "
-                f"`evalgate ces accept {proposal.id}`",
-                violations,
-            )
-
-    def accept(self, proposal: ProposedChange) -> Done:
-        """Make a proposed change, unless what it changes is another by now."""
-        if not proposal.kind:
-            file, _, eval_id = proposal.name.rpartition(":")
-            done = EvalCases(self).update(
-                file, eval_id, proposal.content or {}, mask=EVERYTHING, etag=proposal.etag
-            )
-        elif proposal.content is None:
-            kind = Kind(proposal.kind)
-            done = self.delete(kind, proposal.name, etag=proposal.etag, force=True)
-        else:
-            body = {**proposal.content, "name": proposal.name, "etag": proposal.etag}
-            done = self.update(Kind(proposal.kind), body, mask=EVERYTHING)
-        proposals.drop(self.root, proposal)
-        return done
-
 
 _LISTED: Final = (
     *("name", "displayName", "description", "tags", "etag", "state", "progress"),
     *("evaluationStatus", "executionState", "createTime", "errorInfo", "evaluations"),
     *("llmCriteria",),
 )
-"""The fields that a list shows."""
+_OF_RESULT: Final = ("name", "evaluationStatus", "createTime")
+_OF_VERSION: Final = ("appVersionId", "passCount", "failCount")
+"""The fields that a list shows: of a resource, of its last result and of a version's metrics."""
 
 
-def _summary(view: Json, last: EvaluationResult | None) -> JsonObject:
-    """What a list shows of a resource: what it is, and how it ended last."""
+def _summary(view: Json) -> JsonObject:
+    """What a list shows of a resource: what it is, and how it ended."""
     summary = {key: view[key] for key in _LISTED if key in view}
     if "golden" in view:
         summary["golden"] = {"turnCount": len(view["golden"].get("turns", ()))}
     elif "scenario" in view:
         summary["scenario"] = {"task": str(view["scenario"].get("task", ""))[:LONGEST_SHOWN]}
-    if last is not None:
-        result = {"name": last.name, "evaluationStatus": last.evaluation_status.name}
-        summary["lastCompletedResult"] = result
+    if "lastCompletedResult" in view:
+        result = view["lastCompletedResult"]
+        summary["lastCompletedResult"] = {key: result[key] for key in _OF_RESULT if key in result}
+    if "aggregatedMetrics" in view:
+        versions = [
+            {key: version[key] for key in _OF_VERSION if key in version}
+            for version in view["aggregatedMetrics"]["metricsByAppVersion"]
+        ]
+        summary["aggregatedMetrics"] = {"metricsByAppVersion": versions}
     return summary
-
-
-def keep_results(root: Path, written: Json) -> None:
-    """Keep the runs and results of a `ces-results.json`, one file each, in the listed folder."""
-    output.make_folder(root / RUNS)
-    for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
-        for resource in written[key]:
-            # of the evaluation and the result, or of the run
-            name = "-".join(str(resource["name"]).split("/")[7::2])
-            text = json.dumps(resource, indent=2, ensure_ascii=False) + "\n"
-            output.write_file(
-                root / RUNS / COLLECTION_OF[kind] / f"{read.file_name(name)}.json", [text]
-            )
 
 
 def etag_of(message: Proto) -> str:
@@ -535,29 +602,14 @@ def _check_etag(etag: Any, content: Any, noun: str) -> None:
         )
 
 
-def _difference(old_text: str, new_text: str, file: str) -> str:
-    lines, changed = (text.splitlines(keepends=True) for text in (old_text, new_text))
-    return "".join(difflib.unified_diff(lines, changed, file, file))
+def _parsed(text: str, file: str, kind: Kind) -> Resource:
+    """The resource that a text is."""
+    resources = read.parse(text, file=file, kind=kind).resources
+    return next(resource for resource in resources if not resource.path)
 
 
-def _references(resource: Resource) -> set[str]:
-    message = resource.message
-    inputs = getattr(message, "golden", None) or getattr(message, "scenario", None)
-    references = (
-        message.evaluations
-        if isinstance(message, EvaluationDataset)
-        else getattr(inputs, "evaluation_expectations", ())
-    )
-    return {name.rpartition("/")[2] for name in references}
-
-
-def _within(parent: str, kind: Kind) -> str:
-    """The prefix of the names in a collection. Results are below an evaluation: `-` means any."""
-    if kind is Kind.RESULT:
-        return parent.removesuffix("/evaluations/-") + (
-            "/evaluations/" if parent.endswith("/evaluations/-") else "/results/"
-        )
-    return f"{parent}/{COLLECTION_OF[kind]}/"
+def _tags(resource: Resource) -> tuple[str, ...]:
+    return getattr(resource.message, "tags", ())
 
 
 def _made_id(title: str) -> str:
@@ -652,7 +704,7 @@ class EvalCases:
     def listed(self) -> JsonObject:
         """Every evaluation set with its cases."""
         settings = load.load_settings({"root": str(self._root)})
-        tree = Tree(self._root, exclude=settings.gate_file.exclude)
+        tree = walk.Tree(self._root, exclude=settings.gate_file.exclude)
         eval_sets = []
         for file in tree.evaluation_files:
             try:
@@ -698,24 +750,15 @@ class EvalCases:
             changes = tuple(compare.changes(old_case, new_case))
             relaxed = tuple(case_relaxations(changes))
             text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
-            diff = _difference(stored_case.source.text, text, file)
+            change = WaitingChange(
+                name=f"{file}:{eval_id}",
+                texts={file: (stored_case.source.text, text)},
+                reasons=tuple(map(str, relaxed)),
+            )
             if not preview:
-                proposal = ProposedChange(
-                    name=f"{file}:{eval_id}",
-                    kind="",
-                    etag=_hash(stored_case.raw),
-                    content=new,
-                    reasons=tuple(map(str, relaxed)),
-                    diff=diff,
-                )
-                self._resources.insist_not_relaxing(proposal)
-                if text != stored_case.source.text:
-                    try:
-                        rewrite.save(stored_case.source, text)
-                    except EvalgateError as error:
-                        raise Refused("ABORTED", error.message) from error
+                self._resources.make(change)
         view = _view(file, eval_id, new)
-        return Done(resource=view, changes=changes, relaxations=relaxed, diff=diff)
+        return Done(resource=view, changes=changes, relaxations=relaxed, diff=change.diff)
 
     # --- how -------------------------------------------------------------------------------------
 

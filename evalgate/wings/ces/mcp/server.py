@@ -1,15 +1,17 @@
-"""The tools over stdio, or over HTTP on the loopback interface for whoever has the token of this
-start."""
+"""The tools over stdio, or over HTTP on the loopback interface for whoever has the token."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
 import mcp_types as types
+import platformdirs
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -27,7 +29,7 @@ from evalgate.wings.ces.mcp.tools import Tool, ToolAnswer, error_of, tools
 
 def server_of(resources: Resources) -> Server[Any]:
     """The server, on any transport."""
-    table = tools(Operations(resources.root))
+    table = tools(Operations(resources))
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ARG001 - the SDK's signature
         return types.ListToolsResult(tools=[_described(tool) for tool in table.values()])
@@ -108,7 +110,7 @@ async def _watched(context: Any, operation: Operation) -> None:
 
 def _result(answer: ToolAnswer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [
-        _text(json.dumps(answer.content, ensure_ascii=False, indent=1)),
+        _text(json.dumps(answer.content, ensure_ascii=False)),
         *map(_text, answer.notes),
     ]
     return types.CallToolResult(
@@ -142,10 +144,14 @@ def http_app(resources: Resources, *, port: int, token: str) -> App:
 
 
 def run_http(resources: Resources, *, port: int) -> None:
-    """Serve on the loopback interface until interrupted; print the token on standard error."""
-    token = loopback.new_token()
+    """Serve on the loopback interface until interrupted. The token of a root is made once, outside
+    of it; standard error names its file."""
+    digest = hashlib.sha256(str(resources.root).encode()).hexdigest()[:16]
+    path = Path(platformdirs.user_data_dir("evalgate")) / f"mcp/{digest}.token"
+    token = loopback.kept_token(path)
     address = f"http://{HOST}:{port}/mcp"
-    sys.stderr.write(plain.visible(f"{address}\nAuthorization: Bearer {token}\n"))
+    about = f"Authorization: Bearer, and the token in {path}"
+    sys.stderr.write(plain.visible(f"{address}\n{about}\n"))
     sys.stderr.flush()
     uvicorn.run(
         http_app(resources, port=port, token=token), host=HOST, port=port, log_level="warning"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from evalgate.wings.ces import read
 from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.mcp import resources as gate_resources
+from evalgate.wings.ces.mcp import library as gate_library, resources as gate_resources
 from evalgate.wings.ces.mcp.resources import Resources
 from evalgate.wings.ces.read import Kind
 
@@ -90,6 +92,7 @@ def test_an_update_changes_one_value_of_the_file(root: Path) -> None:
     assert [new for _, new in changed] == ['  "description": "Else",']
     stored = Resources(root).get(Kind.EVALUATION, RENEW)
     assert stored.pop("lastCompletedResult")["evaluationStatus"] == "FAIL"
+    assert stored.pop("aggregatedMetrics")["metricsByAppVersion"][0]["failCount"] == 1
     assert done.resource == stored
     assert (root / FILE).stat().st_mode & 0o777 == 0o640
 
@@ -242,6 +245,219 @@ def test_delete_and_what_refers_to_it(root: Path) -> None:
     assert refusal(lambda: resources.delete(Kind.EVALUATION, RENEW)).code == "NOT_FOUND"
     result = resources.listed(Kind.RESULT)["results"][0]["name"]
     assert resources.delete(Kind.RESULT, result).relaxations == ()
+
+
+def put_result(root: Path, evaluation: str, number: int, version: str, **fields: Any) -> None:
+    """Keep a result of a run, as a run that was started here does."""
+    result = {
+        "name": f"{evaluation}/results/r{number}",
+        "createTime": f"2030-01-01T00:00:{number:02}Z",
+        "executionState": "COMPLETED",
+        "appVersion": f"{APP}/versions/{version}",
+        **fields,
+    }
+    Resources(root).keep({"evaluationRuns": [], "evaluationResults": [result]})
+
+
+def test_what_runs_gave_is_shown_with_evaluations_and_datasets(root: Path) -> None:
+    resources = Resources(root)
+    dataset = {"displayName": "nightly", "evaluations": [LOST, "bye"]}
+    dataset_name = resources.create(Kind.DATASET, dataset, parent=APP).resource["name"]  # type: ignore[index]
+    for number, (status, version) in enumerate(
+        [("FAIL", "v1"), ("PASS", "v2"), ("PASS", "v3"), ("FAIL", "v4"), ("PASS", "v4")], 1
+    ):
+        put_result(root, LOST, number, version, evaluationStatus=status)
+    put_result(root, f"{read.LOCAL_APP}/evaluations/bye", 6, "v4", executionState="ERROR")
+    newest = [  # three versions, and not the results of before
+        {"appVersionId": "v2", "passCount": 1},
+        {"appVersionId": "v3", "passCount": 1},
+        {"appVersionId": "v4", "passCount": 1, "failCount": 1},
+    ]
+    for name, kind in ((LOST, Kind.EVALUATION), (dataset_name, Kind.DATASET)):
+        shown = resources.get(kind, name)
+        assert shown["aggregatedMetrics"] == {"metricsByAppVersion": newest}
+        assert ("lastCompletedResult" in shown) == (kind is Kind.EVALUATION)
+    listed = {
+        evaluation["name"]: evaluation
+        for evaluation in resources.listed(Kind.EVALUATION)["evaluations"]
+    }
+    assert listed[LOST]["aggregatedMetrics"] == {"metricsByAppVersion": newest}
+    last = {
+        "name": f"{LOST}/results/r5",
+        "evaluationStatus": "PASS",
+        "createTime": "2030-01-01T00:00:05Z",
+    }
+    assert listed[LOST]["lastCompletedResult"] == last
+    full = resources.listed(Kind.EVALUATION, parent=APP, view="FULL")["evaluations"]
+    assert full[0] == resources.get(Kind.EVALUATION, LOST)
+    # one that could not be measured did not pass, and has no completed result
+    failing = [
+        evaluation["name"]
+        for evaluation in resources.listed(Kind.EVALUATION, failing=True)["evaluations"]
+    ]
+    assert failing == [RENEW, f"{read.LOCAL_APP}/evaluations/bye"]
+    assert "lastCompletedResult" not in listed[f"{read.LOCAL_APP}/evaluations/bye"]
+
+
+def test_the_app_of_results_is_that_of_the_server(root: Path) -> None:
+    """An evaluation without a name gets its results, whatever app the server was started for."""
+    resources = Resources(root, app="projects/p/locations/l/apps/mine")
+    name = "projects/p/locations/l/apps/mine/evaluations/bye"
+    result = {"name": f"{read.LOCAL_APP}/evaluations/bye/results/r1", "evaluationStatus": "PASS"}
+    kept = resources.keep(
+        {"evaluationRuns": [], "evaluationResults": [{**result, "executionState": "COMPLETED"}]}
+    )
+    assert kept["evaluationResults"][0]["name"] == f"{name}/results/r1"
+    assert (
+        resources.get(Kind.EVALUATION, name)["lastCompletedResult"] == kept["evaluationResults"][0]
+    )
+
+
+def test_what_get_gives_can_be_written(root: Path) -> None:
+    """With results, metrics and etag, as it is: an update that changes nothing, and a new one."""
+    resources = Resources(root, no_relaxing=True)
+    before = {path: path.read_bytes() for path in root.rglob("*.*") if path.is_file()}
+    for name in (LOST, RENEW, f"{read.LOCAL_APP}/evaluations/bye"):
+        shown = resources.get(Kind.EVALUATION, name)
+        assert resources.update(Kind.EVALUATION, shown).changes == ()
+        assert resources.update(Kind.EVALUATION, shown, mask="*").changes == ()
+    assert {path: path.read_bytes() for path in root.rglob("*.*") if path.is_file()} == before
+    shown = resources.get(Kind.EVALUATION, RENEW)
+    copy = resources.create(Kind.EVALUATION, {**shown, "displayName": "a copy"}).resource
+    assert copy is not None
+    assert copy["golden"] == shown["golden"]
+    assert copy["name"] == f"{APP}/evaluations/a-copy"  # of the only app that is there
+    stored = json.loads((root / "evaluations/a_copy/a_copy.json").read_text())
+    assert stored.keys().isdisjoint({"etag", "lastCompletedResult", "aggregatedMetrics"})
+
+
+def test_evaluations_are_selected_by_tag_and_dataset(root: Path) -> None:
+    resources = Resources(root)
+    dataset = {"displayName": "nightly", "evaluations": [LOST, "bye"]}
+    made = resources.create(Kind.DATASET, dataset, parent=APP).resource
+    assert made is not None
+    lost, renew, bye = (
+        "evaluations/scenario_lost_card/scenario_lost_card.json:lost_card_scenario",
+        f"{FILE}:renew_loan_happy_path",
+        "evaluations/bye.yaml:bye",
+    )
+    for chosen, selections in [
+        ({"tags": ["cards"]}, [lost]),
+        ({"tags": ["loans", "cards"]}, [renew, lost]),
+        ({"dataset": made["name"]}, [lost, bye]),
+        ({"names": [RENEW], "dataset": made["name"], "tags": ["P1"]}, [renew, lost, bye]),
+    ]:
+        assert list(resources.selections(**chosen).values()) == selections, chosen
+        listed = resources.listed(Kind.EVALUATION, **chosen)["evaluations"]  # type: ignore[arg-type]
+        assert len(listed) == len(selections)
+    message = refusal(lambda: resources.selections(tags=["card"])).message
+    assert message == "no evaluation has the tag 'card'; did you mean `cards`?"
+    path = root / "evaluationDatasets/nightly/nightly.json"
+    path.write_text(path.read_text().replace('"bye"', '"by"'))
+    assert refusal(lambda: resources.selections(dataset=made["name"])).code == "NOT_FOUND"
+
+
+OTHER = "projects/p/locations/l/apps/other"
+ONES = {"displayName": "y", "scenario": {"task": "t", "evaluationExpectations": ["one-questio"]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "parent", "code", "where"),
+    [
+        # parents: no app, none that is here, an evaluation
+        (Kind.EVALUATION, {"displayName": "y", "scenario": {"task": "t"}}, "apps/x", "INVALID_ARGUMENT", "parent"),
+        (Kind.EVALUATION, {"displayName": "y", "scenario": {"task": "t"}}, OTHER, "NOT_FOUND", None),
+        (Kind.EVALUATION, {"displayName": "y", "scenario": {"task": "t"}}, LOST, "INVALID_ARGUMENT", "parent"),
+        # references that lead nowhere
+        (Kind.EVALUATION, ONES, APP, "INVALID_ARGUMENT", "evaluation.scenario.evaluationExpectations[0]"),
+        (Kind.DATASET, {"displayName": "n", "evaluations": [LOST, "x"]}, APP, "INVALID_ARGUMENT", "dataset.evaluations[1]"),
+    ],
+)  # fmt: skip
+def test_parents_and_references_lead_somewhere(
+    root: Path, kind: Kind, body: Any, parent: str, code: str, where: str | None
+) -> None:
+    resources = Resources(root)
+    told = refusal(lambda: resources.create(kind, body, parent=parent))
+    assert told.code == code
+    assert where is None or where in [field for field, _ in told.violations]
+    if where is None or where == "parent":
+        assert refusal(lambda: resources.listed(kind, parent=parent)).code == code
+
+
+def test_an_update_may_leave_a_reference_that_leads_nowhere(root: Path) -> None:
+    """Whoever changes something else did not break it."""
+    resources = Resources(root)
+    made = resources.create(
+        Kind.DATASET, {"displayName": "nightly", "evaluations": [LOST, RENEW]}, parent=APP
+    ).resource
+    assert made is not None
+    (root / FILE).unlink()
+    body = {"name": made["name"], "displayName": "weekly"}
+    assert resources.update(Kind.DATASET, body).changes
+    body = {"name": made["name"], "evaluations": [LOST, RENEW, "another"]}
+    told = refusal(lambda: resources.update(Kind.DATASET, body))
+    assert [field for field, _ in told.violations] == ["dataset.evaluations[2]"]
+
+
+def test_only_changed_files_are_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_library, "_TICK_NS", 0)
+    resources = Resources(root)
+    (root / "drafts").mkdir()
+    resources.get(Kind.EVALUATION, RENEW)
+    parsed: list[str] = []
+    parse = read.parse
+    monkeypatch.setattr(
+        read,
+        "parse",
+        lambda text, *, file, kind=None: parsed.append(file) or parse(text, file=file, kind=kind),
+    )
+    resources.get(Kind.EVALUATION, RENEW)
+    assert parsed == []
+
+    def change(file: str, text: str) -> str:
+        """The files that are read after a change of one."""
+        (root / file).write_text(text)
+        parsed.clear()
+        resources.listed(Kind.EVALUATION)
+        return " ".join(parsed)
+
+    name = "drafts/new.json"
+    new = json.dumps({"displayName": "new", "scenario": {"task": "t"}})
+    assert change(name, new) == name
+    # of the same length, in place
+    assert change(name, new.replace('"new"', '"old"')) == name
+    titles = [one["displayName"] for one in resources.listed(Kind.EVALUATION)["evaluations"]]
+    assert "old" in titles
+    change(".gitignore", "drafts/\n")
+    titles = [one["displayName"] for one in resources.listed(Kind.EVALUATION)["evaluations"]]
+    assert "old" not in titles
+    change(".gitignore", "elsewhere\n")  # in place
+    assert len(resources.listed(Kind.EVALUATION)["evaluations"]) == len(titles) + 1
+    change("evalgate.yml", "exclude: ['evaluations/**', 'drafts/**']\n")
+    assert resources.listed(Kind.EVALUATION)["evaluations"] == []
+
+
+def test_a_clock_of_whole_seconds_is_not_relied_on(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is changed twice in a second, with the same length, is read twice."""
+    second = time.time_ns() // 1_000_000_000 * 1_000_000_000
+
+    def stat(path: str) -> Any:
+        entry = os.stat(path)  # noqa: PTH116 - in place of the module's
+        return SimpleNamespace(
+            st_mtime_ns=second, st_ctime_ns=second, st_size=entry.st_size, st_ino=entry.st_ino
+        )
+
+    coarse = SimpleNamespace(stat=stat, listdir=os.listdir)
+    monkeypatch.setattr(gate_library, "os", coarse)
+    clock = SimpleNamespace(time_ns=lambda: second + 900_000_000)
+    monkeypatch.setattr(gate_library, "time", clock)
+    resources = Resources(root)
+    for answer in ("Goodbye", "Welcome"):
+        (root / "evaluations/bye.yaml").write_text(YAML.replace("Goodbye", answer))
+        evaluation = resources.get(Kind.EVALUATION, f"{read.LOCAL_APP}/evaluations/bye")
+        assert answer in json.dumps(evaluation)
 
 
 def test_links_that_lead_out_are_not_followed(root: Path, tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""The CES files below a root and what runs gave that were started here; a file is read again only
+if it was changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from evalgate.config import load
+from evalgate.discovery.walk import Tree
+from evalgate.errors import Problem
+from evalgate.results import kept, output
+from evalgate.text import plain
+from evalgate.values import Json
+from evalgate.wings.ces import format as ces_format, read, results as ces_results
+from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Reading
+from evalgate.wings.ces.shapes import AggregatedMetrics, EvaluationResult
+
+RUNS: Final = f"{kept.FOLDER}/ces"
+"""Where runs that were started here keep what they gave."""
+MOST_VERSIONS: Final = 3
+"""Versions of the agent whose metrics are shown, the newest."""
+_TICK_NS: Final = 100_000_000
+_COARSE_TICK_NS: Final = 2_000_000_000
+"""Longer than a file system's clock stands still; of one that counts whole seconds."""
+_Stamp: TypeAlias = tuple[int, ...]
+
+
+class StoredFiles:
+    """The CES files below a root, as they are now. Safe to use from many threads."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._contents: dict[tuple[str, str], tuple[_Stamp, Any]] = {}
+        self._known: tuple[list[str], list[_Stamp], Library] = ([], [], Library())
+
+    def library(self) -> Library:
+        """All of them, with their problems except those between files."""
+        paths, stamps, library = self._known
+        if not paths or stamps != list(map(self._stamp, paths)):
+            library = self._read_library()
+        return library
+
+    def _read_library(self) -> Library:
+        started = time.time_ns()
+        settings = load.load_settings({"root": str(self._root)})
+        exclude = settings.gate_file.exclude
+        tree = Tree(self._root, exclude=exclude)
+        files = ces_format.FORMAT.find(tree, exclude=exclude, is_of_ces=self._is_of_ces)
+        readings = {file: self._read(tree, file, None) for file in files}
+        for kind in (Kind.RESULT, Kind.RUN):
+            readings |= {file: self._read(tree, file, kind) for file in self._of_runs(kind)}
+        problems = (problem for reading in readings.values() for problem in reading.problems)
+        library = Library(readings=readings, problems=tuple(problems))
+        folders = (RUNS, *(f"{RUNS}/{COLLECTION_OF[kind]}" for kind in (Kind.RESULT, Kind.RUN)))
+        others = (*folders, *tree.other_json, *tree.other_yaml)
+        paths = [*tree.origins, *others, *readings]
+        stamps = list(map(self._stamp, paths))
+        if _is_settled(stamps, before=started):
+            self._known = (paths, stamps, library)
+        return library
+
+    def keep(self, document: Json, *, app: str) -> Json:
+        """Keep the runs and results of a `ces-results.json`, one file each; what has no app of its
+        own is of `app`. Returns them as they are kept."""
+        text = json.dumps(document).replace(f'"{read.LOCAL_APP}/', f'"{app}/')
+        named_document: Json = json.loads(text)
+        output.make_folder(self._root / RUNS)
+        for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
+            for resource in named_document[key]:
+                # of the evaluation and the result, or of the run
+                name = "-".join(str(resource["name"]).split("/")[7::2])
+                path = self._root / RUNS / COLLECTION_OF[kind] / f"{read.file_name(name)}.json"
+                output.write_file(path, [json.dumps(resource, indent=2, ensure_ascii=False) + "\n"])
+        return named_document
+
+    def _of_runs(self, kind: Kind) -> Iterator[str]:
+        folder = f"{RUNS}/{COLLECTION_OF[kind]}"
+        if (self._root / folder).is_dir():
+            names = sorted(os.listdir(self._root / folder))  # noqa: PTH208 - names, not paths
+            yield from (f"{folder}/{name}" for name in names if name.endswith(".json"))
+
+    def _is_of_ces(self, tree: Any, path: str) -> bool:
+        return bool(self._cached(("kind", path), lambda: ces_format.is_of_ces(tree, path)))
+
+    def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
+        def parse() -> Reading:
+            text = plain.decode(tree.read(file, largest=ces_format.LARGEST_BYTES), file=file)
+            if isinstance(text, Problem):
+                return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
+            return read.parse(text, file=file, kind=kind)
+
+        reading: Reading = self._cached(("content", file), parse)
+        return reading
+
+    def _cached(self, key: tuple[str, str], make: Callable[[], Any]) -> Any:
+        """What is made of a file; as before if nothing that its entry says has changed."""
+        started = time.time_ns()
+        stamp = self._stamp(key[1])
+        stored = self._contents.get(key)
+        if stored is not None and stored[0] == stamp:
+            return stored[1]
+        content = make()
+        if stamp and _is_settled([stamp], before=started):
+            self._contents[key] = (stamp, content)
+        return content
+
+    def _stamp(self, path: str) -> _Stamp:
+        """What changes with the content of a file or a folder; () if it is not there."""
+        try:
+            entry = os.stat(f"{self._root}/{path}")  # noqa: PTH116 - pathlib is slower
+        except (OSError, ValueError):
+            return ()
+        return (entry.st_mtime_ns, entry.st_ctime_ns, entry.st_size, entry.st_ino)
+
+
+def _is_settled(stamps: Iterable[_Stamp], *, before: int) -> bool:
+    """True if nothing was changed so shortly before a time that a change after it may look the
+    same."""
+    newest = max((max(stamp[:2]) for stamp in stamps if stamp), default=0)
+    tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
+    return newest < before - tick
+
+
+def results_of(library: Library) -> dict[str, list[EvaluationResult]]:
+    """The results of each evaluation, by the evaluation's name, the newest last."""
+    messages = (resource.message for resource in library.of(Kind.RESULT))
+    results = [message for message in messages if isinstance(message, EvaluationResult)]
+    by_evaluation: dict[str, list[EvaluationResult]] = {}
+    for result in sorted(results, key=lambda result: result.create_time or ""):
+        by_evaluation.setdefault(result.name.partition("/results/")[0], []).append(result)
+    return by_evaluation
+
+
+def metrics_of(evaluation_results: list[EvaluationResult]) -> AggregatedMetrics:
+    """The metrics of the newest versions of the agent, the newest last."""
+    by_version: dict[str, list[EvaluationResult]] = {}
+    for result in evaluation_results:
+        version = result.app_version.rpartition("/")[2]
+        by_version[version] = [*by_version.pop(version, ()), result]
+    newest = dict(list(by_version.items())[-MOST_VERSIONS:])
+    return ces_results.aggregated(newest)

@@ -1,0 +1,270 @@
+"""The agent as a guest of the test that evaluates it: in the test's own process and event loop, so
+that what the test replaces is replaced for the agent (docs/decisions/031-guests.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import json
+import os
+import queue
+import sys
+import threading
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import copy_context
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, cast
+
+from evalgate.agents.base import Agent, AgentSetting
+from evalgate.agents.pool import WorkerPool
+from evalgate.agents.worker_process import Launch
+from evalgate.errors import ConfigError
+from evalgate.system.process import ChildClosed, ChildStartError, Ended, Tail
+from evalgate.values import JsonObject
+from evalgate.worker import adk, errors, metrics, pipe, server
+from evalgate.worker.adk import ImportedAgent
+
+ENDED: Final = Ended(returncode=0)
+TAIL_BYTES: Final = 1024
+OVER: Final = "the test was over before the agent could answer"
+
+
+class Guest:
+    """An agent for the time of one evaluation; made in the test's event loop."""
+
+    def __init__(
+        self, agent: ImportedAgent, *, app_name: str | None, artifact_service: Any
+    ) -> None:
+        self.agent = agent
+        self.artifact_service = artifact_service
+        self.loop = asyncio.get_running_loop()
+        self.context = copy_context()
+        self.children: set[GuestChild] = set()
+        self.is_over = False
+        self._app_name = app_name
+
+    def open(self, setting: AgentSetting) -> Agent:
+        """The agent for the gate, which asks it from other threads."""
+        launch = Launch(
+            command=(),
+            cwd=setting.root,
+            environment=dict(os.environ),
+            hello={"app_name": self._app_name, "trace": setting.trace},
+            start=lambda *_, **__: GuestChild(self),
+        )
+        sessions = setting.limits.workers * setting.limits.sessions
+        limits = replace(setting.limits, workers=1, sessions=sessions, isolate_cases=False)
+        return WorkerPool(
+            launch,
+            setting=replace(setting, limits=limits),
+            metrics=lambda: launch,
+            vouches_for_tools=True,
+        )
+
+    def leave(self) -> None:
+        """Let nobody wait for an answer any more."""
+        self.is_over = True
+        for child in list(self.children):
+            child.send({"type": "fatal", "kind": "exited", "message": OVER})
+
+
+@asynccontextmanager
+async def invite(
+    module_name: str,
+    *,
+    agent_name: str | None = None,
+    app_name: str | None = None,
+    artifact_service: Any = None,
+) -> AsyncIterator[Guest]:
+    """The agent of a module, found as google-adk's AgentEvaluator finds it: a member `agent`, the
+    submodule of that name or the module itself, with `root_agent`, `get_agent_async` or `app`.
+
+    Raises ConfigError without google-adk, ValueError if there is no such agent, and what its code
+    raises."""
+    try:
+        has_adk = importlib.util.find_spec("google.adk") is not None
+    except ModuleNotFoundError:
+        has_adk = False
+    if not has_adk:
+        raise ConfigError(
+            f"google-adk is not installed in the Python of this test, {sys.executable}",
+            hint="Install it there, since the agent runs in the test's process, or use `evalgate run`.",
+        )
+    module = import_module(module_name)
+    async with AsyncExitStack() as closing:
+        agent = await _find(module, module_name, agent_name, closing)
+        guest = Guest(agent, app_name=app_name, artifact_service=artifact_service)
+        try:
+            yield guest
+        finally:
+            guest.leave()
+
+
+async def _find(
+    module: ModuleType, name: str, agent_name: str | None, closing: AsyncExitStack
+) -> ImportedAgent:
+    folder = str(folder_of(module))
+    places = chain([getattr(module, "agent", None)], adk.modules_of(module))
+    app, root_agent = await adk.find(places, folder, None, closing)
+    if root_agent is None:
+        raise ValueError(adk.no_agent_message(folder, name, None))
+    try:
+        agent = adk.find_sub_agent(root_agent, agent_name)
+    except errors.LoadFailed as error:
+        raise ValueError(str(error)) from None
+    return ImportedAgent(root_agent=agent, app=app, name=name.removesuffix(".agent"), closing=None)
+
+
+def folder_of(module: ModuleType) -> Path:
+    """The absolute folder of a module, or of a package; the working folder for one without
+    files."""
+    if module.__file__:
+        return Path(module.__file__).resolve().parent
+    return Path(next(iter(getattr(module, "__path__", ())), ".")).resolve()
+
+
+class GuestHost(adk.Host):
+    """An agent that the test's process has imported, and the metrics that it can import."""
+
+    def __init__(self, guest: Guest) -> None:
+        super().__init__()
+        self._guest = guest
+        self.artifact_service = guest.artifact_service
+
+    async def load(self, options: JsonObject) -> dict[str, str]:
+        """Take the agent as it is: no module, path or setting of the process is changed."""
+        return self.take(self._guest.agent, options)
+
+    async def metric(self, message: JsonObject) -> JsonObject:
+        """Run a custom metric, where google-adk runs it."""
+        return await metrics.run(message, self._guest.agent.name)
+
+
+class GuestChild:
+    """A worker as a task of the test's event loop: `process.Child` to us, `pipe.Pipe` to the
+    worker."""
+
+    memory_capped = False
+
+    def __init__(self, guest: Guest) -> None:
+        """Raises ChildStartError once the test is over."""
+        if guest.is_over:
+            raise ChildStartError(OVER)
+        self.stderr = Tail(
+            limit=TAIL_BYTES
+        )  # empty: what the agent writes goes where the test's does
+        self._guest = guest
+        self._inbox: queue.SimpleQueue[JsonObject | None] = queue.SimpleQueue()
+        self._sending = threading.Lock()
+        self._gone = threading.Event()
+
+    # --- a child ---
+
+    def listen(self, on_output: Callable[[bytes], None], on_end: Callable[[Ended], None]) -> None:
+        """See `Child.listen`."""
+        self._on_output = on_output
+        self._on_end = on_end
+        self._guest.loop.call_soon_threadsafe(self._serve, context=self._guest.context.copy())
+
+    def write(self, data: bytes, *, timeout_s: float) -> None:  # noqa: ARG002 - as in Child
+        """See `Child.write`. Raises ChildClosed."""
+        if self._gone.is_set():
+            raise ChildClosed
+        self._inbox.put(json.loads(data))
+
+    def end(self, **_: float) -> None:
+        """See `Child.end`; nobody can kill it."""
+        self._inbox.put(None)
+
+    close = end
+
+    def wait(self, timeout_s: float | None = None) -> Ended | None:
+        """See `Child.wait`."""
+        return ENDED if self._gone.wait(timeout_s) else None
+
+    # --- a pipe ---
+
+    def messages(self) -> Iterator[JsonObject]:
+        """See `Pipe.messages`."""
+        return iter(cast("Callable[[], JsonObject]", self._inbox.get), None)
+
+    def send(self, message: JsonObject) -> None:
+        """See `Pipe.send`."""
+        with self._sending:
+            self._on_output(pipe.encode(message))
+
+    keep = send
+
+    # --- in the event loop ---
+
+    def _serve(self) -> None:
+        self._guest.children.add(self)
+        worker = server.Server(cast("pipe.Pipe", self), GuestHost(self._guest))
+        self._task = asyncio.ensure_future(worker.run())
+        self._task.add_done_callback(self._leave)
+
+    def _leave(self, _: asyncio.Future[int]) -> None:
+        self._guest.children.discard(self)
+        self._gone.set()
+        self._on_end(ENDED)
+
+
+# --- modules of the agent ---
+
+_IMPORTED: set[str] = set()
+"""Names of modules that evaluations have imported, and the tests had not."""
+
+
+def import_module(name: str) -> ModuleType:
+    """Import as Python does: what the test has imported or replaced is what the agent gets. Warns
+    of a module that was imported from a place where sys.path no longer leads."""
+    top = name.partition(".")[0]
+    known = getattr(sys.modules.get(top), "__spec__", None)
+    spec = _spec(top) if known is not None else None
+    if known is not None and spec is not None and _places(known).isdisjoint(_places(spec)):
+        warnings.warn(
+            f"{top} was imported from {_shown(known)} before, so that is evaluated; sys.path leads to {_shown(spec)}",
+            stacklevel=2,
+        )
+    before = frozenset(sys.modules)
+    try:
+        return importlib.import_module(name)
+    finally:
+        _IMPORTED.update(sys.modules.keys() - before)
+
+
+def forget_moved() -> None:
+    """Forget the modules of evaluations that sys.path does not lead to any more: the next test may
+    have an agent of the same name."""
+    for top in [name for name in _IMPORTED if "." not in name]:
+        known = getattr(sys.modules.get(top), "__spec__", None)
+        if known is None or not errors.is_users(_shown(known)):
+            continue
+        spec = _spec(top)
+        if spec is None or _places(known).isdisjoint(_places(spec)):
+            moved = {name for name in _IMPORTED if name.partition(".")[0] == top}
+            _IMPORTED.difference_update(moved)
+            for name in moved:
+                sys.modules.pop(name, None)
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Where a top module would be imported from now."""
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    specs = (find_spec(name, None, None) for find_spec in finders if find_spec is not None)
+    return next((spec for spec in specs if spec is not None), None)
+
+
+def _places(spec: ModuleSpec) -> set[str]:
+    return {*(spec.submodule_search_locations or ()), *filter(None, [spec.origin])}
+
+
+def _shown(spec: ModuleSpec) -> str:
+    return spec.origin or next(iter(spec.submodule_search_locations or ()), spec.name)

@@ -1,0 +1,143 @@
+"""Tests of users that replace parts of their agents, run by pytest with google-adk's
+`AgentEvaluator` and with ours, on the newest and the oldest google-adk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import site
+import subprocess
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+pytestmark = pytest.mark.parity
+ROOT = Path(__file__).parents[2]
+GUESTS = Path(__file__).parent / "guests"
+ENVIRONMENTS = {
+    "new": ("EVALGATE_TEST_ADK", ".venv-adk"),
+    "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old"),
+}
+IMPORTS = {
+    "theirs": "from google.adk.evaluation.agent_evaluator import AgentEvaluator",
+    "ours": "from evalgate import AgentEvaluator",
+}
+PYTEST = """
+import sys
+sys.path[:0] = ["."]
+sys.path += {more}  # behind the packages of the environment
+import pytest
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *sys.argv[1:]]))
+"""
+Outcomes: TypeAlias = dict[str, str]
+"""By a test's name: "passed", or the beginning of its error."""
+
+
+def run_pytest(python: Path, project: Path, *arguments: str) -> tuple[Outcomes, str]:
+    """The outcome of each test of the project, and what pytest said."""
+    (project / ".git").mkdir(exist_ok=True)
+    report = project / "report.xml"
+    done = subprocess.run(
+        [python, "-W", "ignore", "-c", PYTEST.format(more=[str(ROOT), *site.getsitepackages()]),
+         f"--junit-xml={report}", *arguments],
+        cwd=project, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    outcomes = {}
+    for case in ET.parse(report).iter("testcase"):
+        problem = next(iter(case), None)
+        outcomes[case.get("name", "")] = (
+            "passed" if problem is None else str(problem.get("message"))[:300]
+        )
+    return outcomes, done.stdout + done.stderr
+
+
+def case(title: str, answer: str) -> dict[str, Any]:
+    return {
+        "eval_id": title,
+        "conversation": [
+            {
+                "user_content": {"role": "user", "parts": [{"text": f"How many {title}?"}]},
+                "final_response": {"role": "model", "parts": [{"text": answer}]},
+                "intermediate_data": {"tool_uses": [{"name": "copies", "args": {"title": title}}]},
+            }
+        ],
+    }
+
+
+@pytest.fixture(scope="module", params=ENVIRONMENTS)
+def run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Outcomes]:
+    """Runs shop_tests.py with the `AgentEvaluator` of one of the IMPORTS."""
+    variable, folder = ENVIRONMENTS[request.param]
+    python = Path(os.environ.get(variable, ROOT / folder)) / "bin/python"
+    if not python.exists():
+        pytest.skip(f"no environment with google-adk: make {folder}")
+    done: dict[str, Outcomes] = {}
+
+    def outcomes(side: str) -> Outcomes:
+        if side not in done:
+            project = tmp_path_factory.mktemp(side)
+            write_shop(project, IMPORTS[side])
+            done[side], _ = run_pytest(python, project, "-k", "not trio")
+        return done[side]
+
+    return outcomes
+
+
+def write_shop(project: Path, imported: str) -> None:
+    for name in ("shop", "nested/desk", "evals"):
+        (project / name).mkdir(parents=True)
+    shutil.copy(GUESTS / "shop_agent.py", project / "shop/agent.py")
+    shutil.copy(GUESTS / "shop_backend.py", project / "shop/backend.py")
+    (project / "shop/__init__.py").write_text("from . import agent")
+    test = (GUESTS / "shop_tests.py").read_text("utf-8")
+    (project / "test_shop.py").write_text(test.replace(IMPORTS["ours"], imported))
+    # a module that makes its agent when asked; a package that does not import its own; an error
+    (project / "factory.py").write_text(
+        "import types\nimport shop.agent\nasync def make(): return shop.agent.second, None\n"
+        "agent = types.SimpleNamespace(get_agent_async=make)\n"
+    )
+    (project / "nested/desk/__init__.py").write_text("")
+    (project / "nested/desk/agent.py").write_text("from shop.agent import root_agent\n")
+    (project / "broken.py").write_text("1 / 0\n")
+    answers = {
+        "one": [case("book-1", "3 copies of book-1 in Oslo")],
+        "two": [case("book-1", "3 copies of book-1 in Oslo"), case("book-2", "4 copies of book-2 in Oslo")],
+        "3": [case("book-1", "3 lie on the left")],
+        "4": [case("book-1", "4 lie on the right of it all")],
+    }  # fmt: skip
+    for name, cases in answers.items():
+        (project / f"evals/{name}.test.json").write_text(
+            json.dumps({"eval_set_id": name, "eval_cases": cases})
+        )
+    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
+    (project / "evals/test_config.json").write_text(json.dumps({"criteria": criteria}))
+
+
+ONLY_OURS = {
+    # google-adk evaluates the first again
+    "test_two_agents_of_one_name[asyncio-4-right of it all]",
+    # it does not look for a submodule that nobody imported
+    "test_the_agents_place[asyncio-nested.desk]",
+}
+
+
+def test_what_a_test_replaces_is_replaced_for_the_agent(
+    run: Callable[[str], Outcomes],
+) -> None:
+    ours = run("ours")
+    assert len(ours) == 21
+    assert {name: outcome for name, outcome in ours.items() if outcome != "passed"} == {}
+
+
+# the environment of the oldest has no packages for evaluation
+@pytest.mark.parametrize("run", ["new"], indirect=True)
+def test_as_with_google_adk(run: Callable[[str], Outcomes]) -> None:
+    """The tests are no wishes of ours: they pass with google-adk as well."""
+    theirs = run("theirs")
+    assert {name for name, outcome in theirs.items() if outcome != "passed"} == ONLY_OURS
