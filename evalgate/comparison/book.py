@@ -187,7 +187,7 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
 def _of_earlier(
     verdicts: Iterable[CaseVerdict], confirmations: Mapping[CaseKey, Confirmation]
 ) -> Iterator[tuple[CaseKey, Confirmation]]:
-    """What earlier runs confirmed otherwise than these bets do, which began with other cases."""
+    """Confirmations of earlier runs that differ from these bets, which began with other cases."""
     for verdict in verdicts:
         if verdict.nonblocking is NonBlocking.FLAKY:
             yield verdict.key, Confirmation.FLAKY

@@ -76,7 +76,8 @@ Result = TypeVar("Result")
 BACKOFF_S = 2.0
 BACKOFF_CEILING_S = 60.0
 LONGEST_RETRY_AFTER_S = 3600.0
-"""Whoever asks for a longer pause than this (a quota of a day) is not asked again in this run."""
+"""A provider that asks for a longer pause than this (a daily quota) is not asked again in this
+run."""
 WAIT_S = 0.5
 
 
