@@ -153,6 +153,7 @@ def cxas(double: CesDouble, tmp_path: Path) -> Any:
             "needs cxas: `make .venv-cxas/.ready`, or EVALGATE_TEST_CXAS names its environment"
         )
     double.token = "a-token-for-cxas"
+    double.words = None
     environment = {**os.environ, "CES_API_ENDPOINT": double.url, "CES_TRANSPORT": "rest"}
     environment |= {"CXAS_OAUTH_TOKEN": double.token, "HOME": str(tmp_path)}
     (tmp_path / "greet.yaml").write_text(GREET)
