@@ -635,7 +635,7 @@ def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> 
         names |= {settings.gate_file.tools.mocks} if "mocks" in _tool_files(settings) else set()
         names |= _metrics(suites, settings.root)
     for name in sorted(names - {""}):
-        base_text, head_text = (_text(settings.root / name) for settings in (base, head))
+        base_text, head_text = (_text(settings.root, name) for settings in (base, head))
         if base_text != head_text:
             lines = difflib.unified_diff(
                 base_text.splitlines(), head_text.splitlines(), lineterm="", n=1
@@ -674,8 +674,12 @@ def expectations(settings: Settings, suites: Collection[Suite]) -> frozenset[str
     return frozenset(paths.union(map(os.path.realpath, paths))) - {root}
 
 
-def _text(path: Path) -> str:
-    """The text of a file, its digest if it is binary or very large; "" if there is no file."""
+def _text(root: Path, name: str) -> str:
+    """The text of a file, its digest if it is binary or very large; "" if there is no file, or a
+    link leads elsewhere: to git's own files, which hold the job's token."""
+    path = root / name
+    if places.refusal_reason(root, name, trusted=True):
+        return ""
     try:
         if path.is_dir():
             inside = sorted(part for part in path.rglob("*") if part.is_file())
@@ -700,7 +704,7 @@ def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iter
 
 def _recorded(use: AgentUse, root: Path) -> str:
     files = _recording_files(use, root)
-    return fingerprints.digest([(path, _text(root / path)) for path in sorted(files)])[:8]
+    return fingerprints.digest([(path, _text(root, path)) for path in sorted(files)])[:8]
 
 
 def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:

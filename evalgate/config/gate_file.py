@@ -105,6 +105,8 @@ GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]
 """A pydantic type: an object that google.genai's GenerateContentConfig takes, in either spelling,
 as it was written."""
 
+LONGEST_S = 10**9
+"""Of a time limit, about 30 years: the system's clocks can wait for it."""
 NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
 """Paths of the file, relative to the root; the first that exists is used."""
 
@@ -227,18 +229,22 @@ class JudgeRule(JudgeOptionsRule):
         default="", description="File to record replies in, relative to the root."
     )
     timeout: Deciding[float] = Field(
-        default=120.0, gt=0, description="Timeout of one call, in seconds."
+        default=120.0, gt=0, le=LONGEST_S, description="Timeout of one call, in seconds."
     )
     call_deadline: Deciding[float] = Field(
         default=300.0,
         gt=0,
+        le=LONGEST_S,
         description="Timeout of one call with all its retries, the wait for a slot aside, in seconds.",
     )
     calls_at_once: Deciding[int] = Field(
         default=32, ge=1, description="Maximum number of calls at the same time."
     )
     deadline: Deciding[float | None] = Field(
-        default=None, gt=0, description="Timeout of all calls of one judge model, in seconds."
+        default=None,
+        gt=0,
+        le=LONGEST_S,
+        description="Timeout of all calls of one judge model, in seconds.",
     )
     budget: Annotated[BudgetRule, BASE, NONE] = Field(
         default_factory=BudgetRule, description="What judging may spend in one run."

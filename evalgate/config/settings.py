@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate import config
 from evalgate.config import Decider, Door, Heading, Trait
-from evalgate.config.gate_file import GateFile
+from evalgate.config.gate_file import LONGEST_S, GateFile
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import deviations
@@ -138,6 +138,9 @@ Commenting = Annotated[
     BeforeValidator(lambda value: "off" if value is False else value),
 ]
 
+MOST_DAYS = 100_000
+"""Of an age: dates can count with it."""
+
 SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 
 TERMINAL = Door.CLI
@@ -235,11 +238,13 @@ class Settings(BaseModel):
     max_baseline_age: Annotated[float, SETTING, COMPARING, BASE, NONE] = Field(
         default=14,
         gt=0,
+        le=MOST_DAYS,
         description="Age in days from which the comment says that stored results are old.",
     )
     reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
         default=7,
         ge=0,
+        le=MOST_DAYS,
         description="Days for which results are reused if nothing that the agent read or ran in has changed. 0: always run it.",
     )
     depends_on: Annotated[Listed, SETTING, COMPARING, DOOR, NONE] = Field(
@@ -274,15 +279,23 @@ class Settings(BaseModel):
         description="`worker`: one process runs many cases, each in its own session; `case`: a new process for "
         "every run of a case.",
     )
-    turn_timeout: Limit[float] = Field(default=300, gt=0, description="Maximum seconds per turn.")
+    turn_timeout: Limit[float] = Field(
+        default=300, gt=0, le=LONGEST_S, description="Maximum seconds per turn."
+    )
     case_timeout: Limit[float] = Field(
-        default=1800, gt=0, description="Maximum seconds of the agent's time per case."
+        default=1800,
+        gt=0,
+        le=LONGEST_S,
+        description="Maximum seconds of the agent's time per case.",
     )
     start_timeout: Limit[float] = Field(
-        default=300, gt=0, description="Maximum seconds for an agent to start."
+        default=300, gt=0, le=LONGEST_S, description="Maximum seconds for an agent to start."
     )
     memory: Limit[int] = Field(
-        default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit."
+        default=0,
+        ge=0,
+        le=10**9,
+        description="Memory limit of one agent process, in MB; 0: no limit.",
     )
     max_output: Limit[int] = Field(
         default=16, ge=1, description="Maximum agent output per turn, in MB."

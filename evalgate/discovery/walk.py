@@ -318,14 +318,18 @@ def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | N
     if printable_path != path:
         return tell("unusable-name", "the file name is not UTF-8", Place(file=printable_path))
     try:
-        if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(
-            root.resolve()
-        ):
+        if entry.is_symlink() and not _is_inside(root, Path(entry.path).resolve(strict=True)):
             message = "the symbolic link points outside the repository and is not followed"
             return tell("outside-root", message, Place(file=path))
     except (OSError, RuntimeError):
         return tell("unreadable-file", "the symbolic link is broken", Place(file=path))
     return None
+
+
+def _is_inside(root: Path, resolved: Path) -> bool:
+    """True if a place without links lies below the root, and not in git's own folder."""
+    top = root.resolve()
+    return resolved.is_relative_to(top) and ".git" not in resolved.relative_to(top).parts
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -347,7 +351,7 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
     """The content of the file at `path` (posix, relative to `root`), or why it is not read."""
     try:
         resolved = (root / path).resolve(strict=True)
-        if not resolved.is_relative_to(root.resolve()):
+        if not _is_inside(root, resolved):
             return errors.error(
                 "outside-root",
                 "the file is outside the repository and is not read",
@@ -364,9 +368,7 @@ def read_head(root: Path, path: str, *, size: int) -> bytes:
     out."""
     full_path = root / path
     try:
-        if full_path.is_symlink() and not full_path.resolve(strict=True).is_relative_to(
-            root.resolve()
-        ):
+        if full_path.is_symlink() and not _is_inside(root, full_path.resolve(strict=True)):
             return b""
         if not stat.S_ISREG(full_path.stat().st_mode):
             return b""

@@ -256,7 +256,7 @@ def parse_google(details: Iterable[Any]) -> float | None:
     for detail in _details_of_type(details, "RetryInfo"):
         match = _DURATION.match(str(detail.get("retryDelay", "")))
         if match:
-            return float(match[1])
+            return http.parse_seconds(match[1])
     return None
 
 

@@ -422,7 +422,8 @@ class TrialLimiter:
             if not isinstance(outcome, AgentFailure):
                 limiter.succeeded(peers=self._trials_at_once)
             elif outcome.kind is FailureKind.RATE_LIMITED:
-                wait_s = outcome.retry_after_s
+                # an agent says what it likes: judges take its word for no longer than trials do
+                wait_s = min(outcome.retry_after_s or 0.0, LONGEST_PAUSE_S)
                 kind = JudgeFailureKind.RATE_LIMITED
                 limiter.pushed_back(
                     JudgeFailure(kind=kind, message=outcome.message, retry_after_s=wait_s),

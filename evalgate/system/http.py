@@ -7,7 +7,6 @@ from __future__ import annotations
 import email.utils
 import enum
 import json
-import math
 import os
 import threading
 import time
@@ -278,30 +277,35 @@ def parse_retry_after(headers: Mapping[str, str], *, current_moment: datetime) -
     """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None
     where unsaid.
 
-    Header names in lower case. A date in the past is 0.
+    Header names in lower case. A date in the past is 0; nothing is more than LONGEST_WAIT_S.
     """
-    milliseconds = _number(headers.get("retry-after-ms", ""))
+    milliseconds = parse_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("retry-after", "")
-    seconds = _number(value)
+    seconds = parse_seconds(value)
     if seconds is not None:
         return seconds
     try:
         moment = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - current_moment).total_seconds())
+    return min(LONGEST_WAIT_S, max(0.0, (moment - current_moment).total_seconds()))
 
 
-def _number(text: str) -> float | None:
+LONGEST_WAIT_S = 366 * 24 * 3600.0
+"""What a longer wait counts as: clocks and dates can count with it."""
+
+
+def parse_seconds(text: str) -> float | None:
+    """A number of 0 or more, LONGEST_WAIT_S for a larger one; None if it is no such number."""
     try:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return min(LONGEST_WAIT_S, value) if value >= 0 else None
 
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -92,13 +93,17 @@ class Resources:
         parent: str = "",
         page_size: int = 0,
         page_token: str = "",
-        is_full: bool = False,
+        order_by: str = "name",
+        view: str = "BASIC",
         failing: bool = False,
         **chosen: Any,
     ) -> JsonObject:
-        """One page of the resources of a kind, by name, and the token of the next one. Without
-        `is_full` of each what a list needs; `failing`: only evaluations whose last result is no
-        pass; `chosen`: see `selected`."""
+        """One page of the resources of a kind, by name, and the token of the next one; of each what
+        a list needs, or all (FULL). `failing`: only evaluations whose last result is no pass;
+        `chosen`: see `selected`."""
+        if order_by not in ("", "name", "name asc"):
+            message = "`orderBy`: files are ordered by name"
+            raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
         start = int(page_token or 0)
@@ -117,7 +122,7 @@ class Resources:
         resources.sort(key=self.name_of)
         page = {
             COLLECTION_OF[kind]: [
-                self._with_results(resource, library, results, is_full=is_full)
+                self._with_results(resource, library, results, is_full=view == "FULL")
                 for resource in resources[start : start + size]
             ]
         }
@@ -314,7 +319,7 @@ class Resources:
             raise Refused(
                 "PERMISSION_DENIED",
                 f"the change may relax: {change.reasons[0]} (--no-relaxing); a person can make it: "
-                f"`evalgate accept {change.name}`",
+                f"`evalgate accept {shlex.quote(change.name)}`",
                 violations,
             )
         for file in change.texts:
