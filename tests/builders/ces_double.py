@@ -336,7 +336,8 @@ class CesDouble:
         replays: list[Any] = []
         for number, turn in enumerate(raw["golden"]["turns"], start=1):
             expected = [step["expectation"] for step in turn["steps"] if "expectation" in step]
-            texts = [step["userInput"] for step in turn["steps"] if "userInput" in step]
+            inputs = [step["userInput"] for step in turn["steps"] if "userInput" in step]
+            texts = [{"text": each["text"]} for each in inputs if "text" in each]
             says = [each["agentResponse"]["chunks"] for each in expected if "agentResponse" in each]
             other = self.words(evaluation.display_name, number)
             answers = [[{"text": other}]] if other else says
