@@ -44,8 +44,8 @@ def rule_use(rule: AgentRule) -> AgentUse:
 
 
 def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
-    """The agent with the settings `python` and `requirements`, if its driver has these options and
-    the agent does not set them."""
+    """The agent with the settings `python`, `requirements` and `on_platform`, if its driver has
+    these options and the agent does not set them."""
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
@@ -54,6 +54,8 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
         defaults["python"] = settings.python
     if settings.requirements:
         defaults["requirements"] = list(settings.requirements)
+    if settings.on_platform:
+        defaults["on_platform"] = True
     fields = driver.options.model_fields
     options = {name: value for name, value in defaults.items() if name in fields} | dict(
         use.options
@@ -72,6 +74,12 @@ def is_asked(use: AgentUse) -> bool:
     agent."""
     driver = DRIVERS.get(use.driver)
     return driver is not None and driver.is_asked
+
+
+def is_led(use: AgentUse) -> bool:
+    """True if the agent's platform leads the conversations."""
+    driver = DRIVERS.get(use.driver)
+    return driver is not None and driver.is_led(use.options)
 
 
 def is_remote(use: AgentUse) -> bool:

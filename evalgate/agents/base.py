@@ -24,10 +24,11 @@ from evalgate.model import (
     Invocation,
     NotEvaluated,
     Reason,
+    Transcript,
     TrialKey,
     TrialView,
 )
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain
 from evalgate.values import Json, frozen_dataclass
 
@@ -171,7 +172,7 @@ class ToolSource(Protocol):
 # --- agents ---
 
 
-class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
+class AgentFailed(Exception):  # noqa: N818 - named after the failure that it carries
     """An agent could not answer a turn; the trial ends with `failure`."""
 
     def __init__(self, failure: AgentFailure) -> None:
@@ -228,6 +229,11 @@ class Agent(Protocol):
 
     def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:
         """A fresh session for one trial, isolated from every other. Raises AgentFailed on entry."""
+
+    def play(self, case: Case, key: TrialKey) -> Transcript | None:  # noqa: ARG002 - for others
+        """A whole trial, if the agent's platform leads the conversation; None: a user of ours talks
+        to it (`converse`). Raises AgentFailed."""
+        return None
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - for others
         """See `MetricRunner`. Drivers without Python return NotEvaluated(NOT_APPLICABLE)."""
@@ -292,7 +298,7 @@ class AgentSetting:
     that follow a colon."""
 
     root: str
-    world: World
+    world: InstallSetup
     limits: AgentLimits = AgentLimits()
     seed: int = 0
     inputs: str = ""
@@ -374,6 +380,10 @@ class AgentDriver(ABC):
     def files(self, options: Json, checkout: Checkout) -> Iterable[str]:  # noqa: ARG002 - for others
         """The recordings that answer instead of an agent."""
         return ()
+
+    def is_led(self, options: Json) -> bool:  # noqa: ARG002 - for others
+        """True if the agent's platform leads the conversations (`Agent.play`)."""
+        return False
 
     def is_remote(self, options: Json) -> bool:  # noqa: ARG002 - for others
         """True if the agent runs remotely, and no checkout defines it."""

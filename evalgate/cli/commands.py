@@ -180,9 +180,9 @@ def run(failed: bool, **values: Any) -> int:
     everything = values.pop("everything")
     options = explicit_options(values)
     if not failed:
-        return _run_gate(options, gate_run.run, everything=everything)
+        return run_gate(options, gate_run.run, everything=everything)
     options["paths"], passed_count = known.failed(load.load_settings(options), os.environ)
-    exit_code = _run_gate(options, gate_run.run, everything=everything)
+    exit_code = run_gate(options, gate_run.run, everything=everything)
     if passed_count:
         click.echo(phrase("not_run_again", passed_count))
     return exit_code
@@ -200,7 +200,7 @@ def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
     Missing shards count as not measured. The policy comes from evalgate.yml and the options of this
     command."""
     gate = partial(gate_merge.merge_gate, places=[Path(place) for place in places])
-    return _run_gate(explicit_options(values), gate, everything=everything)
+    return run_gate(explicit_options(values), gate, everything=everything)
 
 
 def results_at(name: str) -> Path:
@@ -218,7 +218,7 @@ def results_at(name: str) -> Path:
 def compare(base: str, head: str, everything: bool, **values: Any) -> int:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
     gate = partial(compare_files.compare, base=results_at(base), head=results_at(head))
-    return _run_gate(explicit_options(values), gate, everything=everything)
+    return run_gate(explicit_options(values), gate, everything=everything)
 
 
 @click.command("report")
@@ -230,7 +230,7 @@ def report(results: str, everything: bool, **values: Any) -> int:
     """Write the reports of RESULTS (a results.json, with base.json beside it if there was a base;
     or their folder) again."""
     gate = partial(compare_files.report, results=results_at(results))
-    return _run_gate(explicit_options(values), gate, everything=everything)
+    return run_gate(explicit_options(values), gate, everything=everything)
 
 
 @click.command("validate")
@@ -271,11 +271,15 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     return not reason
 
 
-def _run_gate(
-    options: JsonObject, gate: Callable[[Settings, Context], Report], *, everything: bool
+def run_gate(
+    options: JsonObject,
+    gate: Callable[[Settings, Context], Report],
+    *,
+    everything: bool,
+    more: Callable[[Report], str] = lambda _: "",
 ) -> int:
-    """Run a gate. Show problems as they occur, the results and the written files. Return its exit
-    code."""
+    """Run a gate. Show problems as they occur, the results, what `more` says of them, and the
+    written files. Return its exit code."""
     settings = load.load_settings(options)
     shown_problems = list[Problem]()
     texts = list[str]()
@@ -294,6 +298,7 @@ def _run_gate(
                 report, width=width, color=True, all_criteria=everything, folder=folder
             )
         )
+        texts.append(more(report))
 
     watcher = progress.watch(sys.stderr)
     command = f"evalgate {shlex.join(sys.argv[1:])}"

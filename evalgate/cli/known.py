@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
-from evalgate.gate import edit, known
+from evalgate.gate import edit, known, waiting
 from evalgate.gate.edit import CaseUnchanged, Proposal
 from evalgate.gate.known import StoredCase
+from evalgate.gate.waiting import WaitingChange
 from evalgate.model import CaseKey, Purpose, Report, VerdictKind
 from evalgate.reports import view, wording
 from evalgate.reports.cases import CaseView
@@ -28,9 +30,12 @@ from evalgate.results import kept
 from evalgate.results.kept import About
 from evalgate.text import plain, words
 from evalgate.text.phrases import phrase
+from evalgate.values import frozen_dataclass
 
 SETTINGS = ("root", "config", "output", "debug")
 NAME_WIDTH = 80
+FILTERS = ("failed", "only_new", "calls", "answer", "run_number", "results")
+"""Options of `accept` that choose among cases."""
 KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 
 
@@ -243,72 +248,135 @@ def show_last_run() -> bool:
 @cli.ends
 def accept(**values: Any) -> int:
     """Accept what the agent did as what CASES (ids) expect: by default the calls or answers that
-    their criteria found wrong. Only these values change in an evaluation file. Asks for each
-    case."""
+    their criteria found wrong; or, by its name, a change that an assistant proposed. Only these
+    values change in an evaluation file. Asks for each."""
     settings = commands.settings_of(values, SETTINGS)
     asks = not values["yes"] and not values["dry_run"]
     if asks and not sys.stdin.isatty():
         raise ConfigError(
             "nobody is there to be asked", hint="Use --dry-run to look, --yes to accept."
         )
-    chosen = known.select(_known(settings, values["results"])[0], values["cases"])
-    if not values["cases"] or values["only_new"] or values["failed"]:
-        chosen = [
-            stored_case
-            for stored_case in chosen
-            if edit.is_wanted(stored_case, only_new=values["only_new"])
-        ]
-    parts = [name for name in ("calls", "answer") if values[name]]
-    proposals: list[Proposal] = []
+    changes, names = _waiting_changes(values, settings)
+    offers = [_offer_change(settings.root, change) for change in changes]
     skipped_count = 0
+    try:
+        chosen = _chosen_cases(values, settings, names) if names or not values["cases"] else []
+    except NothingToDo:
+        chosen = []
+        if not changes:
+            raise
     for stored_case in chosen:
         try:
-            proposals.append(
-                edit.propose(
-                    stored_case, root=settings.root, parts=parts, run_number=values["run_number"]
-                )
-            )
+            offers.append(_offer_case(_propose(stored_case, values, settings)))
         except CaseUnchanged as why:
             skipped_count += 1
-            _tell(stored_case, str(why))
-    decisions = list(_decisions(proposals, asks=asks, dry_run=values["dry_run"]))
-    files = {
-        proposal.path for proposal, is_taken in zip(proposals, decisions, strict=False) if is_taken
-    }
-    _conclude(decisions.count(True), len(chosen), files=files, dry_run=values["dry_run"])
+            _tell(stored_case.key[1], str(why))
+    decisions = list(_decisions(offers, asks=asks, dry_run=values["dry_run"]))
+    taken = [offer for offer, is_taken in zip(offers, decisions, strict=False) if is_taken]
+    files = {file for offer in taken for file in offer.files}
+    total = len(offers) + skipped_count
+    _conclude(decisions.count(True), total, files=files, dry_run=values["dry_run"])
     return (
         ExitCode.FAIL if None in decisions or (skipped_count and values["cases"]) else ExitCode.PASS
     )
 
 
-def _decisions(
-    proposals: Sequence[Proposal], *, asks: bool, dry_run: bool
-) -> Iterator[bool | None]:
-    """In order, True for each accepted proposal, until the user quits; None if its file is not
+def _waiting_changes(
+    values: dict[str, Any], settings: Settings
+) -> tuple[list[WaitingChange], list[str]]:
+    """The proposed changes that are named, all of them if nothing is asked for; and the other
+    names."""
+    changes = waiting.changes(settings.root)
+    names = [name for name in values["cases"] if name not in changes]
+    if not any(values[option] for option in ("cases", *FILTERS)):
+        return list(changes.values()), names
+    return [changes[name] for name in values["cases"] if name in changes], names
+
+
+def _chosen_cases(
+    values: dict[str, Any], settings: Settings, names: Sequence[str]
+) -> list[StoredCase]:
+    chosen = known.select(_known(settings, values["results"])[0], names)
+    if not names or values["only_new"] or values["failed"]:
+        chosen = [
+            stored_case
+            for stored_case in chosen
+            if edit.is_wanted(stored_case, only_new=values["only_new"])
+        ]
+    return chosen
+
+
+def _propose(stored_case: StoredCase, values: dict[str, Any], settings: Settings) -> Proposal:
+    parts = [name for name in ("calls", "answer") if values[name]]
+    return edit.propose(
+        stored_case, root=settings.root, parts=parts, run_number=values["run_number"]
+    )
+
+
+@frozen_dataclass
+class _Offer:
+    """What a person may accept. `check` raises ConfigError or UnavailableError if it is not
+    possible; `show` takes its place among the others."""
+
+    name: str
+    files: tuple[Path, ...]
+    check: Callable[[], object]
+    show: Callable[[str], None]
+    write: Callable[[], None]
+    reject: Callable[[], None] = lambda: None
+
+
+def _offer_case(proposal: Proposal) -> _Offer:
+    return _Offer(
+        name=proposal.stored_case.key[1],
+        files=(proposal.path,),
+        check=partial(edit.apply, proposal),
+        show=partial(_show_proposal, proposal),
+        write=partial(edit.write, proposal),
+    )
+
+
+def _offer_change(root: Path, change: WaitingChange) -> _Offer:
+    return _Offer(
+        name=change.name,
+        files=tuple(root / file for file in change.texts),
+        check=partial(waiting.apply, root, change),
+        show=partial(_show_change, change),
+        write=partial(waiting.accept, root, change),
+        reject=partial(waiting.drop, root, change),
+    )
+
+
+def _decisions(offers: Sequence[_Offer], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
+    """In order, True for each accepted offer, until the user quits; None if its file is not
     changeable."""
-    for number, proposal in enumerate(proposals, 1):
+    for number, offer in enumerate(offers, 1):
         try:
-            edit.apply(proposal)  # before anybody decides
-            _show_proposal(proposal, f"{number} of {len(proposals)}")
+            offer.check()  # before anybody decides
+            offer.show(f"{number} of {len(offers)}")
             answer = _answer() if asks else "a"
             if answer == "q":
                 return
             asks = asks and answer != "A"
             is_accepted = answer in ("a", "A")
             if is_accepted and not dry_run:
-                edit.write(proposal)
+                offer.write()
+            elif answer == "r":
+                offer.reject()
         except (ConfigError, UnavailableError) as error:
-            _tell(proposal.stored_case, f"{error.message}\n  {error.hint}".rstrip())
+            _tell(offer.name, f"{error.message}\n  {error.hint}".rstrip())
             yield None
         else:
             yield is_accepted
 
 
-def _tell(stored_case: StoredCase, reason: str) -> None:
-    click.echo(
-        plain.visible(f"{plain.label(stored_case.key[1], NAME_WIDTH)}: not accepted: {reason}"),
-        err=True,
-    )
+def _tell(name: str, reason: str) -> None:
+    click.echo(plain.visible(f"{plain.label(name, NAME_WIDTH)}: not accepted: {reason}"), err=True)
+
+
+def _show_change(change: WaitingChange, place: str) -> None:
+    click.secho(f"{plain.label(change.name, NAME_WIDTH)} (proposed), {place}", bold=True)
+    click.echo(plain.visible("\n".join(("; ".join(change.reasons), change.diff))))
 
 
 def _show_proposal(proposal: Proposal, place: str) -> None:

@@ -236,7 +236,7 @@ def open_isolation(
     isolation_context = isolation.open_sandboxes(
         roots,
         cache=context.cache,
-        private=private_folders,
+        private_folders=private_folders,
         is_hidden=is_hidden,
         environ=context.environ,
         say=context.say,
@@ -379,7 +379,6 @@ class _Measuring:
     def _rerun(self) -> None:
         """Rerun as the purse requests, until no run could change the verdict."""
         session = self._session
-        is_announced = False
         if not self._is_rerun:
             return
         while not session.stop.is_set():
@@ -390,9 +389,6 @@ class _Measuring:
             if not reruns:
                 self._settled = all_sides
                 break
-            if not is_announced:
-                session.watcher.say("Rerunning failures to confirm them")
-                is_announced = True
             if not session.rerun([*reruns.elements()]):  # the run was cut short
                 break
 

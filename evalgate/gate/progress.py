@@ -40,16 +40,27 @@ class _Progress:
         self.total = self.done = 0
         self.kinds: Counter[VerdictKind] = Counter()
         self.failures: Counter[str] = Counter()
+        self.reason = ""
+        self._agents_usd = self._judges_usd = 0.0
         self._run = 0
         self._started = self._counted_from = time.monotonic()
 
-    def begin(self, *, trials: int, done: int) -> None:
-        """Count a new phase of trials; those of an earlier phase were already shown."""
+    def begin(self, *, trials: int, done: int, reason: str) -> bool:
+        """Begin to count trials anew, except for the next round of the same reruns; True if there
+        is a line to say of them."""
+        is_said = reason != self.reason or not reason
+        is_round = reason.partition(" ")[0] == self.reason.partition(" ")[0] != ""
+        self.reason = reason
+        if is_round:
+            self.total += trials
+            self.done += done
+            return is_said
         self.kinds.clear()
         self.total = trials
         self.done = done
         self._run = 0
         self._started = self._counted_from = time.monotonic()
+        return is_said
 
     def add(
         self,
@@ -59,8 +70,12 @@ class _Progress:
         of_base: bool,
         kind: VerdictKind | None,
         is_known: bool,
+        judges_usd: float = 0.0,
     ) -> str:
         """Count a trial; return the message of an agent failure at its first occurrence."""
+        if not is_known:
+            self._agents_usd += sum(cost or 0.0 for _, _, cost in budget.costs_of(outcome))
+        self._judges_usd = max(self._judges_usd, judges_usd)
         # the time before it was installation, which later trials do not need
         if not self._run and not is_known:
             self._counted_from = max(self._started, time.monotonic() - seconds)
@@ -96,6 +111,14 @@ class _Progress:
         rate_text = f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"
         return f"{rate_text}, about {words.seconds(round(remaining_trials / rate))} left"
 
+    def cost(self) -> str:
+        """`$0.12 of about $0.40`, judges included; "" if nothing is known of it."""
+        usd = self._agents_usd + self._judges_usd
+        if not usd or not self.pace() or self.reason:
+            return words.dollars(usd) if usd else ""
+        whole = usd * (self._run + self.total - self.done) / self._run
+        return f"{words.dollars(usd)} of about {words.dollars(whole)}"
+
 
 class PlainWatcher:
     """A line at the start, one every few seconds, one at the end; and each kind of agent failure
@@ -108,20 +131,15 @@ class PlainWatcher:
         self._every_s = every_s
         self._lock = threading.Lock()
         self._tally = _Progress()
-        self._reruns = ""
         self._last_line_at = 0.0
         self._first_started_at = time.monotonic() if times else None
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:
         """See Watcher."""
-        self._tally.begin(trials=trials, done=done)
-        self._reruns = " reruns" if reason else ""
+        is_said = self._tally.begin(trials=trials, done=done, reason=reason)
         self._last_line_at = time.monotonic()
-        self.say(
-            f"{words.counted(trials, 'rerun')} {reason}"
-            if reason
-            else f"running {words.counted(trials, 'trial')}"
-        )
+        if is_said:
+            self.say(reason or f"running {words.counted(trials, 'trial')}")
 
     def trial_done(
         self,
@@ -132,12 +150,17 @@ class PlainWatcher:
         of_base: bool = False,
         kind: VerdictKind | None = None,
         is_known: bool = False,
-        judges_usd: float = 0.0,  # noqa: ARG002 - the shape of Watcher
+        judges_usd: float = 0.0,
     ) -> None:
         """See Watcher."""
         with self._lock:
             new_failure = self._tally.add(
-                outcome, seconds, of_base=of_base, kind=kind, is_known=is_known
+                outcome,
+                seconds,
+                of_base=of_base,
+                kind=kind,
+                is_known=is_known,
+                judges_usd=judges_usd,
             )
             moment = time.monotonic()
             is_due = moment - self._last_line_at >= self._every_s
@@ -159,16 +182,18 @@ class PlainWatcher:
         self._stream.flush()
 
     def end(self) -> None:
-        """See Watcher."""
-        self.say(self._state())
+        """See Watcher; reruns go on for some rounds, and the report tells of them."""
+        if not self._tally.reason:
+            self.say(self._state())
 
     def _state(self) -> str:
         tally = self._tally
         failures = sum(tally.failures.values())
         texts = (
-            f"{tally.done}/{tally.total}{self._reruns} in {words.seconds(tally.seconds)}",
+            f"{tally.done}/{tally.total}{' reruns' if tally.reason else ''} in {words.seconds(tally.seconds)}",
             tally.counts(),
             tally.pace(),
+            tally.cost(),
             words.counted(failures, "agent failure") if failures else "",
         )
         return ", ".join(text for text in texts if text)
@@ -197,18 +222,15 @@ class LiveWatcher:
         self._task: TaskID | None = None
         self._lock = threading.Lock()
         self._tally = _Progress()
-        self._reason = ""
-        self._agents_usd = 0.0
-        self._judges_usd = 0.0
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:
         """See Watcher."""
-        self._tally.begin(trials=trials, done=done)
+        tally = self._tally
+        tally.begin(trials=trials, done=done, reason=reason)
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._progress.start()
-        self._reason = f"rerunning {reason}" if reason else ""
-        self._task = self._progress.add_task(self._reason, total=trials, completed=done)
+        self._task = self._progress.add_task(reason, total=tally.total, completed=tally.done)
 
     def trial_done(
         self,
@@ -224,11 +246,15 @@ class LiveWatcher:
         """See Watcher."""
         if self._task is None:
             return
-        cost = 0.0 if is_known else sum(cost or 0.0 for _, _, cost in budget.costs_of(outcome))
         with self._lock:
-            self._tally.add(outcome, seconds, of_base=of_base, kind=kind, is_known=is_known)
-            self._agents_usd += cost
-            self._judges_usd = max(self._judges_usd, judges_usd)
+            self._tally.add(
+                outcome,
+                seconds,
+                of_base=of_base,
+                kind=kind,
+                is_known=is_known,
+                judges_usd=judges_usd,
+            )
             self._progress.update(self._task, advance=1, description=self._state())
 
     def say(self, line: str) -> None:
@@ -241,13 +267,12 @@ class LiveWatcher:
 
     def _state(self) -> str:
         tally = self._tally
-        usd = self._agents_usd + self._judges_usd
         failures = sum(tally.failures.values())
         texts = (
-            self._reason,
+            tally.reason,
             tally.counts(),
             tally.pace(),
-            words.dollars(usd) if usd else "",
+            tally.cost(),
             words.counted(failures, "agent failure") if failures else "",
         )
         return ", ".join(text for text in texts if text)

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Container, Sequence
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
-from evalgate.errors import ConfigError, NothingToDo, Place, Problem, errors_in
+from evalgate.config import load
+from evalgate.discovery import project
+from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, errors_in
 from evalgate.formats import adk_shapes, eval_set, fingerprints, recordings, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.model import Case, Content, Event, Invocation, Run, Text, TrialKey
+from evalgate.model import (
+    Case,
+    ConfigOrigin,
+    Content,
+    Event,
+    Invocation,
+    Run,
+    Suite,
+    Text,
+    ToolCall,
+    TrialKey,
+)
 from evalgate.results import file as results_file
 from evalgate.text import words
+from evalgate.values import Environ, JsonObject
 
 DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review before use."
 
@@ -22,9 +38,9 @@ def record_simulated(root: Path, *, results: Path, into: str) -> tuple[Path, str
     """Write the first conversation of every scenario in `results` into an evaluation set below
     `into`.
 
-        `into` is relative to `root`. Returns the file, and its content in words. Raises ConfigError
-        if the results cannot be read or were recorded before, NothingToDo without scenarios,
-        UnavailableError if the file cannot be written."""
+    `into` is relative to `root`. Returns the file, and its content in words. Raises ConfigError if
+    the results cannot be read or were recorded before, NothingToDo without scenarios,
+    UnavailableError if the file cannot be written."""
     run = results_file.read_results(results).run
     cases, skipped_count = cases_of(run)
     if not cases:
@@ -116,7 +132,7 @@ def read_recordings(
     """The recorded conversations of a file, all or those of the named sessions, and the problems of
     the file.
 
-        Raises ConfigError if it has none, or not that session."""
+    Raises ConfigError if it has none, or not that session."""
     reading = recordings.parse_recordings(
         rewrite.read(path, shown_as=str(path)).text, file=str(path)
     )
@@ -146,8 +162,8 @@ def add(
     """Append conversations as cases to an evaluation set, which is created if it is missing.
     `name`: the id of the only case; empty: the sessions' own ids. Secrets are written as `***`.
 
-        Raises ConfigError if the file is not an evaluation set in ADK's current format,
-        UnavailableError if it cannot be written."""
+    Raises ConfigError if the file is not an evaluation set in ADK's current format,
+    UnavailableError if it cannot be written."""
     display_path = str(target)
     stem = target.name.partition(".")[0]
     source = rewrite.read(target, shown_as=display_path) if target.exists() else None
@@ -203,3 +219,121 @@ def _insist_on_questions(recording: Recording, display_path: str) -> None:
                 place=Place(file=display_path),
                 hint="Its log needs the user's events, too.",
             )
+
+
+# --- ids and times that differ in each run -------------------------------------------------------
+
+
+TRAJECTORY: Final = "tool_trajectory_avg_score"
+CONFIG: Final = "test_config.json"
+UUID: Final = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+MOMENT: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+HEXADECIMAL: Final = "[0-9a-f]{16,}"
+_VARIANT: Final = re.compile(
+    rf"(?<![0-9a-zA-Z])(?:({UUID})|({MOMENT})|((?=[a-f]*\d)(?=\d*[a-f]){HEXADECIMAL}))(?![0-9a-zA-Z])"
+)
+EPOCH: Final = range(1_577_836_800, 2_208_988_800)
+"""Seconds since 1970 that are a moment from 2020 to 2039; times 1,000 they are milliseconds."""
+Patterns = dict[str, dict[str, JsonObject]]
+"""By tool and argument, a matcher of `tool_trajectory_avg_score`."""
+
+
+def patterns_of(cases: Iterable[Case]) -> Patterns:
+    """Matchers for the ids and times in the calls that these cases expect, except those that the
+    user wrote: an agent makes them anew in each run."""
+    patterns: Patterns = {}
+    for case in cases:
+        text = json.dumps(
+            [adk_shapes.content_json(turn.user_content) for turn in case.conversation or ()]
+        )
+        for call in _calls((case,)):
+            for name, value in (call.args or {}).items():
+                matcher = _matcher(value, text)
+                if matcher:
+                    patterns.setdefault(call.name, {})[name] = matcher
+    return patterns
+
+
+def _calls(cases: Iterable[Case]) -> Iterator[ToolCall]:
+    for case in cases:
+        for turn in case.conversation or ():
+            yield from turn.tool_calls
+
+
+def _matcher(value: Any, user_text: str) -> JsonObject:
+    """A matcher of every value of the same form; {} if the value is the same in each run."""
+    if isinstance(value, list | dict):
+        nested = value.values() if isinstance(value, dict) else value
+        return {"any": True} if any(_matcher(part, user_text) for part in nested) else {}
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        is_moment = int(value) in EPOCH or int(value) // 1000 in EPOCH
+        return {"any": True} if is_moment and str(value) not in user_text else {}
+    pattern = ""
+    end = 0
+    for match in _VARIANT.finditer(value) if isinstance(value, str) else ():
+        if match[0] not in user_text:
+            form = (UUID, MOMENT, HEXADECIMAL)[(match.lastindex or 1) - 1]
+            pattern += re.escape(value[end : match.start()]) + form
+            end = match.end()
+    return {"regex": f"^{pattern}{re.escape(value[end:])}$"} if pattern else {}
+
+
+def write_patterns(target: Path, cases: Sequence[Case], environ: Environ) -> tuple[str, Patterns]:
+    """Let the criteria of an evaluation set accept any ids and times where the calls of `cases`
+    have them. Returns the file of criteria that was changed, "" if it cannot be, and the matchers.
+    Raises UnavailableError."""
+    patterns = patterns_of(cases)
+    suite = _suite_of(target, environ) if patterns else None
+    use = next((use for use in suite.criteria if use.name == TRAJECTORY), None) if suite else None
+    if suite is None or use is None or use.options.get("ignore_args"):
+        return "", patterns if suite is None else {}
+    matchers: Mapping[str, Any] = use.options.get("matchers") or {}
+    patterns = _fitting(patterns, suite.eval_set.cases)
+    merged = {
+        tool: {**patterns.get(tool, {}), **matchers.get(tool, {})}
+        for tool in {**matchers, **patterns}
+    }
+    if merged == matchers:
+        return "", {}
+    criterion = {"threshold": use.threshold, **use.options, "matchers": merged}
+    origin = suite.criteria_source.origin
+    if origin is ConfigOrigin.DEFAULTS:
+        deciding = (use for use in suite.criteria if not use.informational)
+        criteria = {use.name: use.threshold for use in deciding} | {TRAJECTORY: criterion}
+        path = target.with_name(CONFIG)
+        rewrite.create(
+            path, json.dumps({"criteria": criteria}, indent=2) + "\n", root=target.parent
+        )
+        return str(path), patterns
+    path = Path(suite.criteria_source.file)
+    if origin not in (ConfigOrigin.BESIDE, ConfigOrigin.ABOVE) or path.suffix != ".json":
+        return "", patterns
+    source = rewrite.read(path, shown_as=str(path))
+    text = rewrite.put(source.text, ("criteria", TRAJECTORY), criterion)
+    if text is None:
+        return "", patterns
+    rewrite.save(source, text)
+    return str(path), patterns
+
+
+def _suite_of(target: Path, environ: Environ) -> Suite | None:
+    try:
+        settings = load.load_settings({"paths": (str(target),)})
+        suites = project.prepare(settings, environ=environ).suites
+    except EvalgateError:
+        return None
+    return suites[0] if len(suites) == 1 else None
+
+
+def _fitting(patterns: Patterns, cases: Sequence[Case]) -> Patterns:
+    """The patterns, wider where another call of the set does not fit them: `any` value, or none."""
+    fitting: Patterns = {}
+    for tool, arguments in patterns.items():
+        calls = [call.args or {} for call in _calls(cases) if call.name == tool]
+        for name, matcher in arguments.items():
+            values = [str(call[name]) for call in calls if name in call]
+            is_met = all(re.search(matcher.get("regex", ""), value) for value in values)
+            wider: JsonObject = {"ignore": True} if len(values) < len(calls) else {"any": True}
+            is_kept = is_met and len(values) == len(calls)
+            fitting.setdefault(tool, {})[name] = matcher if is_kept else wider
+    return fitting

@@ -198,6 +198,9 @@ class OutcomeEntry(Entry):
         default=None, description="How a conversation with a simulated user ended."
     )
     isolated: bool = Field(default=False, description="Each turn ran in a separate session.")
+    platform: JsonObject | None = Field(
+        default=None, description="What the agent's platform said of a conversation that it led."
+    )
     agents: list[str] = Field(default_factory=list)
     times: list[list[float]] = Field(
         default_factory=list,
@@ -265,6 +268,8 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
         fields = {"kind": "transcript", "invocations": [_turn_json(turn) for turn in turns]}
         if outcome.final_state is not None:
             fields["final_state"] = dict(outcome.final_state)
+        if outcome.platform is not None:
+            fields["platform"] = dict(outcome.platform)
         if outcome.ended_by is not None:
             fields["ended_by"] = outcome.ended_by.value
         fields |= {name: True for name in ("isolated", "redacted") if getattr(outcome, name)}
@@ -375,6 +380,7 @@ def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
         ended_by=entry.ended_by,
         isolated=entry.isolated,
         redacted=entry.redacted,
+        platform=entry.platform,
     )
 
 

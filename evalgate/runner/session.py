@@ -96,6 +96,7 @@ def grade(
                 final_state=outcome.final_state,
                 ended_by=outcome.ended_by,
                 repeat=trial.key.repeat,
+                platform=outcome.platform,
             )
             stored_grades = {
                 name: criterion_grade
@@ -436,6 +437,7 @@ class Session:
         self._repeats = 0
         self._confirming = 0
         self._cut_off = False
+        self._suspects: frozenset[CaseKey] = frozenset()
 
     def first(self, repeats: int, *, confirming: int = 0) -> None:
         """Run every case `repeats` times. `confirming`: the number of runs that the budget reserves
@@ -468,16 +470,13 @@ class Session:
             or self.stop.is_set()
         ):
             return
-        self.watcher.say(
-            f"{words.counted(count, 'run')} lost to rate limits or lost connections: trying once more"
-        )
         for side, keys in zip(self.sides, lost_keys, strict=True):
             side.again = frozenset(keys)
         self._carry_out(
             trials.first_rounds(self._repeats),
             only=frozenset(key.case for keys in lost_keys for key in keys),
             wants=lambda task: task.key in lost_keys[task.side],
-            reason="that a provider failed",
+            reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
         )
 
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
@@ -528,10 +527,11 @@ class Session:
                 }
                 missing_keys |= {(side, key) for key in keys - known_keys}
         cases = frozenset(rerun.key for rerun in reruns)
+        self._suspects |= cases
         self._carry_out(
             sorted({(key.purpose, key.number) for _, key in missing_keys}),
             only=cases,
-            reason=f"to confirm {words.counted(len(cases), 'failure')}",
+            reason=f"confirming {words.counted(len(self._suspects), 'failure')}",
             wants=lambda task: (task.side, task.key) in missing_keys,
         )
         return self._served() > served_count

@@ -23,6 +23,8 @@ from builders.hostile import HOSTILE
 from builders.ui import Ui
 from playwright.sync_api import expect
 
+from evalgate.gate import waiting
+from evalgate.gate.waiting import WaitingChange
 from tests.integration.agents.line_client import AGENTS, adk_python
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
@@ -126,6 +128,27 @@ def open_page(browser: Any, server: Ui) -> Iterator[Callable[..., tuple[Any, lis
 def open_case(page: Any, name: str) -> None:
     page.locator("a.entry", has_text=name).first.click()
     page.wait_for_selector("#accept")
+
+
+def test_a_proposed_change_is_accepted(open_page, server: Ui, repo: Repository) -> None:
+    before = (repo.root / SUITE).read_text()
+    new = before.replace("an old answer", "answer 0")
+    for name in ("one", "two"):
+        texts = {SUITE: (before, new)}
+        waiting.keep(repo.root, WaitingChange(name=name, texts=texts, reasons=("<b>replaced</b>",)))
+    page, trouble = open_page()
+    page.click("#waiting")
+    section = page.locator("dialog section.waiting")
+    assert section.locator("h3").all_inner_texts() == ["one", "two"]
+    assert "<b>replaced</b>" in section.first.inner_text()
+    assert "answer 0" in section.first.locator(".come").all_inner_texts()[-1]
+    section.first.locator(".accept-change").click()
+    page.wait_for_function("document.querySelectorAll('dialog section.waiting').length === 1")
+    assert (repo.root / SUITE).read_text() == new
+    page.click("dialog .reject-change")
+    page.wait_for_selector("dialog", state="hidden")
+    assert page.locator("#waiting").count() == 0
+    assert trouble == []
 
 
 def test_a_failure_is_accepted_and_passes(open_page, server: Ui, repo: Repository) -> None:

@@ -56,6 +56,7 @@ KINDS: dict[str, Any] = {
     "tools": ces.Tool,
     "toolsets": ces.Toolset,
     "agents": ces.Agent,
+    "conversations": ces.Conversation,
 }
 TYPE = "type.googleapis.com/google.cloud.ces.v1beta."
 
@@ -81,10 +82,12 @@ class Asked:
 @dataclass
 class CesDouble:
     """`resources`: messages by name; `contents`: the files of imported apps. `answer`: what an app
-    says to a session's inputs, as SessionOutputs. `outcomes`: of evaluations by display name, PASS
-    where none is said. `polls`: how often an operation is not done yet. `before`: called with each
-    request before it is answered, and may refuse. `turned_away`: requests that were, which `asked`
-    lacks; none where not `is_busy`, and never one of a session."""
+    says to a session's inputs, as SessionOutputs. `outcomes`: of evaluations by display name, also
+    with `@` and the id of a version; PASS where none is said, a state where it is not over.
+    `words`: what an agent says in a turn of an evaluation; "": what is expected. `polls`: how often
+    an operation is not done yet. `before`: called with each request before it is answered, and may
+    refuse. `turned_away`: requests that were, which `asked` lacks; none where not `is_busy`, and
+    never one of a session."""
 
     url: str = ""
     token: str = ""
@@ -96,6 +99,9 @@ class CesDouble:
     is_busy: bool = True
     requests: int = 0
     outcomes: dict[str, str] = field(default_factory=dict)
+    error: str = "RUNTIME_FAILURE"
+    words: Callable[[str, int], str] = lambda title, turn: ""
+    keeps_conversations: bool = True
     polls: int = 1
     answer: Callable[[str, Asked], list[dict[str, Any]]] = lambda app, asked: [
         {"text": "yes", "turnCompleted": True}
@@ -276,32 +282,79 @@ class CesDouble:
         names = list(request.evaluations) or list(
             self.resources[request.evaluation_dataset].evaluations
         )
+        for name in (*names, *filter(None, [request.app_version])):
+            if name not in self.resources:
+                raise Refusal(5, f"{name} not found")
         self.count += 1
         run = f"{app}/evaluationRuns/run-{self.count:04}"
         results, passed = [], 0
         for name in names:
-            if name not in self.resources:
-                raise Refusal(5, f"{name} not found")
-            title = self.resources[name].display_name
-            outcome = self.outcomes.get(title, "PASS")
-            done = {"executionState": "ERROR"} if outcome == "ERROR" else {
-                "executionState": "COMPLETED", "evaluationStatus": outcome}  # fmt: skip
-            results.append(f"{name}/results/of-{self.count:04}")
-            self.put(
-                results[-1],
-                {
+            evaluation = self.resources[name]
+            title = evaluation.display_name
+            version = request.app_version.rpartition("/")[2]
+            outcome = self.outcomes.get(f"{title}@{version}") or self.outcomes.get(title, "PASS")
+            is_over = outcome in ("PASS", "FAIL", "SKIPPED")
+            for _ in range(request.run_count or (5 if evaluation.HasField("scenario") else 1)):
+                self.count += 1
+                results.append(f"{name}/results/of-{self.count:04}")
+                content: dict[str, Any] = {
                     "displayName": f"{title} result",
                     "evaluationRun": run,
-                    "goldenResult": {},
-                    **done,
-                },
-            )
-            passed += outcome == "PASS"
-        progress = {"totalCount": len(names), "completedCount": len(names), "passedCount": passed}
+                    "executionState": "COMPLETED" if is_over else outcome,
+                }
+                if is_over:
+                    content |= {"evaluationStatus": outcome}
+                    content |= self._talk(app, evaluation, outcome, request)
+                elif outcome == "ERROR":
+                    content["errorInfo"] = {"errorType": self.error, "errorMessage": "it broke"}
+                self.put(results[-1], content)
+                passed += outcome == "PASS"
+        progress = {
+            "totalCount": len(results),
+            "completedCount": len(results),
+            "passedCount": passed,
+        }
         content = {"displayName": request.display_name or "run", "state": "COMPLETED", "progress": progress,
                    "evaluations": names, "evaluationResults": results}  # fmt: skip
         self.put(run, content)
         return self._started(app, {"@type": f"{TYPE}RunEvaluationResponse", "evaluationRun": run})
+
+    def _talk(self, app: str, evaluation: Any, outcome: str, request: Any) -> dict[str, Any]:
+        """The conversations of a run, stored, and its result: what an agent says that passes is
+        what is expected. STABLE: each turn in a conversation of its own, behind those before it."""
+        raw = json_format.MessageToDict(evaluation)
+        if "scenario" in raw:
+            user = {"role": "user", "chunks": [{"text": raw["scenario"]["task"]}]}
+            said = {"role": "desk", "chunks": [{"text": self.words(evaluation.display_name, 1)}]}
+            name = self._conversation(app, [{"messages": [user, said]}])
+            goal = {"score": int(outcome == "PASS"), "label": "User Task Satisfied"}
+            return {"scenarioResult": {"conversation": name, "userGoalSatisfactionResult": goal}}
+        turns: list[Any] = []
+        replays: list[Any] = []
+        for number, turn in enumerate(raw["golden"]["turns"], start=1):
+            expected = [step["expectation"] for step in turn["steps"] if "expectation" in step]
+            texts = [step["userInput"] for step in turn["steps"] if "userInput" in step]
+            says = [each["agentResponse"]["chunks"] for each in expected if "agentResponse" in each]
+            other = self.words(evaluation.display_name, number)
+            answers = [[{"text": other}]] if other else says
+            messages = [{"role": "user", "chunks": texts}]
+            turns.append(
+                {"messages": messages + [{"role": "desk", "chunks": each} for each in answers]}
+            )
+            found = [{"expectation": each, "outcome": outcome} for each in expected]
+            replays.append({"expectationOutcome": found})
+            if request.golden_run_method != ces.GoldenRunMethod.NAIVE:
+                replays[-1]["conversation"] = self._conversation(app, turns)
+        whole = self._conversation(app, turns)
+        replays = [{"conversation": whole, **each} for each in replays]
+        return {"goldenResult": {"turnReplayResults": replays}}
+
+    def _conversation(self, app: str, turns: list[Any]) -> str:
+        self.count += 1
+        name = f"{app}/conversations/of-{self.count:04}"
+        if self.keeps_conversations:
+            self.put(name, {"turns": turns})
+        return name
 
     def _import(self, name: str, body: Any) -> Any:
         request = parsed(ces.ImportAppRequest, {**body, "parent": name.rpartition("/")[0]})

@@ -41,6 +41,7 @@ class State:
     def __init__(self, description: Description) -> None:
         self.lock = threading.RLock()
         self.description = description
+        self.permissions: dict[str, str] = {}  # of people; the others may read
         self.logins = {"ghs_": "github-actions[bot]", "": "octocat"}
         self.comments: dict[int, dict[str, Any]] = {}
         self.checks: dict[int, dict[str, Any]] = {}
@@ -58,7 +59,9 @@ class State:
             ("POST", f"{REPO}/check-runs"): self._create_check,
             ("PATCH", f"{REPO}/check-runs/{{check_run_id}}"): self._update_check,
             ("GET", f"{REPO}/actions/runs/{{run_id}}/artifacts"): self._list_run_artifacts,
+            ("GET", f"{REPO}/actions/artifacts"): self._list_artifacts,
             ("GET", f"{REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}"): self._download,
+            ("GET", f"{REPO}/collaborators/{{username}}/permission"): self._permission,
             ("GET", f"{REPO}/pulls"): self._list_pulls,
             ("GET", f"{REPO}/pulls/{{pull_number}}"): self._pull,
             ("GET", f"{REPO}/pulls/{{pull_number}}/commits"): self._pull_commits,
@@ -199,6 +202,17 @@ class State:
             if each["workflow_run"] is None or each["workflow_run"]["id"] == int(run_id)
         ]
         return 200, {"total_count": len(rows), "artifacts": rows[::-1]}, {}
+
+    def _list_artifacts(self, *, query: Mapping[str, str], **_: Any) -> Reply:
+        rows = [
+            each for each in self.artifacts.values() if query.get("name") in (None, each["name"])
+        ]
+        return 200, {"total_count": len(rows), "artifacts": rows[::-1]}, {}
+
+    def _permission(self, username: str, **_: Any) -> Reply:
+        permission = self.permissions.get(username, "read")
+        made = self._sample("GET", f"{REPO}/collaborators/{{username}}/permission", 200)
+        return 200, {**made, "permission": permission, "role_name": permission}, {}
 
     def _download(self, artifact_id: str, **_: Any) -> Reply:
         artifact = self.artifacts.get(int(artifact_id))

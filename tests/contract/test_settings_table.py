@@ -84,10 +84,9 @@ def test_what_no_file_can_hold_a_door_decides() -> None:
 
 def test_the_page_on_stored_results_names_what_reaches_an_agent() -> None:
     page = (Path(__file__).parents[2] / "docs/baseline.md").read_text(encoding="utf-8")
-    told = page.partition("same settings that reach it (")[2].partition(")")[0]
-    assert sorted(" ".join(told.replace("`", "").split()).split(", ")) == sorted(
-        map(input_name, OF_AGENTS)
-    )
+    words = " ".join(page.replace("`", "").split())
+    names = words.partition("same settings that reach it (")[2].partition(")")[0]
+    assert sorted(names.split(", ")) == sorted(map(input_name, OF_AGENTS))
 
 
 # --- what stands in for a run --------------------------------------------------------------------

@@ -56,7 +56,7 @@ def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(
     # a case that passes 3 times in 10 fails so often 1 time in 20
     assert found["case_1"]["reruns"]["runs"] >= 10
     assert repo.asked("base") == 0
-    assert "Rerunning failures" in said
+    assert "confirming 2 failures" in said
     assert not repo.results("base.json").get("confirmations")
 
 

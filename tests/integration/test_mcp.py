@@ -24,6 +24,7 @@ import pytest
 from builders import node
 from mcp.client.stdio import StdioServerParameters
 
+from evalgate.system import loopback
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.mcp import operations, server
 from evalgate.wings.ces.mcp.operations import Operations
@@ -490,8 +491,8 @@ def test_an_assistant_finds_a_failure_and_proposes_a_change(desk: Path) -> None:
             # what it read is what it writes, results and all
             refusal, is_error = await assistant.call("update_evaluation", evaluation=evaluation)
             assert is_error
-            assert "evalgate ces accept Question_7" in refusal["error"]["message"]
-            accept = [sys.executable, "-m", "evalgate", "ces", "accept", "Question_7"]
+            assert "`evalgate accept Question_7`" in refusal["error"]["message"]
+            accept = [sys.executable, "-m", "evalgate", "accept", "Question_7", "--yes"]
             subprocess.run(accept, cwd=desk, check=True, capture_output=True)
             again, _ = await assistant.call(
                 "run_evaluation", evaluations=[failing["name"]], wait=True
@@ -517,10 +518,12 @@ def http(root: Path) -> Iterator[tuple[str, str]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     args = [sys.executable, "-m", "evalgate", "mcp", "--root", str(root), "--http", str(port)]
-    with subprocess.Popen(args, stderr=subprocess.PIPE, text=True) as child:
+    environ = {**os.environ, "XDG_DATA_HOME": str(root.parent / "data")}
+    with subprocess.Popen(args, stderr=subprocess.PIPE, text=True, env=environ) as child:
         assert child.stderr is not None
         address = child.stderr.readline().strip()
-        token = child.stderr.readline().strip().partition("Bearer ")[2]
+        path = child.stderr.readline().strip().rpartition(" ")[2]
+        token = Path(path).read_text()
         for _ in range(200):
             with (
                 contextlib.suppress(OSError),
@@ -546,8 +549,11 @@ INITIALIZE = {
 }
 
 
-def test_http_is_for_this_machine_and_the_token(http: tuple[str, str]) -> None:
+def test_http_is_for_this_machine_and_the_token(http: tuple[str, str], root: Path) -> None:
     address, token = http
+    (path,) = (root.parent / "data").rglob("*.token")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert loopback.kept_token(path) == token  # the next start has the same
     assert address.startswith("http://127.0.0.1:")
     good = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
     cases: list[tuple[dict[str, str], int]] = [

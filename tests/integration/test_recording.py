@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import forked_command
@@ -66,6 +69,111 @@ def test_a_recorded_case_is_run_and_passes(tmp_path: Path) -> None:
     (repo.root / "tests/odd.evalset.json").unlink()
     code, said = repo.call("run", "tests/new.evalset.json")
     assert (code, "1 passed" in said or "1 case passed" in said) == (0, True), said
+
+
+SPANS = TRACE.parent
+DESK = {
+    "Where is my order 42?": [[["look_up", {"order": 42}]], "Order 42 ships on Monday."],
+    "Thanks!": [[], "You are welcome."],
+}
+# three calls of the model, the first and the last of them for tools side by side
+STEPS = [[name, {"n": n}] for n, name in enumerate(("first", "second", "third") * 2, 1)]
+TRACER = """
+import datetime, json, sys, uuid
+
+def say(**message):
+    print(json.dumps(message), flush=True)
+
+def event(session, **part):
+    say(type="event", session=session, author="desk", content={"role": "model", "parts": [part]})
+
+ANSWERS = json.loads(ANSWERS_HERE)
+for line in sys.stdin:
+    message = json.loads(line)
+    session = message.get("session", "")
+    match message["type"]:
+        case "hello":
+            say(type="ready", protocol=1, about={"framework": "test"}, sessions=1)
+        case "start":
+            say(type="started", session=session)
+        case "turn":
+            calls, answer = ANSWERS[message["content"]["parts"][0]["text"]]
+            for number, (name, args) in enumerate(calls):
+                now = datetime.datetime.now(datetime.timezone.utc).isoformat()
+                fresh = {"NEW_ID": str(uuid.uuid4()), "NOW": now}
+                args = {key: fresh.get(value, value) if isinstance(value, str) else value for key, value in args.items()}
+                event(session, function_call={"id": str(number), "name": name, "args": args})
+                event(session, function_response={"id": str(number), "name": name, "response": {}})
+            say(type="event", session=session, author="desk", final=True,
+                content={"role": "model", "parts": [{"text": answer}]})
+            say(type="turn_end", session=session)
+        case "end":
+            say(type="ended", session=session)
+        case "bye":
+            break
+"""
+
+
+def traced(tmp_path: Path, answers: dict[str, Any]) -> Repository:
+    """A repository whose agent calls and answers so."""
+    repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    repo.gate_file()
+    repo.write("agent.py", TRACER.replace("ANSWERS_HERE", repr(json.dumps(answers))))
+    repo.commit("first")
+    return repo
+
+
+@pytest.mark.parametrize(
+    ("log", "answers"),
+    [
+        ("adk-1.18.otlp.json", DESK),
+        ("adk-2.13.spans.jsonl", DESK),
+        ("openinference.otlp.json", DESK),
+        ("openinference-adk-2.13.spans.jsonl", {"go": [STEPS, "done"]}),
+    ],
+)
+def test_what_a_tracer_wrote_of_an_agent_passes_with_that_agent(
+    tmp_path: Path, log: str, answers: dict[str, Any]
+) -> None:
+    repo = traced(tmp_path, answers)
+    assert record(repo.root, "new.evalset.json", "--from", str(SPANS / log))[0] == 0
+    code, said = repo.call("run")
+    assert (code, "1 passed" in said) == (0, True), said
+
+
+@pytest.mark.parametrize("criteria", ["none", "a number", "options"])
+def test_ids_and_times_that_are_new_in_each_run(tmp_path: Path, criteria: str) -> None:
+    """The log of one run, and its case passes in the next; another place of the call does not."""
+    call = ["book", {"request": "NEW_ID", "at": "NOW", "table": 4}]
+    repo = traced(tmp_path, {"A table": [[call], "Booked."]})
+    agent = [sys.executable, "agent.py"]
+    messages = [
+        {"type": "hello", "protocol": 1},
+        {"type": "start", "session": "s"},
+        {"type": "turn", "session": "s", "content": {"role": "user", "parts": [{"text": "A table"}]}},
+        {"type": "end", "session": "s"},
+    ]  # fmt: skip
+    text = "".join(json.dumps(message) + "\n" for message in messages)
+    done = subprocess.run(
+        agent, input=text, cwd=repo.root, capture_output=True, text=True, check=True
+    )
+    (repo.root / "log.jsonl").write_text(f"{text.splitlines()[2]}\n{done.stdout}")
+    threshold = {"a number": 1.0, "options": {"threshold": 1.0, "match_type": "IN_ORDER"}}
+    if criteria in threshold:
+        config = {"criteria": {"tool_trajectory_avg_score": threshold[criteria]}}
+        repo.write("test_config.json", json.dumps(config))
+    code, said = record(repo.root, "new.evalset.json", "--from", "log.jsonl")
+    assert code == 0, said
+    assert "differ in each run: request and at of book" in said
+    assert "test_config.json has `matchers` for them" in said
+    code, said = repo.call("run")
+    assert (code, "1 passed" in said) == (0, True), said
+    written = json.loads((repo.root / "test_config.json").read_text())["criteria"]
+    assert set(written["tool_trajectory_avg_score"]["matchers"]["book"]) == {"request", "at"}
+    if criteria == "options":
+        assert written["tool_trajectory_avg_score"]["match_type"] == "IN_ORDER"
+    repo.write("agent.py", (repo.root / "agent.py").read_text().replace('"table": 4', '"table": 5'))
+    assert repo.call("run")[0] == 1
 
 
 def test_what_stands_in_the_file_stays(tmp_path: Path) -> None:

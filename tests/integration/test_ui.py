@@ -19,6 +19,9 @@ from builders import ui
 from builders.gated_repository import Repository
 from builders.ui import Ui
 
+from evalgate.gate import waiting
+from evalgate.gate.waiting import WaitingChange
+
 pytestmark = pytest.mark.integration
 
 SUITE = "desk.evalset.json"
@@ -146,6 +149,28 @@ def test_from_a_failure_to_a_pass(server: Ui, repo: Repository) -> None:
     assert repo.call("history", "case_0")[1].count(SUITE) == 2, (
         "the runs are those of the command line"
     )
+
+
+def test_what_an_assistant_proposed_is_accepted_or_forgotten(server: Ui, repo: Repository) -> None:
+    before = (repo.root / SUITE).read_text()
+    new = before.replace("an old answer", "answer 0")
+    for name in ("one", "two"):
+        change = WaitingChange(name=name, texts={SUITE: (before, new)}, reasons=("it is replaced",))
+        waiting.keep(repo.root, change)
+    one, two = server.state()["waiting"]
+    assert (one["name"], one["reasons"]) == ("one", ["it is replaced"])
+    assert "an old answer" in one["diff"]
+    order = {"change": "one", "accept": True}
+    # what was looked at is what is made, or nothing
+    assert server.ask("decide", **order, version=two["version"])[0] == 409
+    assert (repo.root / SUITE).read_text() == before
+    assert server.ask("decide", **order, version=one["version"]) == (200, {"written": True})
+    assert (repo.root / SUITE).read_text() == new
+    assert server.ask("decide", **order, version=one["version"])[0] == 409
+    status, refused = server.ask("decide", change="two", version=two["version"], accept=True)
+    assert (status, refused["error"]) == (409, f"{SUITE} was changed since, at the same place")
+    assert server.ask("decide", change="two", version=two["version"], accept=False)[0] == 200
+    assert server.state()["waiting"] == []
 
 
 def test_the_newest_of_each_case_is_one_run_where_it_holds_all(
@@ -302,6 +327,7 @@ def test_read_only_runs_nothing_and_writes_nothing(start, repo: Repository) -> N
             "stop": {},
             "rebuild": {},
             "accept": OF_0,
+            "decide": {"change": "one", "version": "", "accept": False},
             "edit": {**OF_0, "version": case["version"], "answers": {0: "x"}},
             "delete": {**OF_0, "version": case["version"]},
             "chat-open": {"suite": SUITE},

@@ -11,7 +11,7 @@ COMMANDS = (
     ),
     Command(
         "ces",
-        "A live CES app and its files: `ces pull`, `ces push`, `ces drift`.",
+        "A live CES app and its files: `ces pull`, `ces push`, `ces drift`, `ces run`.",
         "evalgate.wings.ces.cli:group",
     ),
     Command(

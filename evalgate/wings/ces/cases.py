@@ -61,6 +61,8 @@ NAMED: Final = "ces_evaluation_expectations"
 GOAL: Final = "ces_user_goal"
 GOALS: Final = "ces_goals"
 RUBRICS: Final = "ces_rubrics"
+PLATFORM: Final = "ces_platform"
+"""The platform's own outcome, of evaluations that it runs."""
 CRITERIA: Final = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
 """In the order in which they are shown."""
 
@@ -207,7 +209,7 @@ def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str)
         place=resource.place,
         setups=tuple(_setup(turn, is_stable=is_stable, fakes=fakes) for turn in golden.turns),
         isolated=is_stable and len(golden.turns) > 1,
-        criteria=frozenset(_criteria_of_golden(plan)),
+        criteria=frozenset({PLATFORM, *_criteria_of_golden(plan)}),
         ces=plan.json(),
     )
 
@@ -441,7 +443,7 @@ def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: st
         session=_session(scenario.variable_overrides),
         place=resource.place,
         setups=(_scenario_setup(scenario, app),),
-        criteria=frozenset(_criteria_of_scenario(plan, scenario)),
+        criteria=frozenset({PLATFORM, *_criteria_of_scenario(plan, scenario)}),
         ces=plan.json(),
     )
 
@@ -540,7 +542,7 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
         scenario=scenario,
         session=_session(state),
         place=resource.place,
-        criteria=frozenset(decide),
+        criteria=frozenset({PLATFORM, *decide}),
         ces=plan.json(),
     )
 

@@ -7,16 +7,18 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from evalgate import cli
+from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode
+from evalgate.gate import run, waiting
 from evalgate.text import plain, words
-from evalgate.wings.ces import files as ces_files, proposals
+from evalgate.wings.ces import agreement, files as ces_files
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.files import AppFiles, Difference, Done
-from evalgate.wings.ces.mcp.resources import Resources
 
 
 @click.command("diff")
@@ -97,6 +99,18 @@ def pull_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, overwr
     return _live(folder, app, endpoint, pull, sides)
 
 
+@group.command("run", cls=commands.GroupedCommand)
+@commands.options()
+@commands.show_all
+@cli.ends
+def run_command(*, everything: bool, **values: Any) -> int:
+    """Let the platform run and judge the evaluations in PATHS, and gate on its outcomes, as
+    `evalgate run` does; agents are those of the driver `ces`. Shows where evalgate judges
+    otherwise."""
+    options = {**commands.explicit_options(values), "on_platform": True}
+    return commands.run_gate(options, run.run, everything=everything, more=agreement.render)
+
+
 @group.command("push")
 @FOLDER
 @LIVE_APP
@@ -142,18 +156,14 @@ def drift_command(folder: Path, app: str, endpoint: str) -> int:
 @cli.ends
 def accept_command(names: tuple[str, ...], root: Path) -> int:
     """Make changes that an assistant proposed; without a NAME, show those that wait."""
+    root = root.resolve()
     if not names:
-        for proposal in proposals.waiting(root):
-            reasons = "; ".join(proposal.reasons)
-            click.echo(plain.visible(f"{proposal.id}: {reasons}\n{proposal.diff}"))
-        return ExitCode.PASS
-    resources = Resources(root)
-    for proposal in [proposals.named(root, name) for name in names]:
-        try:
-            resources.accept(proposal)
-        except Refused as refused:
-            raise ConfigError(f"{proposal.id}: {refused.message}") from refused
-        click.echo(plain.visible(f"accepted {proposal.id}"))
+        for change in waiting.changes(root).values():
+            reasons = "; ".join(change.reasons)
+            click.echo(plain.visible(f"{change.name}: {reasons}\n{change.diff}"))
+    for change in waiting.select(root, names):
+        waiting.accept(root, change)
+        click.echo(plain.visible(f"accepted {change.name}"))
     return ExitCode.PASS
 
 

@@ -39,7 +39,7 @@ from evalgate.model import (
 from evalgate.text import words
 from evalgate.wings.ces import cases, outcomes
 from evalgate.wings.ces.outcomes import Check, Group, JudgeQuestion, Kind, Plan, Verdict, Verdicts
-from evalgate.wings.ces.shapes import GoldenResult, Outcome, ScenarioResult
+from evalgate.wings.ces.shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
 
 NOT_OF_CES = NotEvaluated(reason=Reason.NOT_APPLICABLE, message="the case is no CES evaluation")
 
@@ -190,6 +190,27 @@ def _finding(check: Check) -> Finding:
         label="UNKNOWN" if check.outcome is outcomes.UNKNOWN else check.outcome.name,
         score=float(check.outcome is Outcome.PASS) if is_decided else None,
         subject=check.subject,
+    )
+
+
+def grade_platform(evidence: TrialView) -> Grade:
+    """The platform's outcome, with what it says of each expectation."""
+    if evidence.case.ces is None:
+        return NOT_OF_CES
+    if evidence.platform is None:
+        message = "the platform did not run it: `evalgate ces run` lets it"
+        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+    result = EvaluationResult.model_validate(evidence.platform)
+    parts = result.golden_result or result.scenario_result or GoldenResult()
+    findings = tuple(map(_finding, outcomes.checks(plan_of(evidence), parts)))
+    if result.evaluation_status in (Outcome.PASS, Outcome.FAIL):
+        is_passed = result.evaluation_status is Outcome.PASS
+        return Score(value=float(is_passed), findings=findings)
+    is_skipped = result.evaluation_status is Outcome.SKIPPED
+    return NotEvaluated(
+        reason=Reason.SKIPPED if is_skipped else Reason.NOTHING_RECORDED,
+        message="the platform skipped it" if is_skipped else "the platform gave no outcome",
+        findings=findings,
     )
 
 
@@ -483,6 +504,13 @@ def _listed(name: str, summary: str) -> CriterionSpec:
 
 
 SPECS = (
+    CriterionSpec(
+        name=cases.PLATFORM,
+        summary="whether the platform passed a CES evaluation that it ran (`evalgate ces run`)",
+        options=NoOptions,
+        build=lambda _options, _use, _services: grade_platform,
+        is_beyond_adk=True,
+    ),
     CriterionSpec(
         name=cases.EXPECTATIONS,
         summary="share of a CES evaluation's expectations met, of those that need no judge",

@@ -49,14 +49,34 @@ from evalgate.model import (
     Timings,
     ToolCall,
     ToolResponse,
+    Transcript,
     TrialKey,
 )
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
+from evalgate.text import words
 from evalgate.values import Json, JsonObject
+from evalgate.wings.ces import read, shapes
 from evalgate.wings.ces.cxas import TRANSFER
-from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed, address
+from evalgate.wings.ces.live import (
+    APP_NAME,
+    Live,
+    LiveFailed,
+    address,
+    mask,
+    move_to_app,
+    names_behind,
+)
+from evalgate.wings.ces.outcomes import Plan
+from evalgate.wings.ces.read import Kind
 from evalgate.wings.ces.results import tool_name
+from evalgate.wings.ces.shapes import (
+    ErrorType,
+    Evaluation,
+    EvaluationErrorInfo,
+    EvaluationResult,
+    ExecutionState,
+)
 
 _KINDS: Final = {
     "UNREACHABLE": FailureKind.UNREACHABLE,
@@ -90,6 +110,9 @@ class CesOptions(DriverOptions):
         default="", description="The agent that the session begins with. Default: the root agent."
     )
     tool_fakes: bool = Field(default=False, description="Use the fakes of tools, if there are any.")
+    on_platform: bool = Field(
+        default=False, description="The platform runs and judges the evaluations (`--on-platform`)."
+    )
     endpoint: str = Field(
         default="",
         description="The address of the API, https:// or this machine. Default: CES_API_ENDPOINT, else Google's.",
@@ -276,7 +299,11 @@ class CesConversation(RemoteTurns):
             Event(author="agent", content=Content(parts=tuple(_calls(output)), role="model"))
             for output in outputs
         ]
-        events = [event for message in messages if (event := self._event(message)) is not None]
+        for message in messages:
+            variables = _variables_in(message)
+            self._variables |= variables or {}
+            self._knows_state |= variables is not None
+        events = [event for message in messages if (event := _event(message)) is not None]
         events += [event for event in call_events if event.content and event.content.parts]
         if events and _is_text(events[-1]):  # the answer to the user
             last = events.pop()
@@ -298,23 +325,30 @@ class CesConversation(RemoteTurns):
             else None,
         )
 
-    def _event(self, message: Json) -> Event | None:
-        """What happened, of a diagnostic message; None for what the user said."""
-        role = str(message.get("role") or "agent")
-        parts = []
-        for chunk in message.get("chunks", ()):
-            for key in ("updatedVariables", "defaultVariables"):
-                if isinstance(chunk.get(key), dict):
-                    self._variables |= chunk[key]
-                    self._knows_state = True
-            parts += _parts(chunk)
-        is_response = bool(parts) and all(isinstance(part, ToolResponse) for part in parts)
-        if not parts or (role.lower() == "user" and not is_response):
-            return None
-        return Event(
-            author=role,
-            content=Content(parts=tuple(parts), role="user" if is_response else "model"),
-        )
+
+def _event(message: Json) -> Event | None:
+    """What happened, of a message; None for what the user said."""
+    role = str(message.get("role") or "agent")
+    parts = [part for chunk in message.get("chunks", ()) for part in _parts(chunk)]
+    is_response = bool(parts) and all(isinstance(part, ToolResponse) for part in parts)
+    if not parts or (role.lower() == "user" and not is_response):
+        return None
+    return Event(
+        author=role, content=Content(parts=tuple(parts), role="user" if is_response else "model")
+    )
+
+
+def _variables_in(message: Json) -> JsonObject | None:
+    """The session's variables that a message says; None if it says nothing of them."""
+    variables = [
+        chunk[key]
+        for chunk in message.get("chunks", ())
+        for key in ("updatedVariables", "defaultVariables")
+        if isinstance(chunk.get(key), dict)
+    ]
+    return (
+        {name: value for said in variables for name, value in said.items()} if variables else None
+    )
 
 
 def _is_text(event: Event) -> bool:
@@ -423,6 +457,147 @@ def _inputs(content: Content, app: str) -> list[JsonObject]:
     return [*inputs, *([{"toolResponses": {"toolResponses": responses}}] if responses else [])]
 
 
+# --- evaluations that the platform runs -----------------------------------------------------------
+
+_DECIDING: Final = (
+    *("golden", "scenario"),
+    *("evaluationMetricsThresholdOverride", "evaluationMetricsConfigOverride"),
+)
+"""What of an evaluation decides its outcome."""
+_ERRORS: Final = {
+    ErrorType.QUOTA_EXHAUSTED: FailureKind.RATE_LIMITED,
+    ErrorType.USER_SIMULATION_FAILURE: FailureKind.SIMULATOR,
+}
+"""All others may be the platform's, so that none is a crash of the agent."""
+
+
+class AppEvaluations:
+    """The evaluations of an app, which runs them itself (`runEvaluation`)."""
+
+    def __init__(self, app: str, request: Json, *, is_ours: bool) -> None:
+        """`request`: what every run asks for. `is_ours`: the app was made for this run, so that an
+        evaluation that it lacks is written to it."""
+        self._app, self._request, self._is_ours = app, request, is_ours
+        self._lock = threading.Lock()
+        self._names: dict[str, str] = {}
+
+    def run(self, live: Live, case: Case, *, timeout_s: float) -> Transcript:
+        """One run of an evaluation. Raises LiveFailed, and AgentFailed if the platform did not
+        finish it, or has another evaluation than the case."""
+        plan = Plan.read(case.ces or {})
+        with self._lock:
+            key = json.dumps(plan.evaluation.json(), sort_keys=True)
+            if key not in self._names:
+                self._names[key] = self._name_of(live, plan)
+            name = self._names[key]
+        request: JsonObject = {**self._request, "evaluations": [name], "runCount": 1}
+        # a copy of an earlier result would be no evidence
+        request["evaluationRunCachingSettings"] = {"runCachingMode": "FORCE_RUN"}
+        if case.conversation is not None:
+            is_naive = len(case.conversation) > 1 and not case.isolated
+            request["goldenRunMethod"] = "NAIVE" if is_naive else "STABLE"
+        operation = live.call("POST", f"{self._app}:runEvaluation", body=request)
+        run = live.wait(operation, timeout_s=timeout_s).get("evaluationRun")
+        raws = live.listed(name, "results", key="evaluationResults")
+        raw = next((raw for raw in raws if run and raw.get("evaluationRun") == run), {})
+        result, _ = read.parse_message(raw, Kind.RESULT, file=name, unknown=[])
+        if not isinstance(result, EvaluationResult) or not raw:
+            raise _unmeasured(FailureKind.UNREACHABLE, "the run has no result that can be read")
+        if result.execution_state is not ExecutionState.COMPLETED:
+            error = result.error_info or EvaluationErrorInfo()
+            said = ": ".join(filter(None, (result.execution_state.name, error.error_message)))
+            kind = _ERRORS.get(error.error_type, FailureKind.UNREACHABLE)
+            raise _unmeasured(kind, f"the platform did not finish it: {said}")
+        turns = tuple(_turns(live, result))
+        return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
+
+    def _name_of(self, live: Live, plan: Plan) -> str:
+        """The name of the app's evaluation that says what the plan's says."""
+        wanted = shapes.comparable(plan.evaluation)
+        names = names_behind(live, self._app, json.dumps(wanted))
+        wanted = move_to_app(wanted, self._app, names)
+        name, title = wanted.pop("name", ""), plan.evaluation.display_name
+        raws = list(live.listed(self._app, "evaluations"))
+        raw = next((raw for raw in raws if raw.get("name") == name), None) or next(
+            (raw for raw in raws if raw.get("displayName") == title), None
+        )
+        message, _ = read.parse_message(raw or {}, Kind.EVALUATION, file=name, unknown=[])
+        stored = {} if message is None else shapes.comparable(message)
+        old, new = (
+            {key: side[key] for key in _DECIDING if key in side} for side in (stored, wanted)
+        )
+        paths = mask(old, new, Evaluation)
+        if plan.goals:
+            raise _unmeasured(FailureKind.START, "the platform does not run simulations of `cxas`")
+        if raw is not None and not paths:
+            return str(raw["name"])
+        if not self._is_ours:
+            reason = f"differs from the file in {words.listed(paths)}" if raw else "is missing"
+            refusal = f"the evaluation {title!r} of the app {reason}: `evalgate ces push` writes it"
+            raise _unmeasured(FailureKind.START, refusal)
+        if raw is None:
+            return str(live.create(self._app, "evaluations", wanted)["name"])
+        body = {**new, "name": raw["name"], "etag": raw.get("etag", "")}
+        return str(live.update(body, mask=",".join(paths))["name"])
+
+
+def _unmeasured(kind: FailureKind, message: str) -> AgentFailed:
+    return AgentFailed(AgentFailure(kind=kind, message=message))
+
+
+def _turns(live: Live, result: EvaluationResult) -> list[Invocation]:
+    """What was said in a run; nothing if the platform keeps no conversation of it.
+
+    In a golden's STABLE run each turn has a conversation of its own, whose earlier turns were given
+    to the agent and not asked of it: only the last one is the run's."""
+    replays = result.golden_result.turn_replay_results if result.golden_result else ()
+    scenario = result.scenario_result
+    names = [scenario.conversation] if scenario else [replay.conversation for replay in replays]
+    try:
+        stored = {name: _invocations(live.get(name)) for name in dict.fromkeys(names) if name}
+    except LiveFailed as failed:
+        if failed.code not in ("NOT_FOUND", "PERMISSION_DENIED"):
+            raise
+        return []
+    if scenario:
+        return stored.get(scenario.conversation, [])
+    turns = [
+        stored.get(name, [])[
+            slice(-1, None) if names.count(name) == 1 else slice(number, number + 1)
+        ]
+        for number, name in enumerate(names)
+    ]
+    return [turn for pieces in turns for turn in pieces] if all(turns) else []
+
+
+def _invocations(conversation: Json) -> list[Invocation]:
+    """The turns of a stored conversation."""
+    invocations = []
+    state: JsonObject | None = None
+    for turn in conversation.get("turns", ()):
+        messages = [message for message in turn.get("messages", ()) if isinstance(message, dict)]
+        for variables in filter(None, map(_variables_in, messages)):
+            state = {**(state or {}), **variables}
+        events = [event for message in messages if (event := _event(message)) is not None]
+        answer = events.pop().content if events and _is_text(events[-1]) else None
+        said = [
+            part
+            for message in messages
+            if str(message.get("role")).lower() == "user" and _event(message) is None
+            for chunk in message.get("chunks", ())
+            for part in _parts(chunk)
+        ]
+        invocations.append(
+            Invocation(
+                user_content=Content(parts=tuple(said), role="user"),
+                final_response=answer,
+                events=tuple(events),
+                state=state,
+            )
+        )
+    return invocations
+
+
 # --- the agent ------------------------------------------------------------------------------------
 
 
@@ -439,6 +614,7 @@ class CesAgent(Agent):
         self._app = options.app
         self._deployment = ""
         self._failure: AgentFailure | None = None
+        self._evaluations: AppEvaluations | None = None
 
     def start(self) -> None:
         """Make what the run needs. Raises AgentFailed, the same each time."""
@@ -454,6 +630,24 @@ class CesAgent(Agent):
                     self._failure = failed.failure
             if self._failure is not None:
                 raise AgentFailed(self._failure)
+
+    def play(self, case: Case, key: TrialKey) -> Transcript | None:  # noqa: ARG002 - the shape of Agent
+        """A run of the evaluation by the platform. Raises AgentFailed."""
+        if not self._options.on_platform or case.ces is None:
+            return None
+        self.start()
+        assert self._live is not None
+        assert self._evaluations is not None
+        live = self._live.another()
+        try:
+            timeout_s = self._setting.limits.case_timeout_s
+            return self._evaluations.run(live, case, timeout_s=timeout_s)
+        except LiveFailed as failed:
+            is_refusal = kind_of(failed.status) is FailureKind.RAISED and failed.status >= 400
+            kind = FailureKind.START if is_refusal else FailureKind.UNREACHABLE
+            raise _unmeasured(kind, self._redact(str(failed))) from None
+        finally:
+            live.close()
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
@@ -522,10 +716,20 @@ class CesAgent(Agent):
         made_id = f"evalgate-{uuid.uuid4().hex[:16]}"
         if self._options.path:
             self._import(live, made_id)
-        elif self._options.version:
+        elif self._options.version and not self._options.on_platform:
             self._deploy(live, made_id)
         else:
             live.get(self._app)
+        version = self._options.version
+        request = {
+            "appVersion": f"{self._app}/versions/{version}" if version else None,
+            "config": {"toolCallBehaviour": "FAKE"} if self._options.tool_fakes else None,
+        }
+        self._evaluations = AppEvaluations(
+            self._app,
+            {name: value for name, value in request.items() if value},
+            is_ours=bool(self._options.path),
+        )
         return live
 
     def _import(self, live: Live, app_id: str) -> None:
@@ -596,6 +800,10 @@ class CesDriver(AgentDriver):
         """The app; nothing is asked or made yet."""
         assert isinstance(options, CesOptions)
         return CesAgent(options, setting)
+
+    def is_led(self, options: Json) -> bool:
+        """The platform runs its evaluations."""
+        return bool(options.get("on_platform"))
 
     def is_remote(self, options: Json) -> bool:
         """An app is what it is, unless it is made of a folder."""

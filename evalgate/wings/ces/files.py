@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -369,14 +368,7 @@ class AppFiles:
         used = json.dumps(
             [shapes.comparable(resource.message) for resource in self._library.of(*ORDER)]
         )
-        for key, collection in (
-            ("tool", "tools"),
-            ("toolset", "toolsets"),
-            ("targetAgent", "agents"),
-        ):
-            if re.search(rf'"{key}": "(?!projects/)[^"]', used):
-                for raw in self._live.listed(self.app, collection):
-                    self._names[collection, str(raw.get("displayName", ""))] = str(raw["name"])
+        self._names |= live.names_behind(self._live, self.app, used)
 
     # --- writing ---------------------------------------------------------------------------------
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from evalgate import errors
+from evalgate import agents, errors
 from evalgate.config import places
 from evalgate.discovery import walk
 from evalgate.errors import Problem
 from evalgate.formats.base import Format, FormatFiles, SearchedTree
-from evalgate.model import Case, CriterionUse, EvalSet
+from evalgate.model import AgentUse, Case, CriterionUse, EvalSet
 from evalgate.simulation import user
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
@@ -71,16 +71,19 @@ class CesLibrary(FormatFiles):
         """True if it is of a kind that is run."""
         return file in self.library.readings and self.library.readings[file].kind in cases.RUN
 
-    def criteria_of(self, cases_of_file: Iterable[Case]) -> list[CriterionUse]:
+    def criteria_of(self, cases_of_file: Iterable[Case], agent: AgentUse) -> list[CriterionUse]:
         """As the evaluations say; of a scenario also whether it ended, since CES lets a
-        conversation be cut."""
+        conversation be cut. If the platform runs them, its outcome decides alone."""
         listed = tuple(cases_of_file)
+        is_led = agents.is_led(agent)
         uses = [
             CriterionUse(name=name, threshold=None, informational=True)
-            if name == cases.RUBRICS
+            if is_led or name == cases.RUBRICS
             else CriterionUse(name=name, threshold=1.0)
             for name in cases.decisive(listed)
         ]
+        if is_led:
+            return [CriterionUse(name=cases.PLATFORM, threshold=1.0), *uses]
         if any(case.scenario is not None for case in listed):
             uses.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
         return uses

@@ -249,6 +249,17 @@ _REFERENCES: Final = {
 """Fields that name other resources, with their collection."""
 
 
+def names_behind(live: Live, app: str, text: str) -> dict[tuple[str, str], str]:
+    """The names of the app's resources behind the display names in resources written as JSON, by
+    collection and display name. Raises LiveFailed."""
+    return {
+        (collection, str(raw.get("displayName", ""))): str(raw["name"])
+        for key, collection in _REFERENCES.items()
+        if re.search(rf'"{key}": (\[[^\]]*)?"(?!projects/)[^"]', text)
+        for raw in live.listed(app, collection)
+    }
+
+
 def mask(old: Json, new: Json, shape: type[Proto], prefix: str = "") -> list[str]:
     """The fields in which two versions of a resource differ, as deep as a mask may name them.
 

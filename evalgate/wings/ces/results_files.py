@@ -73,16 +73,8 @@ def of_runs(head: Run, base: Run | None) -> JsonObject:
 def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
     """A run of the API for each app."""
     by_app: dict[str, list[Measured]] = {}
-    cases_by_key = {
-        (suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases
-    }
-    for trial in run.trials:
-        case = cases_by_key.get(trial.key.case)
-        if case is not None and case.ces is not None and trial.key.is_first:  # others only confirm
-            plan = Plan.read(case.ces)
-            by_app.setdefault(plan.app, []).append(
-                _measured(case, plan, trial, run.transcripts.find(trial.key))
-            )
+    for plan, _, _, measurement in measurements(run):
+        by_app.setdefault(plan.app, []).append(measurement)
     for app, measured in by_app.items():
         created = run.started_at.replace("+00:00", "Z")
         batch = Batch(
@@ -93,6 +85,21 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
             version_title=run.commit,
         )
         yield results.run_of(measured, batch)
+
+
+def measurements(
+    run: Run,
+) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
+    """Each first trial of a CES evaluation, with what came of it."""
+    cases_by_key = {
+        (suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases
+    }
+    for trial in run.trials:
+        case = cases_by_key.get(trial.key.case)
+        if case is not None and case.ces is not None and trial.key.is_first:  # others only confirm
+            plan = Plan.read(case.ces)
+            transcript = run.transcripts.find(trial.key)
+            yield plan, trial, transcript, _measured(case, plan, trial, transcript)
 
 
 def _version(run: Run, side: str) -> str:
@@ -129,7 +136,7 @@ def _measured(
         repeat=trial.key.repeat,
     )
     result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))
-    deciding = (case.criteria or frozenset()) - {cases.RUBRICS}
+    deciding = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding]
     lacking = [grade.message for grade in grades if isinstance(grade, NotEvaluated)]
     status = outcomes.status(outcomes.checks(plan, result))

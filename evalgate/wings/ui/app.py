@@ -78,6 +78,14 @@ class Accept(OfCase):
     version: str = ""
 
 
+class Decide(Order):
+    """A change that waits, as it was looked at; whether it is made or forgotten."""
+
+    change: str
+    version: str
+    accept: bool
+
+
 class Edit(OfCase):
     """What a case expects from now on; what is absent stays."""
 
@@ -186,6 +194,10 @@ CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
             run=order.run,
             version=order.version,
         ),
+    ),
+    "decide": (
+        Decide,
+        lambda space, order: space.decide(order.change, order.version, accept=order.accept),
     ),
     "edit": (Edit, _edit),
     "delete": (Delete, lambda space, order: space.delete(order.suite, order.case, order.version)),

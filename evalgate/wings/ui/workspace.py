@@ -17,7 +17,7 @@ from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import compare_files, edit, known as gate_known, prepare, record
+from evalgate.gate import compare_files, edit, known as gate_known, prepare, record, waiting
 from evalgate.gate.edit import CaseUnchanged, TurnEdit
 from evalgate.gate.known import StoredCase
 from evalgate.model import (
@@ -105,6 +105,15 @@ class Workspace:
                     "base": (run.folder / BASE_RESULTS).is_file(),
                 }
                 for run in runs
+            ],
+            "waiting": [
+                {
+                    "name": change.name,
+                    "reasons": list(change.reasons),
+                    "diff": change.diff,
+                    "version": change.version,
+                }
+                for change in waiting.changes(settings.root).values()
             ],
             "run": self.running.snapshot(),
             "chat": None if self._chat is None else self._chat_json(self._chat),
@@ -205,6 +214,17 @@ class Workspace:
             "version": current_version,
             "written": bool(version),
         }
+
+    def decide(self, name: str, version: str, *, accept: bool) -> JsonObject:
+        """Make a change that waits, or forget it. Raises ConfigError, also if it is another than
+        the `version` that was looked at, UnavailableError."""
+        root = self.settings().root
+        with self._writing:
+            (change,) = waiting.select(root, [name])
+            if change.version != version:
+                raise ConfigError("the change is another by now", hint="Look at it again.")
+            (waiting.accept if accept else waiting.drop)(root, change)
+        return {"written": accept}
 
     def edit(
         self,

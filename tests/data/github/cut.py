@@ -1,4 +1,4 @@
-"""Cuts the calls that evalgate and its release make out of GitHub's own OpenAPI description:
+"""Cuts the calls of evalgate, its release and its recipes out of GitHub's own OpenAPI description:
 `python cut.py api.github.com.json`.
 
 The description is the npm package `@octokit/openapi` (MIT, see LICENSE beside this file), its file
@@ -18,7 +18,9 @@ get post /repos/{owner}/{repo}/issues/{issue_number}/comments
 patch delete /repos/{owner}/{repo}/issues/comments/{comment_id}
 post /repos/{owner}/{repo}/check-runs
 patch /repos/{owner}/{repo}/check-runs/{check_run_id}
+get /repos/{owner}/{repo}/actions/artifacts
 get /repos/{owner}/{repo}/actions/artifacts/{artifact_id}/{archive_format}
+get /repos/{owner}/{repo}/collaborators/{username}/permission
 get /repos/{owner}/{repo}/actions/runs/{run_id}/artifacts
 get /repos/{owner}/{repo}/pulls
 get /repos/{owner}/{repo}/pulls/{pull_number}

@@ -101,10 +101,10 @@ def test_what_was_to_be_reported_is_kept_once() -> None:
     line = ToolCalls("s1", tools)
     line.ask(said("a", **{"as": "run"}))
     line.ask(said("b", **{"as": "quiet"}))
-    assert line.tell(told("a", response={"n": 1}, effects={"state_delta": {"k": 1}})) is None
+    assert line.add_result(told("a", response={"n": 1}, effects={"state_delta": {"k": 1}})) is None
     assert tools.kept == [("t", ToolReply(response={"n": 1}, effects={"state_delta": {"k": 1}}))]
     for call in ("a", "b", "never asked"):
-        failure = line.tell(told(call, response=1))
+        failure = line.add_result(told(call, response=1))
         assert failure is not None
         assert failure.kind is FailureKind.PROTOCOL
     line.finish()

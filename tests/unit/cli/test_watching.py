@@ -60,13 +60,27 @@ def test_reruns_are_called_so_with_what_they_are_for() -> None:
     for _ in range(2):
         watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
     watcher.end()
-    watcher.begin(trials=3, done=0, reason="to confirm 2 failures")
+    # in two rounds, of which the second has another failure that turned up
+    for count, trials in ((2, 3), (2, 1), (3, 2)):
+        watcher.begin(trials=trials, done=0, reason=f"confirming {count} failures")
+        watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
+        watcher.end()
+    first, _, *more = stream.getvalue().splitlines()
+    assert (first, more) == ("running 2 trials", ["confirming 2 failures", "confirming 3 failures"])
+
+
+def test_how_far_reruns_are_is_said_of_all_their_rounds() -> None:
+    stream = io.StringIO()
+    watcher = progress.PlainWatcher(stream, every_s=0.0)
+    watcher.begin(trials=2, done=0)
     watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
-    watcher.end()
-    first, _, second, last = stream.getvalue().splitlines()
-    assert (first, second) == ("running 2 trials", "3 reruns to confirm 2 failures")
-    assert last.startswith("1/3 reruns in ")
-    assert last.endswith(", 1 fail"), "those of the first runs are not among them"
+    for trials in (3, 2):
+        watcher.begin(trials=trials, done=0, reason="confirming 1 failure")
+        watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.PASS)
+    assert stream.getvalue().splitlines()[-1].startswith("2/5 reruns in ")
+    assert stream.getvalue().splitlines()[-1].endswith(", 2 pass"), (
+        "those of the first runs are not among them"
+    )
 
 
 def test_a_line_when_time_has_passed() -> None:
@@ -209,3 +223,21 @@ def test_a_terminal_is_told_what_it_costs() -> None:
         )
     watcher.end()
     assert "2 fail, $0.32" in stream.getvalue()
+
+
+def test_what_it_costs_is_a_share_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what a trial cost that was not known already."""
+    usage = Usage(prompt_tokens=1_000_000, candidates_tokens=0)
+    event = Event(author="a", content=None, usage=usage, model_version="gemini-2.5-flash")
+    turn = Invocation(user_content=Content(), final_response=None, events=(event,))
+    clock = iter([0.0] * 3)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock, 10.0))
+    stream = io.StringIO()
+    watcher = progress.PlainWatcher(stream, every_s=1e9)
+    watcher.begin(trials=6, done=0)
+    for is_known in (True, False, False):
+        watcher.trial_done(
+            KEY, Transcript(invocations=(turn,)), 4.0, kind=VerdictKind.PASS, is_known=is_known
+        )
+    watcher.end()
+    assert stream.getvalue().splitlines()[-1].endswith("about 6.0 s left, $0.60 of about $1.50")

@@ -61,6 +61,14 @@ def test_identical_cases(lint, suite, case, second, expected):
     )
 
 
+def test_identical_cases_are_one_warning(lint, suite, case):
+    names = {"a": "hi -> look_up(1) -> hello", "b": "who -> look_up(2) -> me"}
+    cases = (case(f"{name}{number}", names[name]) for number in (1, 2) for name in names)
+    (problem,) = lint(suite("x.evalset.json", *cases))
+    assert problem.code == "identical-cases"
+    assert problem.message == "case a2 is identical to case a1 and case b2 is identical to case b1"
+
+
 def test_the_same_question_from_another_session_is_another_case(lint, suite, case):
     assert (
         lint(
@@ -336,7 +344,9 @@ def test_no_copy_is_passed_over_and_twice_the_cases_are_twice_the_work(lint, sui
             problems = lint(made)
         finally:
             sys.setprofile(None)
-        assert len(problems) == 2  # one of the copies of each, however many there are
+        (problem,) = problems  # however many copies there are
+        assert "case c1 is identical to case c0" in problem.message
+        assert "are identical to case case_0" in problem.message
         calls.append(len(seen))
     assert calls[1] < 2.1 * calls[0]
 

@@ -83,7 +83,7 @@ def history_with(**case: object) -> bytes:
         (b"\xff\xfe", "Invalid JSON"),
         (b'{"runs": []}', "schema_version"),
         (history_with(outcomes=[[1, 2, 1, 1]]), "more repeats passed than were measured"),
-        (history_with(outcomes=[[1, 1, 2, 1]]), "more than were asked for"),
+        (history_with(outcomes=[[1, 1, 2, 1]]), "more were measured than requested"),
         (history_with(outcomes=[[2, 1, 1, 1], [1, 1, 1, 1]]), "not in order"),
         (history_with(outcomes=[[1, -1, 1, 1]]), "greater than or equal to 0"),
         # no run was ever asked for so often

@@ -99,6 +99,9 @@ class FakeAgent:
     def start(self) -> None:
         pass
 
+    def play(self, case: Case, key: TrialKey) -> None:
+        return None
+
     def inputs(self) -> AgentInputs:
         return AgentInputs(questions=frozenset({"file agent.py"}))
 

@@ -1,37 +1,66 @@
-"""`evalgate mcp`: the server for assistants."""
+"""`evalgate mcp`: the server for assistants, and what starts it in their own files."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from evalgate import cli
+from evalgate.config import places
 from evalgate.errors import ConfigError, ExitCode
+from evalgate.formats import rewrite
 from evalgate.system import extras
+from evalgate.text import plain
+from evalgate.values import JsonObject
 from evalgate.wings.ces.mcp.resources import Resources
 from evalgate.wings.ces.read import LOCAL_APP
 
+NAME: Final = "evalgate"
+CLIENTS: Final[Mapping[str, tuple[str, str, JsonObject]]] = {
+    "claude": (".mcp.json", "mcpServers", {"type": "stdio"}),
+    "gemini": (".gemini/settings.json", "mcpServers", {}),
+    "cursor": (".cursor/mcp.json", "mcpServers", {"type": "stdio"}),
+    "vscode": (".vscode/mcp.json", "servers", {"type": "stdio"}),
+}
+"""Of each assistant: its file in a project, the key of its servers, and what each server has."""
 
-@click.command("mcp")
-@click.option(
-    "--root",
-    default=".",
-    type=click.Path(path_type=Path),
-    help="The repository. Nothing outside is written.",
+_OPTIONS: Final = (
+    click.option(
+        "--root",
+        default=".",
+        type=click.Path(path_type=Path),
+        help="The repository. Nothing outside is written.",
+    ),
+    click.option(
+        "--app",
+        default=LOCAL_APP,
+        metavar="NAME",
+        help="The app of resources without a name of their own.",
+    ),
+    click.option("--read-only", is_flag=True, help="Refuse every run and every change."),
+    click.option(
+        "--no-relaxing",
+        is_flag=True,
+        help="Refuse changes that may relax; they wait for a person (`evalgate accept`).",
+    ),
 )
-@click.option(
-    "--app",
-    default=LOCAL_APP,
-    metavar="NAME",
-    help="The app of resources without a name of their own.",
-)
-@click.option("--read-only", is_flag=True, help="Refuse every run and every change.")
-@click.option(
-    "--no-relaxing",
-    is_flag=True,
-    help="Refuse changes that may relax; they wait for a person (`evalgate ces accept`).",
-)
+
+
+def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of the server, for what starts it and for what writes its lines."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.group("mcp", invoke_without_command=True)
+@_server_options
 @click.option(
     "--http",
     "port",
@@ -39,13 +68,22 @@ from evalgate.wings.ces.read import LOCAL_APP
     metavar="PORT",
     help="HTTP on 127.0.0.1 in place of stdio.",
 )
-@cli.ends
-def mcp(root: Path, app: str, read_only: bool, no_relaxing: bool, port: int | None) -> int:
+@click.pass_context
+def mcp(context: click.Context, /, **options: Any) -> None:
     """Serve CES evaluations and cases of ADK evaluation sets over the Model Context Protocol: list,
     get, preview, create, update, delete and run."""
+    if context.invoked_subcommand is None:
+        _serve(**options)
+    sources = map(context.get_parameter_source, options)
+    if any(source is not ParameterSource.DEFAULT for source in sources):
+        raise click.UsageError("The options of the server go behind `install CLIENT`.")
+
+
+@cli.ends
+def _serve(root: Path, port: int | None, **options: Any) -> int:
     if not root.is_dir():
         raise ConfigError(f"{root} is not a folder")
-    resources = Resources(root, app=app, read_only=read_only, no_relaxing=no_relaxing)
+    resources = Resources(root, **options)
     try:
         from evalgate.wings.ces.mcp import server  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
@@ -57,3 +95,58 @@ def mcp(root: Path, app: str, read_only: bool, no_relaxing: bool, port: int | No
     else:
         server.run_http(resources, port=port)
     return ExitCode.PASS
+
+
+@mcp.command("install")
+@click.argument("client", type=click.Choice(list(CLIENTS)))
+@_server_options
+@click.option("--print", "only_print", is_flag=True, help="Show the file, and write nothing.")
+@cli.ends
+def install(client: str, root: Path, only_print: bool, **options: Any) -> int:
+    """Write how CLIENT starts the server into its own file in the repository; all else in it
+    stays."""
+    if not root.is_dir():
+        raise ConfigError(f"{root} is not a folder")
+    file, key, common = CLIENTS[client]
+    if reason := places.refusal_reason(root.resolve(), file):
+        raise ConfigError(f"{file} {reason}")
+    command, *arguments = _command()
+    arguments += ["mcp", "--root", str(root.resolve())]
+    arguments += ["--app", options["app"]] if options["app"] != LOCAL_APP else []
+    arguments += [f"--{name.replace('_', '-')}" for name, is_on in options.items() if is_on is True]
+    entry = {**common, "command": command, "args": arguments}
+    path = root / file
+    source = rewrite.read(path, shown_as=file) if path.exists() else None
+    text = _with_entry(source.text if source else "{}\n", key, entry, file=file)
+    if only_print:
+        click.echo(plain.visible(text), nl=False)
+    elif source is None:
+        rewrite.create(path, text, root=root)
+    elif source.text != text:
+        rewrite.save(source, text)
+    if not only_print:
+        click.echo(plain.visible(f"{file} has the server `{NAME}`: start {client} again."))
+    return ExitCode.PASS
+
+
+def _command() -> list[str]:
+    """How this evalgate is started from any folder."""
+    program = Path(sys.argv[0]).absolute()
+    if program.name == NAME and os.access(program, os.X_OK):
+        return [str(program)]
+    return [sys.executable, "-m", NAME]
+
+
+def _with_entry(text: str, key: str, entry: JsonObject, *, file: str) -> str:
+    """The text of a client's file with the server in it. Raises ConfigError if it is not JSON, or
+    has comments."""
+    new_text = rewrite.put(text, (key, NAME), entry)
+    new_text = new_text or rewrite.inserted(text, (key,), {NAME: entry})
+    whole = rewrite.find(new_text or "", ())
+    if new_text is None or whole is None or whole.value[key].get(NAME) != entry:
+        lines = rewrite.inserted("{}\n", (key,), {NAME: entry})
+        raise ConfigError(
+            f"{file} is not JSON without comments, or `{key}` is not an object",
+            hint=f"Add to it by hand: {lines}",
+        )
+    return new_text

@@ -25,7 +25,8 @@ RUNS: Final = f"{kept.FOLDER}/ces"
 MOST_VERSIONS: Final = 3
 """Versions of the agent whose metrics are shown, the newest."""
 _TICK_NS: Final = 100_000_000
-"""Longer than any file system's clock stands still."""
+_COARSE_TICK_NS: Final = 2_000_000_000
+"""Longer than a file system's clock stands still; of one that counts whole seconds."""
 _Stamp: TypeAlias = tuple[int, ...]
 
 
@@ -121,7 +122,8 @@ def _is_settled(stamps: Iterable[_Stamp], *, before: int) -> bool:
     """True if nothing was changed so shortly before a time that a change after it may look the
     same."""
     newest = max((max(stamp[:2]) for stamp in stamps if stamp), default=0)
-    return newest < before - _TICK_NS
+    tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
+    return newest < before - tick
 
 
 def results_of(library: Library) -> dict[str, list[EvaluationResult]]:

@@ -6,16 +6,16 @@ that differ."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import filelock
 import platformdirs
@@ -28,14 +28,15 @@ from evalgate.formats import eval_set, rewrite
 from evalgate.formats.adk_shapes import EvalCaseWire, case_json
 from evalgate.formats.json_source import Path as JsonPath
 from evalgate.formats.kind import Dialect
+from evalgate.gate import waiting
+from evalgate.gate.waiting import WaitingChange
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
-from evalgate.wings.ces import compare, edit, proposals, read, shapes
+from evalgate.wings.ces import compare, edit, read, shapes
 from evalgate.wings.ces.compare import LONGEST_SHOWN, MISSING, FieldChange, Relaxation
 from evalgate.wings.ces.edit import EVERYTHING, Refused
 from evalgate.wings.ces.mcp.library import StoredFiles, metrics_of, results_of
-from evalgate.wings.ces.proposals import ProposedChange
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 from evalgate.wings.ces.shapes import EvaluationResult, ExecutionState, Outcome, Proto
 
@@ -45,6 +46,7 @@ MOST_PAGE = 1000
 LOCK_SECONDS: Final = 30.0
 ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 _APP: Final = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
+Texts: TypeAlias = dict[str, tuple[str, str | None]]
 _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
 
@@ -91,13 +93,17 @@ class Resources:
         parent: str = "",
         page_size: int = 0,
         page_token: str = "",
-        is_full: bool = False,
+        order_by: str = "name",
+        view: str = "BASIC",
         failing: bool = False,
         **chosen: Any,
     ) -> JsonObject:
-        """One page of the resources of a kind, by name, and the token of the next one. Without
-        `is_full` of each what a list needs; `failing`: only evaluations whose last result is no
-        pass; `chosen`: see `selected`."""
+        """One page of the resources of a kind, by name, and the token of the next one; of each what
+        a list needs, or all (FULL). `failing`: only evaluations whose last result is no pass;
+        `chosen`: see `selected`."""
+        if order_by not in ("", "name", "name asc"):
+            message = "`orderBy`: files are ordered by name"
+            raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
         start = int(page_token or 0)
@@ -116,7 +122,7 @@ class Resources:
         resources.sort(key=self.name_of)
         page = {
             COLLECTION_OF[kind]: [
-                self._with_results(resource, library, results, is_full=is_full)
+                self._with_results(resource, library, results, is_full=view == "FULL")
                 for resource in resources[start : start + size]
             ]
         }
@@ -230,10 +236,9 @@ class Resources:
             content["name"] = name
             self._checked(content, kind, library, besides=None)
             file = self.new_file(library, kind, title)
-            resource = self._write(
-                file, json.dumps(content, indent=2, ensure_ascii=False) + "\n", kind
-            )
-        return Done(resource=self.view(resource))
+            text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+            self.save(file, text)
+        return Done(resource=self.view(_parsed(text, file, kind)))
 
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
         """Write the masked fields of the body; with `preview` only tell what that would be."""
@@ -264,24 +269,16 @@ class Resources:
             relaxations = tuple(compare.relaxations(changes))
             old_text = self.source(resource.file).text
             text = self._spliced(resource, old_text, old, new) if changes else old_text
-            diff = _difference(old_text, text, resource.file)
+            change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
             if not preview:
-                proposal = ProposedChange(
-                    name=name,
-                    kind=kind,
-                    etag=_hash(old),
-                    content=new,
-                    reasons=tuple(map(str, relaxations)),
-                    diff=diff,
-                )
-                self.insist_not_relaxing(proposal)
-                resource = self._write(resource.file, text, kind) if changes else resource
+                self.make(change)
+                resource = _parsed(text, resource.file, kind)
         view = (
             self.view(resource)
             if not preview
             else {**message.json(), "name": name, "etag": etag_of(message)}
         )
-        return Done(resource=view, changes=changes, relaxations=relaxations, diff=diff)
+        return Done(resource=view, changes=changes, relaxations=relaxations, diff=change.diff)
 
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
         """Delete a resource's file; with `force` also the references of datasets to it."""
@@ -294,16 +291,6 @@ class Resources:
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
                 )
-            relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
-            proposal = ProposedChange(
-                name=name,
-                kind=kind,
-                etag=_hash(shapes.comparable(resource.message)),
-                content=None,
-                reasons=tuple(map(str, relaxations)),
-                diff=f"delete {resource.file}\n",
-            )
-            self.insist_not_relaxing(proposal)
             users = [
                 user
                 for user in library.of(Kind.DATASET, Kind.EVALUATION)
@@ -314,14 +301,33 @@ class Resources:
                 raise Refused(
                     "FAILED_PRECONDITION", f"{names} refers to it; `force` drops the references"
                 )
-            for user in users:
-                self._drop_reference(user, resource)
-            path = self.inside(resource.file)
-            path.unlink()
-            with suppress(OSError):
-                if path.parent.name == path.stem and path.parent != self.root:
-                    path.parent.rmdir()
+            relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
+            texts: Texts = {user.file: self._without_reference(user, resource) for user in users}
+            texts[resource.file] = (self.source(resource.file).text, None)
+            self.make(self._change(resource, texts, relaxations))
         return Done(resource=None, relaxations=relaxations)
+
+    def make(self, change: WaitingChange) -> None:
+        """Make a change; under `--no-relaxing` keep one that may relax for a person, and raise
+        Refused."""
+        if self._no_relaxing and change.reasons:
+            waiting.keep(self.root, change)
+            violations = [
+                (path, reason)
+                for path, _, reason in (text.partition(": ") for text in change.reasons)
+            ]
+            raise Refused(
+                "PERMISSION_DENIED",
+                f"the change may relax: {change.reasons[0]} (--no-relaxing); a person can make it: "
+                f"`evalgate accept {shlex.quote(change.name)}`",
+                violations,
+            )
+        for file in change.texts:
+            self.inside(file)
+        try:
+            waiting.make(self.root, change)
+        except EvalgateError as error:
+            raise Refused("ABORTED", error.message) from error
 
     # --- how -------------------------------------------------------------------------------------
 
@@ -485,8 +491,15 @@ class Resources:
         last = reference.rpartition("/")[2]
         return not {reference, last}.isdisjoint(self._names(resource))
 
-    def _drop_reference(self, user: Resource, resource: Resource) -> None:
-        """Take the references to a resource out of the file of another one."""
+    def _change(
+        self, resource: Resource, texts: Texts, relaxations: Sequence[Relaxation]
+    ) -> WaitingChange:
+        is_evaluation = resource.kind is Kind.EVALUATION
+        name = resource.id if is_evaluation else f"{resource.kind}:{resource.id}"
+        return WaitingChange(name=name, texts=texts, reasons=tuple(map(str, relaxations)))
+
+    def _without_reference(self, user: Resource, resource: Resource) -> tuple[str, str]:
+        """The text of a file, and without the references to a resource."""
         old = shapes.comparable(user.message)
         new = json.loads(json.dumps(old))
         *within, key = read.references_of(user.message)[2]
@@ -495,7 +508,7 @@ class Resources:
         if not holder[key]:
             del holder[key]
         text = self.source(user.file).text
-        self._write(user.file, self._spliced(user, text, old, new), user.kind)
+        return text, self._spliced(user, text, old, new)
 
     def source(self, file: str) -> rewrite.Source:
         """A file as it is now."""
@@ -516,14 +529,6 @@ class Resources:
                 "PERMISSION_DENIED", f"{file!r} leads out of the root, or is a symbolic link"
             )
         return path
-
-    def _write(self, file: str, text: str, kind: Kind) -> Resource:
-        self.save(file, text)
-        return next(
-            resource
-            for resource in read.parse(text, file=file, kind=kind).resources
-            if not resource.path
-        )
 
     def save(self, file: str, text: str) -> None:
         """Replace a file as a whole, or write a new one."""
@@ -549,37 +554,6 @@ class Resources:
         """Raises Refused under `--read-only`."""
         if self._read_only:
             raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
-
-    def insist_not_relaxing(self, proposal: ProposedChange) -> None:
-        """Under `--no-relaxing`, keep a change that may relax as a proposal, and raise Refused."""
-        if self._no_relaxing and proposal.reasons:
-            proposals.keep(self.root, proposal)
-            violations = [
-                (path, reason)
-                for path, _, reason in (text.partition(": ") for text in proposal.reasons)
-            ]
-            raise Refused(
-                "PERMISSION_DENIED",
-                f"the change may relax: {proposal.reasons[0]} (--no-relaxing); a person can make it: "
-                f"`evalgate ces accept {proposal.id}`",
-                violations,
-            )
-
-    def accept(self, proposal: ProposedChange) -> Done:
-        """Make a proposed change, unless what it changes is another by now."""
-        if not proposal.kind:
-            file, _, eval_id = proposal.name.rpartition(":")
-            done = EvalCases(self).update(
-                file, eval_id, proposal.content or {}, mask=EVERYTHING, etag=proposal.etag
-            )
-        elif proposal.content is None:
-            kind = Kind(proposal.kind)
-            done = self.delete(kind, proposal.name, etag=proposal.etag, force=True)
-        else:
-            body = {**proposal.content, "name": proposal.name, "etag": proposal.etag}
-            done = self.update(Kind(proposal.kind), body, mask=EVERYTHING)
-        proposals.drop(self.root, proposal)
-        return done
 
 
 _LISTED: Final = (
@@ -628,9 +602,10 @@ def _check_etag(etag: Any, content: Any, noun: str) -> None:
         )
 
 
-def _difference(old_text: str, new_text: str, file: str) -> str:
-    lines, changed = (text.splitlines(keepends=True) for text in (old_text, new_text))
-    return "".join(difflib.unified_diff(lines, changed, file, file))
+def _parsed(text: str, file: str, kind: Kind) -> Resource:
+    """The resource that a text is."""
+    resources = read.parse(text, file=file, kind=kind).resources
+    return next(resource for resource in resources if not resource.path)
 
 
 def _tags(resource: Resource) -> tuple[str, ...]:
@@ -775,24 +750,15 @@ class EvalCases:
             changes = tuple(compare.changes(old_case, new_case))
             relaxed = tuple(case_relaxations(changes))
             text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
-            diff = _difference(stored_case.source.text, text, file)
+            change = WaitingChange(
+                name=f"{file}:{eval_id}",
+                texts={file: (stored_case.source.text, text)},
+                reasons=tuple(map(str, relaxed)),
+            )
             if not preview:
-                proposal = ProposedChange(
-                    name=f"{file}:{eval_id}",
-                    kind="",
-                    etag=_hash(stored_case.raw),
-                    content=new,
-                    reasons=tuple(map(str, relaxed)),
-                    diff=diff,
-                )
-                self._resources.insist_not_relaxing(proposal)
-                if text != stored_case.source.text:
-                    try:
-                        rewrite.save(stored_case.source, text)
-                    except EvalgateError as error:
-                        raise Refused("ABORTED", error.message) from error
+                self._resources.make(change)
         view = _view(file, eval_id, new)
-        return Done(resource=view, changes=changes, relaxations=relaxed, diff=diff)
+        return Done(resource=view, changes=changes, relaxations=relaxed, diff=change.diff)
 
     # --- how -------------------------------------------------------------------------------------
 

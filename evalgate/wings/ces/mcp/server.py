@@ -1,15 +1,17 @@
-"""The tools over stdio, or over HTTP on the loopback interface for whoever has the token of this
-start."""
+"""The tools over stdio, or over HTTP on the loopback interface for whoever has the token."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
 import mcp_types as types
+import platformdirs
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -142,10 +144,14 @@ def http_app(resources: Resources, *, port: int, token: str) -> App:
 
 
 def run_http(resources: Resources, *, port: int) -> None:
-    """Serve on the loopback interface until interrupted; print the token on standard error."""
-    token = loopback.new_token()
+    """Serve on the loopback interface until interrupted. The token of a root is made once, outside
+    of it; standard error names its file."""
+    digest = hashlib.sha256(str(resources.root).encode()).hexdigest()[:16]
+    path = Path(platformdirs.user_data_dir("evalgate")) / f"mcp/{digest}.token"
+    token = loopback.kept_token(path)
     address = f"http://{HOST}:{port}/mcp"
-    sys.stderr.write(plain.visible(f"{address}\nAuthorization: Bearer {token}\n"))
+    about = f"Authorization: Bearer, and the token in {path}"
+    sys.stderr.write(plain.visible(f"{address}\n{about}\n"))
     sys.stderr.flush()
     uvicorn.run(
         http_app(resources, port=port, token=token), host=HOST, port=port, log_level="warning"

@@ -109,7 +109,7 @@ globalThis.evalgateLive = (() => {
     if (!told) return '';
     const counts = Object.entries(told.counts).map(([kind, count]) => `${count} ${WORDS[kind]}`).join(', ');
     if (told.running) {
-      const left = told.total ? `${told.done} of ${plural(told.total, told.why ? 'rerun' : 'trial')} ${told.why}` : 'starting';
+      const left = told.total ? `${told.done} of ${plural(told.total, told.why ? 'rerun' : 'trial')}${told.why && `, ${told.why}`}` : 'starting';
       return html`<progress max=${told.total || 1} value=${told.total ? told.done : undefined} aria-label="Progress of the run"></progress>
         <span>${told.stopping ? 'stopping: ' : ''}${left}${counts && ': ' + counts}${told.usd ? `, $${told.usd.toFixed(2)}` : ''}</span>`;
     }
@@ -137,6 +137,7 @@ globalThis.evalgateLive = (() => {
       <button type="button" id="stop" disabled=${!busy || at.run.stopping || at.lost} onClick=${() => attempt(() => ask('stop', {}))}>Stop</button>
       <${Scored} />
       <button type="button" id="chat" disabled=${!writable()} aria-expanded=${at.panel} onClick=${() => talk(!at.panel)}>Chat</button>
+      ${known.waiting.length > 0 && html`<button type="button" id="waiting" onClick=${() => open(Waiting)}>Proposed changes (${known.waiting.length})</button>`}
       <span class="told" role="status"><${Progress} /></span></div>
       ${at.error && html`<p class="bad" role="alert">${host.seen(at.error)}</p>`}
       ${at.run && at.run.lines.length > 0 && html`<details class="log"><summary>${plural(at.run.lines.length, 'line')} of the run</summary>
@@ -189,6 +190,27 @@ globalThis.evalgateLive = (() => {
         <label>of <select value=${run} onChange=${event => this.look({run: event.target.value})}><option value="">its runs, which agree</option>
           ${Array.from({length: runs}, (_, number) => html`<option value=${number + 1}>run ${number + 1}</option>`)}</select></label></p>
         <div class="changes">${found && found.changes.map(each => html`<${Change} change=${each} many=${found.changes.length > 1 || each.turn > 0} />`)}</div><//>`;
+    }
+  }
+
+  class Waiting extends Component {
+    constructor(props) { super(props); this.state = {error: ''}; }
+    decide({name, version}, accept) {
+      attempt(async () => {
+        await ask('decide', {change: name, version, accept});
+        known.waiting = known.waiting.filter(each => each.name !== name);
+        at.finished = at.finished || accept;
+        if (!known.waiting.length) close();
+      }, error => this.setState({error}));
+    }
+    render(_, {error}) {
+      return html`<${Frame} title="Proposed changes" error=${error}>
+        <p>An assistant may not make these alone: what fails now may pass after them.</p>
+        ${known.waiting.map(each => html`<section class="waiting"><h3><bdi>${host.seen(each.name)}</bdi></h3>
+          ${each.reasons.map(reason => html`<p>${host.seen(reason)}</p>`)}
+          <pre class="calls" tabindex="0">${each.diff.split('\n').map(line => html`<span class=${'row' + (line[0] === '+' ? ' come' : line[0] === '-' ? ' gone' : '')}>${host.seen(line)}</span>`)}</pre>
+          <p class="buttons"><button type="button" class="strong accept-change" disabled=${!writable()} onClick=${() => this.decide(each, true)}>Accept</button>
+          <button type="button" class="reject-change" disabled=${!writable()} onClick=${() => this.decide(each, false)}>Reject</button></p></section>`)}<//>`;
     }
   }
 
@@ -476,7 +498,7 @@ globalThis.evalgateLive = (() => {
   };
   const start = async given_ => {
     host = given_;
-    try { known = await ask('state'); } catch (error) { at.error = error.message; known = {suites: [], problems: [], runs: [], readOnly: true, chat: null}; }
+    try { known = await ask('state'); } catch (error) { at.error = error.message; known = {suites: [], problems: [], runs: [], waiting: [], readOnly: true, chat: null}; }
     at.run = known.run || null;
     at.number = at.run ? at.run.number : 0;
     bar = document.createElement('section');

@@ -60,6 +60,7 @@ def test_the_examples() -> None:
     (golden_case,), (scenario,) = (each.cases for each in sets.values())
     assert golden_case.isolated
     assert golden_case.criteria == {
+        cases.PLATFORM,
         cases.EXPECTATIONS, cases.SIMILARITY, cases.HALLUCINATION, cases.NAMED,
     }  # fmt: skip
     first, second, third = golden_case.setups
@@ -87,6 +88,7 @@ def test_the_examples() -> None:
     assert scenario.session.state["channel"] == "phone"
     assert scenario.setup_of(7).tools["block_card"][-1]["response"]["status"] == "BLOCKED"
     assert scenario.criteria == {
+        cases.PLATFORM,
         cases.EXPECTATIONS, cases.SIMILARITY, cases.HALLUCINATION, cases.NAMED, cases.GOAL, cases.RUBRICS,
     }  # fmt: skip
 
@@ -276,7 +278,7 @@ CRITERIA = [
 @pytest.mark.parametrize(("raw", "more"), CRITERIA)
 def test_a_judge_decides_only_what_nobody_else_can(raw: dict[str, Any], more: set[str]) -> None:
     (case,) = made(raw)
-    assert case.criteria == {cases.EXPECTATIONS, *more}
+    assert case.criteria == {cases.PLATFORM, cases.EXPECTATIONS, *more}
 
 
 def scenario(**more: Any) -> dict[str, Any]:
@@ -319,7 +321,7 @@ evals:
     assert (case.scenario.starting_prompt, case.scenario.max_turns) == ("Hello there", 5)
     assert case.session is not None
     assert case.session.state == {"channel": "web", "id": 7}
-    assert case.criteria == {cases.GOALS, cases.NAMED}
+    assert case.criteria == {cases.PLATFORM, cases.GOALS, cases.NAMED}
     plan = outcomes.Plan.read(case.ces or {})
     assert plan.goals == (
         "Goal 2 was reached: Block it. It counts as reached when: It is blocked. Goal 1 was reached before it.",

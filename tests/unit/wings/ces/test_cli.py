@@ -11,8 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from evalgate.cli import cli
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.mcp.resources import EvalCases, Resources
+from evalgate.wings.ces.read import Kind
 
 DATA = Path(__file__).parents[3] / "data/ces"
+CASES = "s.evalset.json"
+TURNS = [{"user_content": {"role": "user", "parts": [{"text": "bye"}]}}]
 GOLDEN = "evaluations/golden_library_renewal/golden_library_renewal.json"
 SET = {
     "eval_set_id": "s",
@@ -160,3 +165,38 @@ def test_diff_marks_what_relaxes(app: Path) -> None:
         in called("diff", "evaluations", "new").output
     )
     assert called("diff", "evaluations", "evaluations", "--exit-code").exit_code == 0
+
+
+def test_what_an_assistant_may_not_do_alone_a_person_accepts(app: Path) -> None:
+    """At the terminal, as it was shown; other changes of the same file stay."""
+    (app / CASES).write_text(json.dumps(SET, indent=2) + "\n")
+    resources = Resources(app, no_relaxing=True)
+    name = "projects/local/locations/local/apps/library-desk/evaluations/lost-card-scenario"
+    for call in (
+        lambda: resources.update(Kind.EVALUATION, {"name": name, "tags": ["P1"]}),
+        lambda: EvalCases(resources).update(CASES, "c", {"conversation": TURNS}),
+    ):
+        with pytest.raises(Refused) as told:
+            call()
+    assert "`evalgate accept s.evalset.json:c`" in told.value.message
+    shown = called("ces", "accept").output
+    for expected in (
+        "lost-card-scenario: tags[1]: it is removed",
+        "s.evalset.json:c: ",
+        '"text": "bye"',
+    ):
+        assert expected in shown
+    assert called("accept", "--dry-run").output.startswith("lost-card-scenario (proposed), 1 of 2")
+    scenario = app / "evaluations/scenario_lost_card/scenario_lost_card.json"
+    scenario.write_text(scenario.read_text().replace('"maxTurns": 12', '"maxTurns": 13'))
+    before = scenario.read_text()
+    assert called("ces", "accept", "lost-card-scenario").output == "accepted lost-card-scenario\n"
+    assert json.loads(scenario.read_text())["tags"] == ["P1"]
+    assert [line for line in scenario.read_text().splitlines() if '"tags"' not in line] == [
+        line for line in before.splitlines() if '"tags"' not in line
+    ]
+    done = called("accept", f"{CASES}:c", "--yes")
+    assert "1 case of 1 accepted" in done.output
+    assert '"text": "bye"' in (app / CASES).read_text()
+    assert called("ces", "accept").output == ""
+    assert called("ces", "accept", "c").exit_code == 2

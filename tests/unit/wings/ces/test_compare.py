@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from evalgate.wings.ces import compare, proposals, shapes
+from evalgate.gate import waiting
+from evalgate.wings.ces import compare, shapes
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.mcp import resources as gate_resources
 from evalgate.wings.ces.mcp.resources import Resources
@@ -169,12 +170,12 @@ def test_an_assistant_proposes_what_may_relax(
         assert refused.value.code == "INVALID_ARGUMENT"  # an evaluation of neither kind
         return
     assert refused.value.code == "PERMISSION_DENIED"
-    (proposal,) = proposals.waiting(root)
-    assert f"`evalgate ces accept {proposal.id}`" in refused.value.message
-    assert Resources(root).accept(proposal).changes
+    (change,) = waiting.changes(root).values()
+    assert f"`evalgate accept {change.name}`" in refused.value.message
+    waiting.accept(root, change)
     accepted = shapes.Evaluation.model_validate(json.loads(file.read_text()))
     assert shapes.comparable(accepted) == shapes.comparable(shapes.Evaluation.model_validate(body))
-    assert list(proposals.waiting(root)) == []
+    assert waiting.changes(root) == {}
 
 
 @pytest.mark.parametrize(("raw", "path", "value"), ASKS_MORE)

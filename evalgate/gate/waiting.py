@@ -1,0 +1,158 @@
+"""Changes of evaluation files that somebody proposed and that wait for a person: kept, shown with
+their diff, made.
+
+Whoever proposes one knows the format; here it is the text of files before and after."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from evalgate.config import places
+from evalgate.errors import ConfigError, UnavailableError
+from evalgate.formats import fingerprints, rewrite
+from evalgate.results import kept, output
+from evalgate.text import words
+from evalgate.values import frozen_dataclass
+
+FOLDER: Final = f"{kept.FOLDER}/proposals"
+ENDINGS: Final = (".json", ".yaml", ".yml")
+_NO_NEWLINE: Final = "\\ No newline at end of file\n"
+
+
+@frozen_dataclass
+class WaitingChange:
+    """A change that waits. `name`: what a person calls it; `texts`: by file, relative to the root,
+    what it has and would have, None for no file; `reasons`: why nobody may make it alone."""
+
+    name: str
+    texts: Mapping[str, tuple[str, str | None]]
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def diff(self) -> str:
+        """What differs, as a unified diff."""
+        return "".join(difference(old, new, file) for file, (old, new) in self.texts.items())
+
+    @property
+    def version(self) -> str:
+        """Another one when anything of it is another."""
+        return fingerprints.digest([self.name, *self.reasons, self.diff])
+
+
+def difference(old: str, new: str | None, file: str) -> str:
+    """The unified diff of a file; `new` None: it goes."""
+    lines, new_lines = (text.splitlines(keepends=True) for text in (old, new or ""))
+    new_name = file if new is not None else "/dev/null"
+    diff = difflib.unified_diff(lines, new_lines, file, new_name)
+    return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}" for line in diff)
+
+
+def keep(root: Path, change: WaitingChange) -> None:
+    """Write a change down, in place of an older one of its name."""
+    output.make_folder(root / FOLDER)
+    content = {"name": change.name, "texts": change.texts, "reasons": change.reasons}
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    output.write_file(_path(root, change), [text])
+
+
+def changes(root: Path) -> dict[str, WaitingChange]:
+    """What waits below a root, by name. Raises ConfigError for a broken file."""
+    by_name = {}
+    for path in sorted((root / FOLDER).glob("*.json")):
+        try:
+            raw: Any = json.loads(path.read_text("utf-8"))
+            change = WaitingChange(
+                name=str(raw["name"]),
+                texts={str(file): _texts(*texts) for file, texts in raw["texts"].items()},
+                reasons=tuple(map(str, raw["reasons"])),
+            )
+        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            message = f"{path} is not a proposed change"
+            raise ConfigError(message, hint="Delete the file.") from error
+        by_name[change.name] = change
+    return dict(sorted(by_name.items()))
+
+
+def _texts(old: str, new: str | None) -> tuple[str, str | None]:
+    return str(old), None if new is None else str(new)
+
+
+def select(root: Path, names: Sequence[str]) -> list[WaitingChange]:
+    """The changes of these names. Raises ConfigError."""
+    by_name = changes(root)
+    for name in names:
+        if name not in by_name:
+            hint = words.did_you_mean(name[:100], by_name)
+            raise ConfigError(f"no change {name[:100]!r} is waiting", hint=hint)
+    return [by_name[name] for name in names]
+
+
+def apply(root: Path, change: WaitingChange) -> dict[str, tuple[rewrite.Source, str | None]]:
+    """The files as they are, with their new texts: as proposed, with what was changed elsewhere in
+    them since. Raises ConfigError if that is not possible."""
+    texts = {}
+    for file, (old, new) in change.texts.items():
+        reason = places.refusal_reason(root, file)
+        if reason or not file.endswith(ENDINGS) or (root / file).is_symlink():
+            raise ConfigError(f"{file} {reason or 'is not an evaluation file'}")
+        source = rewrite.read(root / file, shown_as=file)
+        texts[file] = (source, _merged(source.text, old, new, file=file))
+    return texts
+
+
+def make(root: Path, change: WaitingChange) -> None:
+    """Make a change: in its files only its values change. Raises ConfigError,
+    UnavailableError."""
+    for source, text in apply(root, change).values():
+        if text is None:
+            _remove(source.path, root)
+        elif text != source.text:
+            rewrite.save(source, text)
+
+
+def _remove(path: Path, root: Path) -> None:
+    """Delete a file, and its folder if that is of this file alone."""
+    folder = path.parent
+    try:
+        path.unlink()
+        if folder.name == path.stem and folder != root and not any(folder.iterdir()):
+            folder.rmdir()
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be deleted: {error.strerror or error}") from error
+
+
+def accept(root: Path, change: WaitingChange) -> None:
+    """Make a change that waits. Raises ConfigError, UnavailableError."""
+    make(root, change)
+    drop(root, change)
+
+
+def drop(root: Path, change: WaitingChange) -> None:
+    """Forget a change."""
+    _path(root, change).unlink(missing_ok=True)
+
+
+def _path(root: Path, change: WaitingChange) -> Path:
+    digest = hashlib.sha256(change.name.encode("utf-8", "backslashreplace")).hexdigest()
+    return root / FOLDER / f"{digest[:16]}.json"
+
+
+def _merged(current: str, old: str, new: str | None, *, file: str) -> str | None:
+    """The current text with what differs between the old and the new one."""
+    if current == old:
+        return new
+    old_lines, new_lines = (text.splitlines(keepends=True) for text in (old, new or ""))
+    matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
+    for group in matcher.get_grouped_opcodes():
+        before = "".join(old_lines[group[0][1] : group[-1][2]])
+        after = "".join(new_lines[group[0][3] : group[-1][4]])
+        if new is None or current.count(before) != 1:
+            message = f"{file} was changed since, at the same place"
+            raise ConfigError(message, hint="Let it be proposed again.")
+        current = current.replace(before, after)
+    return current

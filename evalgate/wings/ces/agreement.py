@@ -1,0 +1,130 @@
+"""What the platform says of evaluations that it ran, beside what evalgate says of the same
+conversations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from evalgate.model import Report, Run
+from evalgate.reports import Renderer
+from evalgate.text import markdown, plain
+from evalgate.values import frozen_dataclass
+from evalgate.wings.ces import outcomes, results_files
+from evalgate.wings.ces.outcomes import Check, Group
+from evalgate.wings.ces.shapes import EvaluationResult, Outcome
+
+MOST: Final = 50
+"""Differences that are listed."""
+_EVALUATION: Final = "evaluations"
+_ROWS: Final = {
+    Group.EXPECTATION: "calls, transfers, variables, literal answers",
+    Group.SIMILARITY: "answers by meaning",
+    Group.HALLUCINATION: "claims of a turn",
+    Group.NAMED: "evaluation expectations",
+    Group.GOAL: "goals of users",
+}
+_AGREE: Final = ("both pass", "both fail")
+_DIFFER: Final = ("only CES passes", "only evalgate passes")
+_OPEN: Final = "undecided"
+_COLUMNS: Final = {
+    (Outcome.PASS, Outcome.PASS): _AGREE[0],
+    (Outcome.FAIL, Outcome.FAIL): _AGREE[1],
+    (Outcome.PASS, Outcome.FAIL): _DIFFER[0],
+    (Outcome.FAIL, Outcome.PASS): _DIFFER[1],
+}
+
+
+@frozen_dataclass
+class OutcomePair:
+    """What the platform and evalgate say of one thing. `row`, `column`: of the table; `where`: the
+    trial, turn and subject; `reasons`: in the order of the sides."""
+
+    row: str
+    where: str
+    column: str
+    reasons: tuple[str, str] = ("", "")
+
+
+def pairs(run: Run) -> Iterator[OutcomePair]:
+    """The outcomes of one side; nothing of what the platform did not finish."""
+    for plan, trial, transcript, measured in results_files.measurements(run):
+        if transcript is None or transcript.platform is None:
+            continue
+        result = EvaluationResult.model_validate(transcript.platform)
+        sides = (result.evaluation_status, measured.status or outcomes.UNKNOWN)
+        column = _COLUMNS.get(sides, _OPEN)
+        yield OutcomePair(
+            row=_EVALUATION,
+            where=str(trial.key),
+            column=column,
+            reasons=("", measured.reason),
+        )
+        parts = result.golden_result or result.scenario_result
+        if parts is None or measured.result is None or not transcript.invocations:
+            continue
+        own_checks = _by_subject(outcomes.checks(plan, measured.result))
+        for key, check in _by_subject(outcomes.checks(plan, parts)).items():
+            if key in own_checks:
+                own = own_checks[key]
+                yield OutcomePair(
+                    row=_ROWS[check.group],
+                    where=f"{trial.key}, turn {check.turn or 'any'}: {check.subject}",
+                    column=_COLUMNS.get((check.outcome, own.outcome), _OPEN),
+                    reasons=(check.explanation, own.explanation),
+                )
+
+
+def _by_subject(checks: list[Check]) -> dict[tuple[Group, int | None, str, int], Check]:
+    """The checks by what they are about; equal ones are counted."""
+    counts: Counter[tuple[Group, int | None, str]] = Counter()
+    by_subject = {}
+    for check in checks:
+        key = (check.group, check.turn, check.subject)
+        by_subject[*key, counts[key]] = check
+        counts[key] += 1
+    return by_subject
+
+
+def render(report: Report) -> str:
+    """The table, and where they differ; "" if the platform judged nothing."""
+    base = None if report.comparison is None else report.comparison.base
+    head_pairs = [("head", pair) for pair in pairs(report.run)]
+    all_pairs = [*head_pairs, *(("base", pair) for pair in (pairs(base) if base else ()))]
+    if not all_pairs:
+        return ""
+    columns = (*_AGREE, *_DIFFER, _OPEN)
+    lines = ["", f"| CES and evalgate | {' | '.join(columns)} | agree |", "| --- |" + " ---: |" * 6]
+    for row in (_EVALUATION, *_ROWS.values()):
+        counts = Counter(pair.column for _, pair in all_pairs if pair.row == row)
+        if counts:
+            cells = [str(counts[column]) for column in columns]
+            agreeing = sum(counts[column] for column in _AGREE)
+            decided = counts.total() - counts[_OPEN]
+            share = f"{agreeing / decided:.0%}" if decided else ""
+            lines.append(f"| {' | '.join((row, *cells, share))} |")
+    differing = [(side, pair) for side, pair in all_pairs if pair.column in _DIFFER]
+    lines += ["", *(_difference(side, pair) for side, pair in differing[:MOST])]
+    if len(differing) > MOST:
+        lines.append(f"- and {len(differing) - MOST} more")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _difference(side: str, pair: OutcomePair) -> str:
+    reasons = [
+        f"{who}: {plain.clip(plain.one_line(reason), 200)}"
+        for who, reason in zip(("CES", "evalgate"), pair.reasons, strict=True)
+        if reason
+    ]
+    where = plain.clip(plain.one_line(pair.where), 200)
+    return f"- {side} {markdown.code(where)}: {markdown.prose('. '.join([pair.column, *reasons]))}"
+
+
+RENDERER: Final = Renderer(
+    name="ces-agreement",
+    file_name="ces-agreement.md",
+    summary="outcomes of CES's platform beside evalgate's, of evaluations that it ran",
+    render=render,
+)
+RENDERERS: Final = (results_files.RENDERER, RENDERER)
