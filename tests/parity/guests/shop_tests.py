@@ -5,6 +5,8 @@ import gc
 import logging
 import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -215,7 +217,10 @@ def test_an_agent_that_exits(monkeypatch):
 
 
 @pytest.mark.anyio
-async def test_at_once(shelves):
+async def test_at_once(shelves, monkeypatch):
+    """More than the event loop has threads, one of which the agent needs."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=1))
+    monkeypatch.setattr(backend, "opened", lambda: asyncio.to_thread(time.sleep, 0.01))
     await asyncio.gather(*(AgentEvaluator.evaluate("shop", FILE, num_runs=1) for _ in range(2)))
 
 
