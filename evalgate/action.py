@@ -106,11 +106,11 @@ def main(environ: Environ) -> int:
     """Run the gate as a step of a workflow and return the exit code. Everything is logged on
     stdout.
 
-        The step's outputs are written in every case: `verdict` is `error` if there was no verdict;
-        `exit-code` is the process's, even if something failed after the verdict."""
+    The step's outputs are written in every case: `verdict` is `error` if there was no verdict;
+    `exit-code` is the process's, even if something failed after the verdict."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
-    process.close_to_others()
+    process.close_to_other_processes()
     outcome = _StepOutcome()
     code = _run_to_end(environ, outcome)
     _ignore_cancels()
@@ -154,8 +154,8 @@ def read_inputs(environ: Environ) -> dict[str, Any]:
     """The settings in the workflow's inputs: INPUT_<NAME>, upper case, with hyphens; empty ones do
     not count.
 
-        A runner also passes inputs that action.yml does not have. Raises ConfigError if such an
-        input is a setting, or looks like a mistyped input: it would have no effect."""
+    A runner also passes inputs that action.yml does not have. Raises ConfigError if such an input
+    is a setting, or looks like a mistyped input: it would have no effect."""
     input_texts = {
         name.removeprefix(PREFIX).lower(): text.strip()
         for name, text in environ.items()

@@ -197,7 +197,7 @@ def paths_explained() -> Iterator[None]:
     """Catch errors for paths that no system accepts, wherever they come from: they are not internal
     errors.
 
-        Raises ConfigError instead of the system's error."""
+    Raises ConfigError instead of the system's error."""
     hint = "Look for it in evalgate.yml, in the inputs and in the evaluation files."
     try:
         yield

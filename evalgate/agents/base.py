@@ -28,7 +28,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain
 from evalgate.values import Json, frozen_dataclass
 
@@ -298,7 +298,7 @@ class AgentSetting:
     that follow a colon."""
 
     root: str
-    world: World
+    world: InstallSetup
     limits: AgentLimits = AgentLimits()
     seed: int = 0
     inputs: str = ""

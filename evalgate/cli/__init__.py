@@ -155,7 +155,7 @@ def main(argv: list[str] | None = None) -> Any:
     # no line is read as a workflow command, whatever ids and settings contain
     is_workflow = os.environ.get("GITHUB_ACTIONS") == "true"
     process.keep_streams(_Disarmed if is_workflow else io.TextIOWrapper)
-    process.collect_seldom()
+    process.collect_garbage_rarely()
     return dispatch(argv)
 
 

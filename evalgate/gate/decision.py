@@ -193,8 +193,8 @@ def publish(
     """Write every report on a decision. Files that could not be written are among the report's
     problems, and no run passes without them.
 
-        `outcomes`: the sources of head's and the base's outcomes; without them the results exist
-        already and are not written. `write`: see `GateSession.write`."""
+    `outcomes`: the sources of head's and the base's outcomes; without them the results exist
+    already and are not written. `write`: see `GateSession.write`."""
     settings = rules.settings
     rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
     redact_text = redact.redactor_of_files(context.environ)

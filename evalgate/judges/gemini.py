@@ -75,7 +75,7 @@ def _client(setting: JudgeSetting) -> Client:
         base_url=base_url,
         api_version=version,
         timeout=int(setting.timeout_s * 1000),
-        client_args={"event_hooks": {"response": [http.bounded(base.MOST_BYTES)]}},
+        client_args={"event_hooks": {"response": [http.limit_response(base.MOST_BYTES)]}},
     )
     if setting.vertex and not setting.api_key:
         project = setting.environment.get("GOOGLE_CLOUD_PROJECT")

@@ -119,7 +119,7 @@ class Question:
     """A question as it is sent: `system` has only our words. `version` changes with every word of
     the question.
 
-        `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
+    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
 
     system: str
     prompt: str
@@ -620,7 +620,7 @@ def text_rows(text: str) -> list[tuple[str, str]]:
     """The lines with words, as key and value: keys lowered with `_` for spaces, without list marks
     and bold.
 
-        The key of prose is ""."""
+    The key of prose is ""."""
     rows = []
     for line in text.splitlines():
         key_text, colon, content = line.replace("\uff1a", ":", 1).partition(":")
@@ -933,7 +933,7 @@ def verdicts_schema(
     """The schema of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`,
     then the `label`.
 
-        The list has a minimum length: small models would leave it empty."""
+    The list has a minimum length: small models would leave it empty."""
     properties: JsonObject = {"id": {"type": "string", "enum": list(names)}}
     properties |= {text: {"type": "string"} for text in texts}
     properties |= {label: {"type": "string", "enum": list(labels)}}

@@ -28,7 +28,7 @@ from evalgate.config.settings import Settings
 from evalgate.gate import measure
 from evalgate.system import isolation, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
-from evalgate.system.python_env import EnvironmentRequest, World
+from evalgate.system.python_env import EnvironmentRequest, InstallSetup
 
 pytestmark = [
     pytest.mark.integration,
@@ -82,7 +82,7 @@ def isolated(repository: Path) -> Iterator[Isolation]:
 def opened(repository: Path, **environ: str) -> AbstractContextManager[Isolation]:
     private = [repository / "evalgate-report"]
     return isolation.open_sandboxes(
-        [repository], cache=repository / ".cache/evalgate", private=private, environ=environ
+        [repository], cache=repository / ".cache/evalgate", private_folders=private, environ=environ
     )
 
 
@@ -550,7 +550,7 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
         found = {}
         for side in (isolated.head, isolated.base):
             settings = {"PATH": os.defpath, "UV_OFFLINE": "1"}
-            world = World(
+            world = InstallSetup(
                 environment=settings,
                 install_environment=settings,
                 cache="/nowhere",
@@ -646,7 +646,7 @@ def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(
         (repository / "hooked" / name).write_text(text, encoding="utf-8")
     with opened(repository) as isolated:
         side = isolated.head
-        world = World(
+        world = InstallSetup(
             environment=settings,
             install_environment=settings,
             cache="/nowhere",
@@ -703,7 +703,7 @@ def test_an_agent_that_looks_for_a_python_while_another_ones_environment_is_seal
         side = isolated.head
         # so that uv is asked first
         settings = {"PATH": os.defpath, "UV_PYTHON_PREFERENCE": "only-system"}
-        world = World(
+        world = InstallSetup(
             environment=settings,
             install_environment=settings,
             cache="/",
