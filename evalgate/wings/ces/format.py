@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from evalgate import agents, errors
 from evalgate.config import places
+from evalgate.config.settings import Settings
 from evalgate.discovery import walk
-from evalgate.errors import Problem
+from evalgate.errors import Place, Problem
 from evalgate.formats.base import Format, FormatFiles, SearchedTree
-from evalgate.model import AgentUse, Case, CriterionUse, EvalSet
+from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
@@ -248,6 +249,13 @@ class CesFormat(Format):
         """Evaluations are changed by hand, or by an assistant."""
         reason = "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
         return reason if read.kind_of(text, file=file) in cases.RUN else ""
+
+    def check(self, settings: Settings, suites: Sequence[Suite]) -> Iterator[Problem]:
+        """With `on-platform`, the files whose agent is no app."""
+        for suite in suites if settings.on_platform else ():
+            if not agents.is_led(suite.agent):
+                message = "no platform can run it: its agent is not one of the driver `ces`"
+                yield errors.error("platform-missing", message, Place(file=suite.key))
 
     def changed(self, base: Case, head: Case) -> list[str] | None:
         """See `cases.changed`."""
