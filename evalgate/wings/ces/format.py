@@ -36,10 +36,10 @@ def _homes(paths: Iterable[str]) -> set[str]:
     }
 
 
-def is_of_ces(tree: SearchedTree, path: str) -> bool:
-    """True if a file says that it is one of CES."""
+def kind_at(tree: SearchedTree, path: str) -> Kind | None:
+    """The kind of a file by its first bytes; None if it is not one of CES."""
     head = walk.read_head(tree.root, path, size=HEAD_BYTES)
-    return read.kind_of(head.decode("utf-8", errors="replace"), file=path) is not None
+    return read.kind_of(head.decode("utf-8", errors="replace"), file=path)
 
 
 @frozen_dataclass
@@ -206,7 +206,7 @@ class CesFormat(Format):
         *,
         exclude: Sequence[str],
         named_files: Iterable[str] = (),
-        is_of_ces: Callable[[SearchedTree, str], bool] = is_of_ces,
+        kind_at: Callable[[SearchedTree, str], Kind | None] = kind_at,
     ) -> tuple[str, ...]:
         """The CES files of the tree, and those of the files that the user named: by what they say;
         among the evaluations of an app also by their place, so that a typing error takes none
@@ -216,7 +216,7 @@ class CesFormat(Format):
         looked = [
             path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)
         ]
-        ces_files = {path for path in looked if is_of_ces(tree, path)}
+        ces_files = {path for path in looked if kind_at(tree, path) is not None}
         homes = _homes(ces_files)
         at_home = (
             path
@@ -235,7 +235,9 @@ class CesFormat(Format):
             for path in (*tree.other_yaml, *tree.other_json)
             if exclude and places.matches(path, exclude)
         ]
-        return tuple(path for path in excluded_paths[:MOST_SNIFFED] if is_of_ces(tree, path))
+        return tuple(
+            path for path in excluded_paths[:MOST_SNIFFED] if kind_at(tree, path) is not None
+        )
 
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
