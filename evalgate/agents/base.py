@@ -172,7 +172,7 @@ class ToolSource(Protocol):
 # --- agents ---
 
 
-class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
+class AgentFailed(Exception):  # noqa: N818 - named after the failure that it carries
     """An agent could not answer a turn; the trial ends with `failure`."""
 
     def __init__(self, failure: AgentFailure) -> None:

@@ -200,7 +200,7 @@ def _comparison(
         run,
         policy=book.policy,
         quarantined_cases=rules.quarantined,
-        lacking="no shard has base results",
+        default_problem="no shard has base results",
     )
 
 

@@ -112,7 +112,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
             base_run,
             policy=policy,
             quarantined_cases=quarantined_cases,
-            lacking=reason,
+            default_problem=reason,
         )
     verdict, problems = decision.verdict_of(
         run, comparison, policy=policy, quarantined_cases=quarantined_cases

@@ -285,8 +285,7 @@ def parse_retry_after(headers: Mapping[str, str], *, current_moment: datetime) -
     """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None
     without either.
 
-    Header names in lower case. A date in the past is 0; nothing is more than LONGEST_WAIT_S.
-    """
+    Header names in lower case. A date in the past is 0; nothing is more than LONGEST_WAIT_S."""
     milliseconds = parse_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -7,15 +7,16 @@ with its own home. See docs/security.md and docs/decisions/015-another-user.md."
 
 from __future__ import annotations
 
+import fcntl
 import fnmatch
 import functools
 import grp
 import hashlib
 import os
 import pwd
+import secrets
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -35,12 +36,32 @@ from evalgate.values import Environ, frozen_dataclass
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The path of our own helper programs; the PATH of agents is never used."""
 
-FIRST_UID = 64001
-LAST_UID = 64900
-"""User and group numbers that few systems assign; assigned ones are skipped."""
+HIGH_UIDS = range(1_879_100_000, 1_879_165_536)
+LOW_UIDS = range(64001, 64907)
+"""User and group numbers that few systems assign, above 2^16 and below; assigned ones are
+skipped."""
+
+
+def _are_mapped(numbers: range) -> bool:
+    """True if users and groups may have these numbers: not in a container that has only 65,536."""
+    try:
+        texts = [
+            Path(f"/proc/self/{name}_map").read_text(encoding="ascii") for name in ("uid", "gid")
+        ]
+    except OSError:  # no Linux
+        return False
+    maps = [[tuple(map(int, line.split())) for line in text.splitlines()] for text in texts]
+    return all(
+        any(first <= numbers.start and numbers.stop <= first + count for first, _, count in rows)
+        for rows in maps
+    )
+
 
 ROLES = ("head", "base", "metrics")
 UIDS_PER_RUN = 2 * len(ROLES)
+UIDS = HIGH_UIDS if _are_mapped(HIGH_UIDS) else LOW_UIDS
+FIRST_UID = UIDS.start
+LAST_UID = UIDS.stop - UIDS_PER_RUN - 1
 TRIAL_UID = LAST_UID + UIDS_PER_RUN
 """A number that no gate assigns: a trial as this user cannot be ended with another gate's
 agents."""
@@ -52,6 +73,8 @@ SEALS = "sealed"
 
 IMAGE_FOLDER = Path("/var/lib/evalgate")
 HOST_FOLDER = Path("/var/cache/evalgate")
+LOCKS = Path("/run/evalgate")
+"""The locks of the gates on this machine, one per user number; only root may enter."""
 
 LANDLOCK_WRITES = (
     "write-file,remove-dir,remove-file,make-dir,make-reg,make-sock,make-fifo,make-sym,refer,truncate"
@@ -332,8 +355,8 @@ def in_image() -> bool:
 
 
 def is_account(uid: int) -> bool:
-    """True if a user ID is of a user for foreign code."""
-    return FIRST_UID <= uid < LAST_UID + UIDS_PER_RUN
+    """True if a user ID is of a user that only foreign code runs as."""
+    return uid in LOW_UIDS or uid in HIGH_UIDS
 
 
 def _is_root() -> bool:
@@ -379,10 +402,10 @@ def open_sandboxes(
     after it.
 
     `cache`: the folder that persists, with a folder for each side; `private_folders`: files and
-    folders in the checkouts that are not copied; `is_hidden`: True for the absolute path of a file
-    or folder that metrics get, but agents and installers do not. Checkouts, caches and the runner's
-    mounts are closed in the block. Raises NotPossible; UnavailableError at the end if a process
-    cannot be ended."""
+    folders in the checkouts that are not copied; `is_hidden`: asked for the absolute path of each
+    other one, True if agents and installers do not get it, but metrics do. Checkouts, caches and
+    the runner's mounts are closed in the block. Raises NotPossible; UnavailableError at the end if
+    a process cannot be ended."""
     reason = refusal_reason()
     if reason:
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
@@ -474,24 +497,42 @@ def _sandbox_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
 
 @contextmanager
 def _free_uids() -> Iterator[int]:
-    """The first of `UIDS_PER_RUN` unassigned numbers that no other gate on this machine uses. The
-    lock is the name of an abstract socket, which the system releases at our end. Leftover processes
-    of a killed gate keep their numbers: they may belong to another user."""
-    for first_uid in range(FIRST_UID, LAST_UID, UIDS_PER_RUN):
-        lock_socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            lock_socket.bind(f"\0evalgate-uid-{first_uid}")
-        except OSError:
-            lock_socket.close()
-            continue
-        with lock_socket:
-            if _is_free(range(first_uid, first_uid + UIDS_PER_RUN)):
-                yield first_uid
+    """The first of `UIDS_PER_RUN` numbers that are nobody's and that no other gate on this machine
+    uses. The system lets go of a lock however we end. What a killed gate left running keeps its
+    numbers: nobody can tell that it is not somebody else's."""
+    blocks = range(FIRST_UID, LAST_UID, UIDS_PER_RUN)
+    begin = secrets.randbelow(len(blocks))  # a gate in another container sees no lock of ours
+    for first in (*blocks[begin:], *blocks[:begin]):
+        with _lock(f"uid-{first}") as is_locked:
+            if is_locked and _is_free(range(first, first + UIDS_PER_RUN)):
+                yield first
                 return
     message = (
         f"agents cannot run as another user: all numbers from {FIRST_UID} to {LAST_UID} are taken"
     )
     raise NotPossible(message, hint="See docs/security.md.")
+
+
+@contextmanager
+def _lock(name: str) -> Iterator[bool]:
+    """Hold a lock that no agent can take, for the block; False if another process has it. Raises
+    NotPossible."""
+    try:
+        LOCKS.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(LOCKS / name, flags, 0o600)
+    except OSError as error:
+        message = f"{LOCKS} cannot be written: {error.strerror}"
+        raise NotPossible(message, hint="See docs/security.md.") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
 
 
 def _is_free(numbers: Collection[int]) -> bool:
@@ -884,7 +925,8 @@ BLOCK_BYTES = 64 * 1024
 def _copy_folder(
     source: Path, target: Path, is_left_out: Callable[[str], bool], uid: int, gid: int
 ) -> None:
-    """Copy a folder for a user and its group, without left-out and private names; links stay links.
+    """Copy a folder for a user and its group, without excluded paths and private names; links stay
+    links.
 
     No other user can reach the copy before it is complete. Raises OSError."""
     target.mkdir(mode=0o700, parents=True)

@@ -219,7 +219,7 @@ def _set_retries(request: Any, options: Any) -> None:
 
 @dataclass(frozen=True)
 class ImportedAgent:
-    """An agent and the `name` of its module. `app` is None if the package has only a root agent.
+    """An agent and the name of its module. `app` is None if the package has only a root agent.
     `closing` holds its resources."""
 
     root_agent: Any
@@ -253,7 +253,7 @@ async def load_agent(path: str, *, agent_name: str | None, root: str) -> Importe
     except BaseException as error:
         raise errors.LoadFailed.of(error, subject) from error
     if root_agent is None:
-        raise errors.LoadFailed(nothing_found(home.own_folder, path, agent_name))
+        raise errors.LoadFailed(no_agent_message(home.own_folder, path, agent_name))
     if not is_agent(root_agent):
         raise errors.LoadFailed(
             f"{subject}: the root agent is not an ADK agent, but of type {type(root_agent).__name__}"
@@ -299,19 +299,19 @@ async def find(
             return _split_app(attribute)
         app, agent = await _module_agent(module, closing)
         if agent is not None:
-            return app, within(agent, agent_name)
+            return app, find_sub_agent(agent, agent_name)
     for name in ("root_agent.yaml", "root_agent.yml"):
         file = os.path.join(folder, name)
         if os.path.isfile(file):
             from google.adk.agents import config_agent_utils
 
-            return None, within(config_agent_utils.from_config(file), agent_name)
+            return None, find_sub_agent(config_agent_utils.from_config(file), agent_name)
     return None, None
 
 
 def modules_of(package: ModuleType) -> Iterator[ModuleType]:
-    """The modules that may hold the agent, imported as late as possible: `agent` of the package
-    first, as in ADK."""
+    """The modules to look in, imported as late as possible: `agent` of the package first, as in
+    ADK."""
     submodule = getattr(package, "agent", None)
     has_agent = hasattr(package, "root_agent") or hasattr(package, "get_agent_async")
     if (
@@ -355,8 +355,8 @@ def _is_app(candidate: Any) -> bool:
     )
 
 
-def within(agent: Any, agent_name: str | None) -> Any:
-    """The agent of this name in the tree of `agent`, or `agent` itself without a name. Raises
+def find_sub_agent(agent: Any, agent_name: str | None) -> Any:
+    """The agent of this name in the tree of `agent`, which it is itself if no name is given. Raises
     errors.LoadFailed."""
     if not agent_name or getattr(agent, "name", None) == agent_name:
         return agent
@@ -373,7 +373,7 @@ def _tree(agent: Any) -> Iterator[Any]:
         yield from _tree(child)
 
 
-def nothing_found(folder: str, path: str, agent_name: str | None) -> str:
+def no_agent_message(folder: str, path: str, agent_name: str | None) -> str:
     """The message that the agent's package has no agent; `path`: as the user named it."""
     missing_names = "neither app, root_agent nor get_agent_async" + (
         f", nor {agent_name!r}," if agent_name else ""

@@ -351,8 +351,8 @@ def ask_before_listing(root_agent: Any, patches: Patches) -> None:
 
 
 def watch_services(root_agent: Any, patches: Patches) -> None:
-    """Fail the turn (errors.ServiceDown) if a toolset cannot list its tools or a remote agent
-    does not answer: without them it would be another agent."""
+    """Fail the turn (errors.ServiceDown) if a toolset cannot list its tools or a remote agent does
+    not answer: without them it would be another agent."""
     for service in _services(root_agent, set()):
         name = type(service).__name__
         address = errors.address_of(service)
