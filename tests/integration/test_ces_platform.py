@@ -17,6 +17,7 @@ from builders.ces_double import APP, CesDouble
 from evalgate import agents
 from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
 from evalgate.model import AgentUse, Case, FailureKind, Text, Transcript, TrialKey
+from evalgate.results import file
 from evalgate.system.python_env import InstallSetup
 from evalgate.wings.ces import cases, live, read
 
@@ -282,5 +283,6 @@ def test_where_evalgate_judges_otherwise(double: CesDouble, repository: Path) ->
     assert "only CES passes" in table.splitlines()[-1]
     assert "turn 2: says" in table
     assert table.splitlines()[1] in output
-    results = json.loads((repository / "evalgate-report/results.json").read_text())
-    assert "platform" in json.dumps(results)
+    stored = file.read_results(repository / "evalgate-report/results.json", of="")
+    transcripts = [stored.run.transcripts.find(trial.key) for trial in stored.run.trials]
+    assert [each.platform["evaluationStatus"] for each in transcripts] == ["PASS", "PASS"]
