@@ -440,12 +440,14 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     rules = _rules(settings, suites, environ, head=head.root, tree=tree)
     base_keys = {} if rules is None else renames(rules.suites, suites)
     sets = {suite.key: suite.eval_set for suite in suites}
-    chosen, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
+    choices, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
     base_agents = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
     agents = {}
     for suite in suites:
-        use = base_agents[base_keys[suite.key]] if suite.key in base_keys else chosen[suite.key]
-        agents[suite.key] = _usable(agents_module.with_defaults(use, settings), beside=suite.agent)
+        use = base_agents[base_keys[suite.key]] if suite.key in base_keys else choices[suite.key]
+        agents[suite.key] = _usable(
+            agents_module.with_defaults(use, settings), head_use=suite.agent
+        )
     agents |= {key: _usable(use) for key, use in base_agents.items() if key not in agents}
     return BaseProject(settings=settings, agents=agents, rules=rules, renamed=base_keys)
 
@@ -481,11 +483,11 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
         if suite.key in base_file_keys:
             continue
         questions = _questions(suite)
-        shared = {
+        overlaps = {
             key: len(questions & base_questions) for key, base_questions in removed_files.items()
         }
-        best_key = max(shared, key=lambda key: shared[key], default="")
-        if best_key and shared[best_key] * 2 >= len(removed_files[best_key]) > 0:
+        best_key = max(overlaps, key=lambda key: overlaps[key], default="")
+        if best_key and overlaps[best_key] * 2 >= len(removed_files[best_key]) > 0:
             base_keys[suite.key] = best_key
             del removed_files[best_key]
     return base_keys
@@ -508,16 +510,16 @@ def is_unknown(use: AgentUse) -> bool:
     return use.found_by == discovery_agents.UNKNOWN.found_by
 
 
-def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
+def _usable(use: AgentUse, *, head_use: AgentUse | None = None) -> AgentUse:
     """The agent; an absent one if none was found, its options are invalid, or it is head's own
-    (`beside`): an endpoint has no second side."""
+    (`head_use`): an endpoint has no second side."""
     if is_unknown(use):
         return opening.missing()
     if use.is_absent:
         return use
-    if beside is not None and agents_module.is_remote(use):
+    if head_use is not None and agents_module.is_remote(use):
         driver = agents_module.DRIVERS[use.driver]
-        if driver.is_same_place(use.options, beside.options):
+        if driver.is_same_place(use.options, head_use.options):
             return opening.absent(phrase("base_one_endpoint", driver.label(use.options)))
     try:
         agents_module.options_of(use)

@@ -88,9 +88,9 @@ def pick_base(
     return _merge_base(repo, tip, head=head_sha)
 
 
-def parse_commit(sha: str, data: bytes) -> CommitObject:
+def parse_commit(sha: str, content: bytes) -> CommitObject:
     """The commit in a commit object."""
-    head, _, message = data.decode("utf-8", "replace").partition("\n\n")
+    head, _, message = content.decode("utf-8", "replace").partition("\n\n")
     parents = tuple(
         line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent ")
     )
@@ -353,9 +353,9 @@ def edited_workflow(root: Path, head: Path) -> str:
     return ""
 
 
-def is_pointer(data: bytes) -> bool:
-    """True if `data` is a Git LFS pointer, which replaces the file itself."""
-    return len(data) <= LONGEST_POINTER and _POINTER.match(data) is not None
+def is_pointer(content: bytes) -> bool:
+    """True if `content` is a Git LFS pointer, which replaces the file itself."""
+    return len(content) <= LONGEST_POINTER and _POINTER.match(content) is not None
 
 
 def _listed(repo: Repository, tree: Path, *arguments: str) -> list[str]:

@@ -43,11 +43,11 @@ similar name or ""."""
 def _check(config: JsonObject) -> JsonObject:
     refusal = _refusal(json.dumps(config, sort_keys=True, default=str)) if config else None
     if refusal is not None:
-        message, at, near = refusal
+        message, steps, guess = refusal
         # pydantic's errors cannot hold lone surrogates
         message = message.encode("utf-8", "backslashreplace").decode()
         raise PydanticCustomError(
-            "bad_option", "{message}", {"message": message, "at": at, "near": near}
+            "bad_option", "{message}", {"message": message, "at": steps, "near": guess}
         )
     return config
 
@@ -92,13 +92,13 @@ def text_of_instruction(instruction: Any) -> str | None:
 def _field_fault(
     error: ErrorDetails, model: type[BaseModel]
 ) -> tuple[str, tuple[str | int, ...], str]:
-    at = error["loc"]
-    name = ".".join(map(str, at))
+    steps = error["loc"]
+    name = ".".join(map(str, steps))
     if error["type"] != "extra_forbidden":
         expectation = error["msg"].removeprefix("Input should be ").partition(", unable to ")[0]
-        return f"`{name}` is {plain.short_json(error['input'])}, expected {expectation}", at, ""
-    near = words.nearest(str(at[-1]), model.model_fields) if len(at) == 1 else None
-    return f"google.genai's GenerateContentConfig has no field `{name}`", at, near or ""
+        return f"`{name}` is {plain.short_json(error['input'])}, expected {expectation}", steps, ""
+    guess = words.nearest(str(steps[-1]), model.model_fields) if len(steps) == 1 else None
+    return f"google.genai's GenerateContentConfig has no field `{name}`", steps, guess or ""
 
 
 GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]

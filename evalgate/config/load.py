@@ -311,15 +311,15 @@ def line_of_input(name: str, value: str) -> str:
     input_name = config_settings.input_name(name)
     if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:
         return f"Only the command line takes it: `evalgate run --{input_name}`."
-    items = [line.strip() for line in value.splitlines() if line.strip()]
-    text = json.dumps(items) if len(items) > 1 else value
+    lines = [line.strip() for line in value.splitlines() if line.strip()]
+    text = json.dumps(lines) if len(lines) > 1 else value
     document = yaml.load(f"{input_name}: {text}", file="")
     parsed_value = None if isinstance(document, Problem) else document.raw[input_name]
     is_plain = parsed_value == text or isinstance(parsed_value, int | float | list)
     return f"Write this line in evalgate.yml: `{input_name}: {text if is_plain else json.dumps(text)}`."
 
 
-def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
+def _unknown_setting(key: str, names: Sequence[str], place: Place) -> Problem:
     name = config_settings.input_name(key.replace("-", "_"))
     if replacement := config_settings.REMOVED.get(key.replace("-", "_")):
         return errors.error(
@@ -338,7 +338,7 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
             place,
             f"Use {' or '.join(phrases[door] for door in doors)}.",
         )
-    keys = [*GateFile.model_fields, *(config_settings.input_name(setting) for setting in allowed)]
+    keys = [*GateFile.model_fields, *(config_settings.input_name(setting) for setting in names)]
     hint = words.did_you_mean(key, keys, fallback=f"Known keys: {', '.join(keys)}.")
     return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
@@ -348,11 +348,11 @@ def _read_settings(
 ) -> tuple[JsonObject, list[Problem]]:
     settings: JsonObject = {}
     problems: list[Problem] = []
-    allowed = config.names_with(Settings, Door.FILE)
+    names = config.names_with(Settings, Door.FILE)
     for key, value in raw_settings.items():
         name = str(key).replace("-", "_")
-        if name not in allowed:
-            problems.append(_unknown_setting(str(key), allowed, locate(key)))
+        if name not in names:
+            problems.append(_unknown_setting(str(key), names, locate(key)))
             continue
         try:
             Settings.model_validate({name: value})

@@ -156,11 +156,11 @@ def without_retries(regex: str) -> str:
 
 def _names_without_retries(names: str) -> str:
     first, *pieces = _STARS.split(names)
-    parts = [first]  # then each piece with the star before it
+    patterns = [first]  # then each piece with the star before it
     for piece, next_piece in itertools.zip_longest(pieces, pieces[1:]):
         is_inner = next_piece is not None and "/" not in _NO_SLASH.sub("", piece)
-        parts.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
-    return "".join(parts)
+        patterns.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
+    return "".join(patterns)
 
 
 def _pattern(line: str) -> GitIgnoreSpecPattern:

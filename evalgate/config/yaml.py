@@ -100,8 +100,8 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
 
 def quoted(text: str) -> str:
     """A text as a double-quoted scalar on one line."""
-    written: str = yaml.safe_dump(text, default_style='"', width=float("inf"))
-    return written.rstrip("\n")
+    scalar: str = yaml.safe_dump(text, default_style='"', width=float("inf"))
+    return scalar.rstrip("\n")
 
 
 def unusable(value: Any) -> str:

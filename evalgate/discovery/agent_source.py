@@ -112,7 +112,7 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     sources = followed(files, read).values()
     example, samples = _nearest(EXAMPLES, folder, read)
     return AgentSource(
-        imports=tuple({found for source in sources for found in source.imports}),
+        imports=tuple({module for source in sources for module in source.imports}),
         toolsets=frozenset().union(*(source.toolsets for source in sources)),
         contexts=frozenset().union(*(source.contexts for source in sources)),
         example=example,
@@ -163,24 +163,24 @@ def _start_of(use: AgentUse, read: ReadText) -> list[str]:
 def _modules(file: str, level: int, name: str, read: ReadText) -> list[str]:
     """The files of the checkout that an import in `file` may load."""
     folder = PurePosixPath(file).parent
-    parts = name.split(".") if name else []
+    names = name.split(".") if name else []
     if level:
         folders = [folder, *folder.parents]
-        return _in(str(folders[level - 1]), parts, read) if level <= len(folders) else []
+        return _in(str(folders[level - 1]), names, read) if level <= len(folders) else []
     for base in (folder, *folder.parents):
         for start in (str(base), _join(str(base), "src")):
-            if files := _in(start, parts, read):
+            if files := _in(start, names, read):
                 return files
     return []
 
 
-def _in(base: str, parts: Iterable[str], read: ReadText) -> list[str]:
-    """The modules named by `parts` below a folder, including the packages on the way. The last part
+def _in(base: str, names: Iterable[str], read: ReadText) -> list[str]:
+    """The modules named by `names` below a folder, including the packages on the way. The last part
     may be a name in a module."""
     files = []
     path = base
-    for part in parts:
-        path = _join(path, part)
+    for name in names:
+        path = _join(path, name)
         part_files = [
             file for file in (f"{path}.py", f"{path}/__init__.py") if read(file) is not None
         ]
@@ -374,11 +374,11 @@ class _ModuleReader:
 
     def _dotted(self, node: ast.expr) -> str:
         """The full dotted name of an expression, with import aliases resolved."""
-        parts: list[str] = []
+        names: list[str] = []
         while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
+            names.append(node.attr)
             node = node.value
-        return ".".join([self._aliases.get(_name(node), _name(node)), *reversed(parts)])
+        return ".".join([self._aliases.get(_name(node), _name(node)), *reversed(names)])
 
 
 def constants_of(module: ast.Module) -> dict[str, str]:

@@ -331,13 +331,13 @@ def evaluated_modules(source: str) -> Iterator[str]:
 def _closest_folders(module: str, candidates: Sequence[str]) -> list[str]:
     """The folders that match the most parts of a module's name, wherever it is imported from:
     `team.desk.agent` matches `src/team/desk`, not `src/team`."""
-    parts = module.split(".")
+    names = module.split(".")
     depths = {
         folder: max(
             (
                 depth
-                for depth in range(1, len(parts) + 1)
-                if folder.split("/")[-depth:] == parts[:depth]
+                for depth in range(1, len(names) + 1)
+                if folder.split("/")[-depth:] == names[:depth]
             ),
             default=0,
         )
@@ -426,7 +426,7 @@ def choose_agents(
         lambda: [path for path in tree.other_python if defines_agent(tree.read_source(path))]
     )
     argument = agents.DRIVERS[agents.DEFAULT].argument
-    chosen: dict[str, AgentUse] = {}
+    uses: dict[str, AgentUse] = {}
     problems: list[Problem] = []
     keys_without_agent: list[str] = []
     for key in sorted(sets):
@@ -438,7 +438,7 @@ def choose_agents(
         rule = gate_file.agents[rule_indexes[-1]] if rule_indexes else None
         use = None if rule is None else agents.rule_use(rule)
         if use is not None and (use.driver != agents.DEFAULT or argument in use.options):
-            chosen[key] = AgentUse(
+            uses[key] = AgentUse(
                 driver=use.driver,
                 options=use.options,
                 found_by=f"evalgate.yml agents[{rule_indexes[-1]}]",
@@ -452,15 +452,15 @@ def choose_agents(
             )
         agent = _without_doubt(key, agent, folders=folders, tree=tree)
         problems.extend(_doubts(key, agent, app_name))
-        chosen[key] = UNKNOWN
+        uses[key] = UNKNOWN
         if isinstance(agent, AgentFolder):
             options = {**(rule.options if rule else {}), argument: agent.folder}
-            chosen[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=agent.found_by)
+            uses[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=agent.found_by)
         elif agent is None:
             keys_without_agent.append(key)
     if keys_without_agent:
         problems.append(_no_agent(keys_without_agent, other_files()))
-    return chosen, problems
+    return uses, problems
 
 
 def _without_doubt(
@@ -516,22 +516,22 @@ def _examples_of(folder: str, key: str) -> str:
     )
 
 
-def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:
-    """The error for the files `absent`, which have no agent. `elsewhere`: files other than agent.py
+def _no_agent(keys: Sequence[str], other_files: Sequence[str]) -> Problem:
+    """The error for the files `keys`, which have no agent. `other_files`: files other than agent.py
     that make one."""
-    is_several = len(absent) > 1
+    is_several = len(keys) > 1
     files = (
-        f" for {words.counted(len(absent), 'evaluation file')} ({words.listed(absent)})"
+        f" for {words.counted(len(keys), 'evaluation file')} ({words.listed(keys)})"
         if is_several
         else ""
     )
     message = f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, "
     message += "or a root_agent.yaml"
-    message += f"; {words.listed(elsewhere, limit=8)} have a `root_agent`" if elsewhere else ""
+    message += f"; {words.listed(other_files, limit=8)} have a `root_agent`" if other_files else ""
     hint = _rule_example(
-        "**" if is_several else absent[0], path=elsewhere[0] if elsewhere else "path/to/agent"
+        "**" if is_several else keys[0], path=other_files[0] if other_files else "path/to/agent"
     )
-    return errors.error("no-agent", message, Place(file=absent[0]), hint)
+    return errors.error("no-agent", message, Place(file=keys[0]), hint)
 
 
 def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str, str]:

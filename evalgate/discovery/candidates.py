@@ -43,10 +43,10 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     come last."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     suite = suite_of(discovery_agents.UNKNOWN, settings)
-    chosen, _ = discovery_agents.choose_agents(
+    uses_by_key, _ = discovery_agents.choose_agents(
         {suite.key: suite.eval_set}, gate_file=settings.gate_file, tree=tree
     )
-    use = chosen[suite.key]
+    use = uses_by_key[suite.key]
     if use.found_by.startswith("evalgate.yml"):
         return [use]
     uses = [] if use == discovery_agents.UNKNOWN else [use]

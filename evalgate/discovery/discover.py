@@ -100,11 +100,11 @@ class _Search:
             if settings.paths
             else set(tree.evaluation_files)
         )
-        self.read = read = _read_sets(tree, sorted(self.keys), exact_keys=files.exact_files)
-        self.sets, unknown = pick_cases(read.sets, files.chosen)
+        self.reading = reading = _read_sets(tree, sorted(self.keys), exact_keys=files.exact_files)
+        self.sets, unknown = pick_cases(reading.sets, files.chosen)
         if settings.grep:
             self.sets = find_cases(self.sets, settings.grep)
-        self.problems = (*files.unmatched, *tree.problems, *read.problems, *unknown)
+        self.problems = (*files.unmatched, *tree.problems, *reading.problems, *unknown)
         self.others, self.unrun = _of_libraries(files.libraries, files.library_selections, settings)
         if unrun_suffices:
             self.others, homeless = _with_agents(
@@ -115,7 +115,7 @@ class _Search:
     def insist(self) -> None:
         """Raise NothingToDo if nothing is left and no problem explains it."""
         files = self.files
-        read = self.read
+        reading = self.reading
         outside = (problem for problem in files.unmatched if problem.code == "outside-root")
         library_problems = (problem for library in files.libraries for problem in library.problems)
         is_library_broken = bool(errors_in((*library_problems, *self.unrun)))
@@ -128,18 +128,18 @@ class _Search:
             message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"
             raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self.unrun))
         is_explained = is_library_broken or errors_in(
-            (*files.tree.problems, *read.problems, *outside)
+            (*files.tree.problems, *reading.problems, *outside)
         )
         if not (self.sets or self.others or is_explained):
             counts = {
-                "cases": sum(len(eval_set.cases) for eval_set in read.sets.values()),
-                "files": len(read.sets),
+                "cases": sum(len(eval_set.cases) for eval_set in reading.sets.values()),
+                "files": len(reading.sets),
             }
             raise hints.nothing_found(
                 files.tree,
                 **counts,
                 grep=self.settings.grep,
-                other_files=read.lookalikes,
+                other_files=reading.lookalikes,
                 problems=self.problems,
             )
 
@@ -155,12 +155,12 @@ def _unread(
         key: EvalSet(eval_set_id="", cases=())
         for key in _broken(libraries, search.unrun, search.others)
     }
-    empty_sets = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(search.read.failed)}
+    empty_sets = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(search.reading.failed)}
     uses, _ = discovery_agents.choose_agents(
         {**empty_sets, **broken_sets}, gate_file=settings.gate_file, tree=search.files.tree
     )
     return (
-        *_suites(empty_sets, search.read, uses, finder=finder, settings=settings),
+        *_suites(empty_sets, search.reading, uses, finder=finder, settings=settings),
         *_suites_of(libraries, broken_sets, uses, specs=specs, settings=settings),
     )
 
@@ -168,7 +168,7 @@ def _unread(
 def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery:
     """The sets with their criteria and agents."""
     settings = search.settings
-    read = search.read
+    reading = search.reading
     tree = search.files.tree
     libraries = search.files.libraries
     rules = settings.gate_file
@@ -177,7 +177,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
     uses, agent_problems = discovery_agents.choose_agents(
         {**search.sets, **search.others}, gate_file=rules, tree=tree
     )
-    adk_suites = _suites(search.sets, read, uses, finder=finder, settings=settings)
+    adk_suites = _suites(search.sets, reading, uses, finder=finder, settings=settings)
     unsorted_suites = (
         *adk_suites,
         *_suites_of(libraries, search.others, uses, specs=specs, settings=settings),
@@ -192,7 +192,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         *search.keys,
         *(file for library in libraries for file in library.files()),
     }
-    all_files -= read.lookalikes
+    all_files -= reading.lookalikes
     unheeded_problems = _unheeded(
         tree,
         settings,
@@ -200,7 +200,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         unread,
         run=search.keys,
         files=all_files,
-        other_files=read.lookalikes,
+        other_files=reading.lookalikes,
         names=names,
     )
     defaults = criteria.defaults_problems(on_defaults, tree)
@@ -481,7 +481,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
 
 def _suites(
     sets: Mapping[str, EvalSet],
-    read: _Read,
+    reading: _Read,
     uses: Mapping[str, AgentUse],
     *,
     finder: CriteriaFinder,
@@ -491,7 +491,7 @@ def _suites(
     suites = []
     for key in sorted(sets):
         criterion_uses, source, simulator = finder.criteria_of(
-            key, sets[key].cases, is_dataset=key in read.datasets
+            key, sets[key].cases, is_dataset=key in reading.datasets
         )
         suite = Suite(
             key=key,

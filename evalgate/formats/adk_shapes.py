@@ -551,14 +551,14 @@ class ScenarioWire(Wire):
     @classmethod
     def _check_persona(cls, persona: str | PersonaWire | None) -> str | PersonaWire | None:
         if isinstance(persona, str) and persona not in BUILT_IN_PERSONAS:
-            near = words.nearest(persona, BUILT_IN_PERSONAS)
+            guess = words.nearest(persona, BUILT_IN_PERSONAS)
             raise PydanticCustomError(
                 "unknown_persona",
                 "`{found}` is not a built-in persona; ADK has {known}",
                 {
                     "found": persona[:60].encode("utf-8", "backslashreplace").decode(),
                     "known": words.listed(BUILT_IN_PERSONAS),
-                    "near": near or "",
+                    "near": guess or "",
                 },
             )
         return persona

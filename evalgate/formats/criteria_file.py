@@ -77,12 +77,12 @@ def _report_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -
     field_names = {shapes.field(key) for key in raw}
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
-            near = words.nearest(
+            guess = words.nearest(
                 key, [name for name in SimulatorWire.model_fields if name not in field_names]
             )
             hint = (
-                f"did you mean `{near}`?"
-                if near
+                f"did you mean `{guess}`?"
+                if guess
                 else f"known: {', '.join(SimulatorWire.model_fields)}"
             )
             problems.warning(
@@ -360,10 +360,10 @@ def _use(
     elif "threshold" in options:
         threshold = _threshold(options.pop("threshold"), (*path, "threshold"), problems)
     elif flags["informational"] is not True and name not in _THRESHOLDLESS:
-        near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest(
+        guess = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest(
             "threshold", options
         )
-        hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
+        hint = f"`{guess}` is there instead" if guess else 'write `"threshold": 0.8`'
         detail = f"; found {json_source.listed_keys(options)}" if options else ""
         problems.error("missing-threshold", f"`threshold` is missing{detail}", path=path, hint=hint)
     if problems.failed > earlier_failures:

@@ -106,10 +106,10 @@ class _Cases:
 def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSetReading:
     cases_key = next((key for key in members if to_snake(key) == "eval_cases"), None)
     if cases_key is None:
-        near_key = words.nearest(
+        key_guess = words.nearest(
             "eval_cases", [key for key, value in members.items() if isinstance(value, list)]
         )
-        hint = f"`{near_key}` looks similar, but its items are not ADK cases" if near_key else ""
+        hint = f"`{key_guess}` looks similar, but its items are not ADK cases" if key_guess else ""
         message = f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_describe_actual(members)}"
         problems.error("not-an-eval-set", message, hint=hint)
         return EvalSetReading(eval_set=None, problems=problems.all())
@@ -182,10 +182,10 @@ def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonOb
                 problems.warning("adk-rejects-spelling", message, path=(key,))
             fields[name] = value
         elif not key.startswith(("_", "$")):
-            near = words.nearest(
+            guess = words.nearest(
                 name, known_names - {to_snake(member_key) for member_key in members}, cutoff=0.8
             )
-            problems.unknown_key("an evaluation set", path=(key,), near=near)
+            problems.unknown_key("an evaluation set", path=(key,), near=guess)
     return fields
 
 
@@ -389,11 +389,11 @@ def _call_members(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any,
             unknown_keys.append(key)
     absent_keys = _CALL - call.keys()
     for key in unknown_keys:
-        near = words.nearest(key, absent_keys, cutoff=0.8)
-        if near is None and "tool_input" in absent_keys and isinstance(raw[key], dict):
-            near = "tool_input"
+        guess = words.nearest(key, absent_keys, cutoff=0.8)
+        if guess is None and "tool_input" in absent_keys and isinstance(raw[key], dict):
+            guess = "tool_input"
         problems.unknown_key(
-            "an expected tool call", path=(*path, key), near=near, is_error=near is not None
+            "an expected tool call", path=(*path, key), near=guess, is_error=guess is not None
         )
     if "tool_input" not in call and problems.failed == earlier_failures:
         problems.warning(
@@ -434,9 +434,9 @@ def _intermediate_events(turn: JsonObject, path: Path, problems: Problems) -> tu
 
 def _report_unused_keys(raw: JsonObject, path: Path, problems: Problems) -> None:
     for key in raw.keys() - _KEYS - _UNREAD:
-        near = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
-        if near:
-            problems.unknown_key("a turn", path=(*path, key), near=near, is_error=True)
+        guess = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
+        if guess:
+            problems.unknown_key("a turn", path=(*path, key), near=guess, is_error=True)
         elif repair.expects(to_snake(key), raw[key]):
             repair.report_lost(key, raw[key], path, problems)
         elif not key.startswith("_"):

@@ -342,14 +342,15 @@ class _Editor:
             old_calls
         )
         if not is_same_length or any(
-            old_call.name != other.name for old_call, other in zip(old_calls, calls, strict=True)
+            old_call.name != new_call.name
+            for old_call, new_call in zip(old_calls, calls, strict=True)
         ):
             self._put(path, value)
             return
-        for index, (old_call, other) in enumerate(zip(old_calls, calls, strict=True)):
-            if not call_diff.same((old_call,), (other,)):
+        for index, (old_call, new_call) in enumerate(zip(old_calls, calls, strict=True)):
+            if not call_diff.same((old_call,), (new_call,)):
                 args_key = self._key((*path, index), args, *repair.ARGUMENTS) or args
-                self._put((*path, index, args_key), dict(other.args or {}))
+                self._put((*path, index, args_key), dict(new_call.args or {}))
 
     def _key(self, path: Path, *names: str) -> str | None:
         """The object's key with one of these names, as the file spells it."""

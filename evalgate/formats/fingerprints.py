@@ -55,7 +55,7 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
         context["before"] = [
             adk_shapes.invocation_json(turn) for turn in (case.conversation or ())[:-1]
         ]
-    led = scenario and [
+    script = scenario and [
         [scenario.starting_prompt, scenario.conversation_plan],
         scenario.persona and dataclasses.astuple(scenario.persona),
         [
@@ -70,7 +70,7 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
         *([] if scenario.max_turns is None else [scenario.max_turns]),
         *([use.endpoint] if use.endpoint else []),
     ]
-    return digest({"session": start, "turns": turns, "scenario": led, **context})
+    return digest({"session": start, "turns": turns, "scenario": script, **context})
 
 
 def of_case(case: Case, *, task: str = "") -> str:

@@ -216,8 +216,12 @@ def fault_at(text: str, offset: int, complaint: str) -> JsonFault:
     return JsonFault(message, offset=offset, hint=hint)
 
 
-def _row(table: Mapping[str, tuple[str, str]], text: str, at: int = 0) -> tuple[str, str] | None:
-    return next((row for beginning, row in table.items() if text.startswith(beginning, at)), None)
+def _row(
+    table: Mapping[str, tuple[str, str]], text: str, offset: int = 0
+) -> tuple[str, str] | None:
+    return next(
+        (row for beginning, row in table.items() if text.startswith(beginning, offset)), None
+    )
 
 
 def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
@@ -514,8 +518,8 @@ def instead_of(key: str, keys: Any) -> str:
     all keys."""
     if not isinstance(keys, dict):
         return ""
-    near = words.nearest(key, [str(name) for name in keys], cutoff=0.8)
-    return f"`{near}` is there instead" if near else f"found there: {listed_keys(keys)}"
+    guess = words.nearest(key, [str(name) for name in keys], cutoff=0.8)
+    return f"`{guess}` is there instead" if guess else f"found there: {listed_keys(keys)}"
 
 
 def listed_keys(keys: Json) -> str:
@@ -592,16 +596,16 @@ class _JsonReader:
         members: JsonObject = {}
         value = None
         if kind == "object":
-            for name, member, at in json_text.members(start):
+            for name, member, offset in json_text.members(start):
                 key = str(name)
-                starts[(key,)] = member, at
+                starts[(key,)] = member, offset
                 if key in members:
                     json_text.noted.append(("duplicate-key", key))
-                if to_snake(key) in self._streamed and json_text.text.startswith("[", at):
+                if to_snake(key) in self._streamed and json_text.text.startswith("[", offset):
                     members[key] = []
-                    self._read_items((key,), at)
+                    self._read_items((key,), offset)
                 else:
-                    members[key] = self._value((key,), at)[0]
+                    members[key] = self._value((key,), offset)[0]
         elif kind == "list":
             self._read_items((), start)
         else:

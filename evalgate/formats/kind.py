@@ -170,5 +170,5 @@ def first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
         elif mark == "}":
             depth -= 1
         opening = opening or (mark if mark in ("{", "[") else "")
-    first = 1 if opening == "{" else 0
-    return keys.get(first, set()), opening, keys.get(first + 1, set()), keys.get(first + 2, set())
+    start = 1 if opening == "{" else 0
+    return keys.get(start, set()), opening, keys.get(start + 1, set()), keys.get(start + 2, set())

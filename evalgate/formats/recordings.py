@@ -265,12 +265,15 @@ def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> Rec
     return parse_recordings(text, file=file)
 
 
-def _reading(recorded: Recorded, eval_set_id: str | None, problems: Problems) -> RecordingReading:
-    if not recorded and not problems.failed:
+def _reading(
+    conversations: Recorded, eval_set_id: str | None, problems: Problems
+) -> RecordingReading:
+    if not conversations and not problems.failed:
         hint = "see docs/formats.md for the supported formats"
         problems.error("nothing-recorded", "the file contains no conversations", hint=hint)
     recordings = (
-        Recording(case_id=name, eval_set_id=eval_set_id, transcript=talk) for name, talk in recorded
+        Recording(case_id=name, eval_set_id=eval_set_id, transcript=talk)
+        for name, talk in conversations
     )
     return RecordingReading(recordings=tuple(recordings), problems=problems.all())
 

@@ -204,8 +204,8 @@ class Fields(JsonObject):
         super().__init__()
         self.path = path
         self.spelling: dict[str, str] = {}
-        unknown = []
-        present = {to_snake(key) for key in raw}
+        unknown_keys = []
+        names = {to_snake(key) for key in raw}
         for key, value in raw.items():
             name = to_snake(key)
             adk_key = shape.others.get(name)
@@ -219,7 +219,7 @@ class Fields(JsonObject):
                     )
                 self[name] = value
                 self.spelling[name] = key
-            elif adk_key is not None and adk_key not in present and adk_key not in self:
+            elif adk_key is not None and adk_key not in names and adk_key not in self:
                 meaning = (
                     "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
                 )
@@ -229,12 +229,12 @@ class Fields(JsonObject):
                 self[adk_key] = value
                 self.spelling[adk_key] = key
             elif not shape.is_open:
-                unknown.append(key)
+                unknown_keys.append(key)
         meaning_of = _LOST.get(shape.name)
-        for key in unknown:
+        for key in unknown_keys:
             name = to_snake(key)
             key_path = (*path, key)
-            nearest_name = words.nearest(name, shape.known - present, cutoff=0.8)
+            nearest_name = words.nearest(name, shape.known - names, cutoff=0.8)
             adk_key = nearest_name or (
                 ""
                 if meaning_of is None or key.startswith("_")
@@ -268,7 +268,7 @@ def _warning(code: str, message: str, path: Path, problems: Problems) -> None:
 
 def _repair_items(repair: Repair) -> Repair:
     return lambda raw, path, problems: [
-        repair(item, (*path, index), problems) for index, item in enumerate(raw)
+        repair(member, (*path, index), problems) for index, member in enumerate(raw)
     ]
 
 
@@ -568,8 +568,8 @@ def _steps_of_tools(raw: list[Any], path: Path, problems: Problems) -> JsonObjec
     for index, tool in enumerate(raw):
         if isinstance(tool, dict) and "result" in tool:
             name = tool.get("name") or tool.get("tool_name")
-            result = _as_object(tool["result"])
-            responses.append({"id": tool.get("id"), "name": name, "response": result})
+            response = _as_object(tool["result"])
+            responses.append({"id": tool.get("id"), "name": name, "response": response})
             tool = {key: value for key, value in tool.items() if key != "result"}  # noqa: PLW2901 - without its result
         calls.append(repair_call(tool, (*path, index), problems))
     return {"tool_uses": calls, "tool_responses": responses} if responses else {"tool_uses": calls}

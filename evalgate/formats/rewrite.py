@@ -46,16 +46,16 @@ class ValueSpan:
 def read(path: FilePath, *, shown_as: str) -> Source:
     """Read a file. Raises ConfigError if it is not text, UnavailableError if unreadable."""
     try:
-        data = path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise UnavailableError(f"{shown_as} cannot be read: {error.strerror or error}") from error
-    text = plain.decode(data, file=shown_as)
+    text = plain.decode(content, file=shown_as)
     if isinstance(text, Problem):
         raise ConfigError(text.message, place=Place(file=shown_as), hint=text.hint)
-    encoding = next((name for mark, name in _UTF_16 if data.startswith(mark)), "utf-8")
+    encoding = next((name for mark, name in _UTF_16 if content.startswith(mark)), "utf-8")
     if encoding != "utf-8":  # the decoder returns the mark twice: as its own, and as that of UTF-8
         text = BYTE_ORDER_MARK + text.lstrip(BYTE_ORDER_MARK)
-    return Source(path=path, data=data, text=text, encoding=encoding)
+    return Source(path=path, data=content, text=text, encoding=encoding)
 
 
 def save(source: Source, text: str) -> None:
@@ -110,8 +110,8 @@ def find(text: str, path: Path) -> ValueSpan | None:
     reader = JsonText(text)
     try:
         offset = reader.start()
-        for part in path:
-            member_offsets = reader.within(offset, part)
+        for step in path:
+            member_offsets = reader.within(offset, step)
             if member_offsets is None:
                 return None
             offset = member_offsets[1]

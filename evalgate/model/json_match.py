@@ -92,8 +92,8 @@ def _is_found(pattern: str, text: str) -> bool:
         return regex.search(pattern, text, timeout=LONGEST_SEARCH_S, concurrent=True) is not None
     except TimeoutError:
         length = len(text)
-        most = LONGEST_SEARCH_S
-        message = f"looking for the pattern {pattern[:200]!r} in {length:,} characters took longer than {most:g} s"
+        limit_s = LONGEST_SEARCH_S
+        message = f"looking for the pattern {pattern[:200]!r} in {length:,} characters took longer than {limit_s:g} s"
         raise SearchFailed(f"{message}: write it without nested repetitions") from None
 
 
