@@ -14,7 +14,7 @@ PATIENCE_S = 30.0
 
 
 def wait_until_loading(process: subprocess.Popen[str]) -> None:
-    """Until it, or the child that it watches, has loaded a module that ours import: more of them are
+    """Until it, or a child that it watches, has loaded a module that ours import: more of them are
     still to come. Skips where that is not told."""
     if not Path("/proc/self/maps").exists():
         pytest.skip("needs the system: only Linux tells what a process has loaded")
