@@ -23,7 +23,7 @@ if __name__ == "__main__":
         from evalgate.system import process
 
         process.keep_streams()  # a log that nobody takes any more is no reason to fail
-        process.collect_seldom()
+        process.collect_garbage_rarely()
         from evalgate import action
     except Exception:  # noqa: BLE001 - Python's own exit code for a crash is 1, which says that the agent failed
         traceback.print_exc()

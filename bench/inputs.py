@@ -23,7 +23,7 @@ from statistics import median
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import AgentLimits, AgentSetting
 from evalgate.model import Case, Content, Text, TrialKey
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 HERE = Path(__file__).resolve().parent
 ADK_PYTHON = Path(os.environ.get("EVALGATE_TEST_ADK") or HERE.parent / ".venv-adk/bin/python")
@@ -64,7 +64,9 @@ def cpu_s(
     setting = AgentSetting(
         root=str(folder),
         inputs=str(folder) if traced else "",
-        world=World(environment=environment, cache=str(folder / "cache"), log=lambda _: None),
+        world=InstallSetup(
+            environment=environment, cache=str(folder / "cache"), log=lambda _: None
+        ),
         limits=AgentLimits(workers=1, sessions=1),
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

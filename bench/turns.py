@@ -31,7 +31,7 @@ from evalgate.model import Case, ConversationScenario, SimulatorUse, Text, Trans
 from evalgate.model.deviations import ADKS
 from evalgate.runner import trials
 from evalgate.simulation.user import begin
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 HERE = Path(__file__).resolve().parent
 ADK_PYTHON = Path(os.environ.get("EVALGATE_TEST_ADK") or HERE.parent / ".venv-adk/bin/python")
@@ -167,7 +167,7 @@ def open_agent(folder: Path) -> Agent:
     driver = DRIVERS["adk"]
     setting = AgentSetting(
         root=str(folder),
-        world=World(
+        world=InstallSetup(
             environment={"PATH": os.environ["PATH"], "HOME": str(folder)},
             cache=str(folder / "cache"),
             log=lambda _: None,

@@ -139,7 +139,7 @@ def render_workflow() -> str:
 
 def render_outputs_table() -> str:
     """The table of outputs in docs/action.md."""
-    rows = ["| Output | What it holds |", "| --- | --- |"]
+    rows = ["| Output | Content |", "| --- | --- |"]
     rows.extend(f"| `{name}` | {cell(text)} |" for name, text in OUTPUTS.items())
     return "\n".join(rows) + "\n"
 
@@ -212,7 +212,7 @@ def scale_of(spec: CriterionSpec) -> str:
 
 def render_reports_table() -> str:
     """The table of docs/reports.md: the files that a run writes for its readers."""
-    rows = ["| File | What it is |", "|:--|:--|"]
+    rows = ["| File | Content |", "|:--|:--|"]
     rows.extend(
         f"| `{row.file_name}` | {cell(row.summary)} |" for row in reports.RENDERERS.values()
     )

@@ -106,11 +106,11 @@ def main(environ: Environ) -> int:
     """Run the gate as a step of a workflow and return the exit code. Everything is logged on
     stdout.
 
-        The step's outputs are written in every case: `verdict` is `error` if there was no verdict;
-        `exit-code` is the process's, even if something failed after the verdict."""
+    The step's outputs are written in every case: `verdict` is `error` if there was no verdict;
+    `exit-code` is the process's, even if something failed after the verdict."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
-    process.close_to_others()
+    process.close_to_other_processes()
     outcome = _StepOutcome()
     code = _run_to_end(environ, outcome)
     _ignore_cancels()
@@ -134,6 +134,10 @@ def _run_to_end(environ: Environ, outcome: _StepOutcome) -> ExitCode:
         outcome.reason = "the run was cancelled"
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler: it reports any bug as one
+        if shortage := errors.shortage(error):
+            say(workflow_commands.render_command("error", shortage))
+            outcome.reason = shortage
+            return ExitCode.NOT_MEASURED
         outcome.reason = (
             f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
         )
@@ -150,8 +154,8 @@ def read_inputs(environ: Environ) -> dict[str, Any]:
     """The settings in the workflow's inputs: INPUT_<NAME>, upper case, with hyphens; empty ones do
     not count.
 
-        A runner also passes inputs that action.yml does not have. Raises ConfigError if such an
-        input is a setting, or looks like a mistyped input: it would have no effect."""
+    A runner also passes inputs that action.yml does not have. Raises ConfigError if such an input
+    is a setting, or looks like a mistyped input: it would have no effect."""
     input_texts = {
         name.removeprefix(PREFIX).lower(): text.strip()
         for name, text in environ.items()
@@ -208,12 +212,12 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
             output.hand_over(workspace)
         paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
         outcome.verdict = {**reports.render_outputs(report), **paths}
-        _report(report, environ, debug=debug)
+        is_whole = _report(report, environ, debug=debug)
         # posting takes time, and the runner may end the step
-        _write_outputs(environ, outcome, report.exit_code)
+        is_whole &= _write_outputs(environ, outcome, report.exit_code)
         for problem in posting.finish() if posting is not None else ():
             annotate_problem(problem, folder=events.folder_of(environ))
-    return report.exit_code
+    return report.exit_code if is_whole else errors.without_files(report.exit_code)
 
 
 def _run_gate(
@@ -390,7 +394,9 @@ def token_of(environ: Environ) -> str | None:
     return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
 
 
-def _report(report: Report, environ: Environ, *, debug: bool) -> None:
+def _report(report: Report, environ: Environ, *, debug: bool) -> bool:
+    """Write annotations and the job's summary; False if that cannot be written."""
+    problem = None
     for line in reports.render_annotations(report):
         say(line)
     if environ.get("GITHUB_STEP_SUMMARY"):
@@ -399,19 +405,21 @@ def _report(report: Report, environ: Environ, *, debug: bool) -> None:
             annotate_problem(problem, folder=events.folder_of(environ))
     if debug:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
+    return problem is None
 
 
-def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode) -> None:
-    """Write the step's outputs, after the reports and the summary: the last written values
-    count."""
+def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode) -> bool:
+    """Write the step's outputs, after the reports and the summary: the last written values count.
+    False if they cannot be written."""
     if not environ.get("GITHUB_OUTPUT"):
-        return
+        return True
     outputs = outcome.verdict or {"verdict": "error", "reason": outcome.reason}
     step_outputs = {**outputs, "exit-code": str(int(exit_code))}
     problem = output.append_outputs(step_outputs, path=Path(environ["GITHUB_OUTPUT"]))
     if problem is not None:
         annotate_problem(problem, folder=events.folder_of(environ))
     outcome.exit_code = exit_code
+    return problem is None
 
 
 def _ignore_cancels() -> None:

@@ -33,9 +33,8 @@ def load_settings(root: str | Path = ".", **options: Any) -> Settings:
     """The settings of a run in the folder `root`: `options` first, then evalgate.yml, then the
     defaults.
 
-        Options have the names of docs/settings.md, with `_` for `-`. Raises ConfigError for an
-        invalid option. Problems of evalgate.yml are among the problems of `discover`, and stop
-        `run`."""
+    Options have the names of docs/settings.md, with `_` for `-`. Raises ConfigError for an invalid
+    option. Problems of evalgate.yml are among the problems of `discover`, and stop `run`."""
     return load.load_settings({**options, "root": str(root)})
 
 
@@ -43,7 +42,7 @@ def discover(root: str | Path = ".", **options: Any) -> Project:
     """Find the cases that would run, and every problem with them; runs no agent and makes no model
     calls. `options` as in `load_settings`.
 
-        Raises NothingToDo if nothing matches, ConfigError for an invalid option."""
+    Raises NothingToDo if nothing matches, ConfigError for an invalid option."""
     return prepare.prepare(load_settings(root, **options), environ=os.environ)
 
 

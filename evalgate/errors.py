@@ -34,6 +34,20 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = 130  # Ctrl-C; partial results are on disk
 
 
+def without_files(code: ExitCode) -> ExitCode:
+    """The exit code of a run some of whose files could not be written: it does not pass."""
+    return ExitCode.NOT_MEASURED if code is ExitCode.PASS else code
+
+
+def shortage(error: Exception) -> str:
+    """What this machine lacks, and what to raise, if that is what an error means; "" for others."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{error.strerror}: raise the limit (`ulimit -n`)"
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        return "Too little memory, or too few processes: raise the limit (`ulimit -v`, `ulimit -u`)"
+    return ""
+
+
 def below(folder: str, file: str) -> str:
     """A file's name, from the folder that `folder` is relative to; "" is that folder itself."""
     return file if not folder or file.startswith("/") else f"{folder}/{file}"
@@ -183,7 +197,7 @@ def paths_explained() -> Iterator[None]:
     """Catch errors for paths that no system accepts, wherever they come from: they are not internal
     errors.
 
-        Raises ConfigError instead of the system's error."""
+    Raises ConfigError instead of the system's error."""
     hint = "Look for it in evalgate.yml, in the inputs and in the evaluation files."
     try:
         yield

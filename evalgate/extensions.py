@@ -57,9 +57,9 @@ class Table(Mapping[str, Row]):
     """Rows by name: the core's own, then those of the wings, then those of other packages, read at
     the first use.
 
-        An entry point names a row, or a tuple of rows. `shape`: the class of a row, which has a
-        `name`. Reading raises ConfigError for a package that is broken, or that uses the name of
-        another row."""
+    An entry point names a row, or a tuple of rows. `shape`: the class of a row, which has a `name`.
+    Reading raises ConfigError for a package that is broken, or that uses the name of another
+    row."""
 
     def __init__(self, group: str, shape: type[Any], core_rows: Iterable[Row] = ()) -> None:
         self._group = group
@@ -101,8 +101,8 @@ def entries() -> tuple[EntryPoint, ...]:
     importlib.metadata takes longer than `--help` may. The working folder, which `python -m` puts on
     the path, may be an agent's and is skipped.
 
-        Ours are read from a copy beside this file, since the image and the action contain evalgate
-        without its metadata."""
+    Ours are read from a copy beside this file, since the image and the action contain evalgate
+    without its metadata."""
     packages = {OURS: f"{os.path.dirname(__file__)}/entry_points.txt"}  # noqa: PTH120 - as below
     for folder in dict.fromkeys(sys.path):
         if folder and folder != os.getcwd():  # noqa: PTH109 - compared as the text that it is on the path

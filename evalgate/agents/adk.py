@@ -83,10 +83,10 @@ class AdkDriver(AgentDriver):
         Python loads."""
         text = options.get("path", ".")
         root = checkout.root
-        parts = text.split(".")
+        names = text.split(".")
         candidates = [Path(os.path.normpath(root / text))]  # as its worker resolves it
-        if all(part.isidentifier() for part in parts):
-            candidates += [root.joinpath(*parts), root.joinpath(*parts[:-1], f"{parts[-1]}.py")]
+        if all(name.isidentifier() for name in names):
+            candidates += [root.joinpath(*names), root.joinpath(*names[:-1], f"{names[-1]}.py")]
         agent_path = next((candidate for candidate in candidates if exists(candidate)), None)
         if agent_path is None:
             message = f"no agent at `{text}`: not a folder, file or module of the checkout"

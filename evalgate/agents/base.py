@@ -28,7 +28,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain
 from evalgate.values import Json, frozen_dataclass
 
@@ -172,7 +172,7 @@ class ToolSource(Protocol):
 # --- agents ---
 
 
-class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
+class AgentFailed(Exception):  # noqa: N818 - named after the failure that it carries
     """An agent could not answer a turn; the trial ends with `failure`."""
 
     def __init__(self, failure: AgentFailure) -> None:
@@ -298,7 +298,7 @@ class AgentSetting:
     that follow a colon."""
 
     root: str
-    world: World
+    world: InstallSetup
     limits: AgentLimits = AgentLimits()
     seed: int = 0
     inputs: str = ""

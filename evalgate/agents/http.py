@@ -343,17 +343,17 @@ class EndpointConversation:
             if isinstance(state, dict):
                 self._values["state"] = self._final_state = state
 
-    def _value_at(self, path: ParsedResult, value: Any) -> Any:
+    def _value_at(self, path: ParsedResult, answer: Any) -> Any:
         """The value at the path; None if it is null or missing. Raises AgentFailed."""
         try:
-            return path.search(value)
+            return path.search(answer)
         # raised by a function of the expression
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise self._client.refused(f"{path.expression} of the answer: {error}") from None
 
-    def _unmatched(self, path: ParsedResult, value: Any, expectation: str) -> Exception:
-        match = path.search(value)
-        has = f"found {_described(value)}" if match is None else f"found {_described(match)} there"
+    def _unmatched(self, path: ParsedResult, answer: Any, expectation: str) -> Exception:
+        match = path.search(answer)
+        has = f"found {_described(answer)}" if match is None else f"found {_described(match)} there"
         return self._client.refused(
             f"expected {expectation} at {path.expression} of the answer, {has}"
         )
@@ -492,11 +492,11 @@ class HttpOptions(DriverOptions):
 
     @field_validator("url")
     @classmethod
-    def _is_http(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
+    def _is_http(cls, url: str) -> str:
+        address = urlsplit(url)
+        if address.scheme not in {"http", "https"} or not address.netloc:
             raise ValueError("the url must begin with http:// or https:// and name a host")
-        return value
+        return url
 
     @model_validator(mode="after")
     def _validate_kind(self) -> HttpOptions:

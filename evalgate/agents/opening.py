@@ -39,7 +39,7 @@ from evalgate.model import (
 )
 from evalgate.system import git, isolation, python_env
 from evalgate.system.isolation import Sandbox
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 from evalgate.system.seals import Seals
 from evalgate.text import words
 from evalgate.values import Environ
@@ -198,7 +198,7 @@ def _setting(
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
         root=str(root),
-        world=World(
+        world=InstallSetup(
             environment=environment,
             install_environment=variables.installer_environment(),
             cache=str(context.cache),

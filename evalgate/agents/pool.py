@@ -149,7 +149,7 @@ class WorkerPool(Agent):
         """Grade with a custom metric in a worker of `metrics`. Never raises for errors in it."""
         if self._metrics is None:
             return super().run_metric(code, use, evidence)
-        return self._metrics._grade(code, use, evidence)  # noqa: SLF001 - a pool as this one
+        return self._metrics._grade(code, use, evidence)  # noqa: SLF001 - another WorkerPool
 
     def _grade(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
         try:

@@ -66,11 +66,11 @@ class PythonDriver(AgentDriver):
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
         """The module, if it is not in the checkout; it may be installed."""
         module, colon, _ = options.get("call", "").partition(":")
-        parts = module.split(".")
-        if not colon or not all(part.isidentifier() for part in parts):
+        names = module.split(".")
+        if not colon or not all(name.isidentifier() for name in names):
             return None  # the validation of options reports it
         for start in (checkout.root / options.get("path", "."), checkout.root):
-            place = start.joinpath(*parts)
+            place = start.joinpath(*names)
             if exists(place) or exists(place.with_name(f"{place.name}.py")):
                 return None
         files = [
@@ -78,7 +78,7 @@ class PythonDriver(AgentDriver):
             for path in checkout.code()
             if path.endswith(python_process.LOADABLE)
         ]
-        if any(parts[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
+        if any(names[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
             return None  # a layout such as src/, which the environment resolves
         modules = {".".join((*path.parts[:-1], path.stem)) for path in files}
         unclear = "Ignore this if it is installed in the agent's environment."

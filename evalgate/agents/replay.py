@@ -98,7 +98,7 @@ class RecordedCases:
 
     def find(self, case_id: str) -> list[Record]:
         """All recordings of a case, in the order of the files, then in the order within a file."""
-        return [read() for read in self._readers.get(case_id, ())]
+        return [reader() for reader in self._readers.get(case_id, ())]
 
     def _add_file(self, path: Path, text: str) -> None:
         reading = recordings.parse_recordings(text, file=path.name)

@@ -1,5 +1,4 @@
-"""The base that head is compared with: its commit, its checkout, what its own files say, its stored
-results."""
+"""The base of the comparison: its commit, its checkout, its own files, and its stored results."""
 
 from __future__ import annotations
 
@@ -51,16 +50,17 @@ from evalgate.values import Environ, frozen_dataclass
 
 @frozen_dataclass
 class BaseRules:
-    """What the base's own files ask for: suites with their criteria and cases, and the policy."""
+    """The requirements in the base's own files: suites with their criteria and cases, and the
+    policy."""
 
     suites: tuple[Suite, ...]
     policy: Policy
-    # suites whose evaluation file cannot be read, so that cases are not known
+    # suites with unreadable evaluation files, so their cases are unknown
     unread: frozenset[str] = frozenset()
-    unruled: frozenset[str] = frozenset()  # those whose criteria cannot be read, or not all of them
-    # those that have simulated users, though not in the selected cases
+    unruled: frozenset[str] = frozenset()  # suites whose criteria cannot be read completely
+    # suites with simulated users, even if not in the selected cases
     simulated: frozenset[str] = frozenset()
-    errors: tuple[Problem, ...] = ()  # what is wrong with these files
+    errors: tuple[Problem, ...] = ()  # problems with these files
 
     def is_empty(self) -> bool:
         """True if the rules are known to have no case."""
@@ -69,19 +69,19 @@ class BaseRules:
 
 @frozen_dataclass
 class BaseProject:
-    """What the base's own files say, for the suites of head."""
+    """The content of the base's own files, for the suites of head."""
 
-    # from its evalgate.yml and the doors; None if unknown
+    # from its evalgate.yml and the door; None if unknown
     settings: Settings | None = None
-    # by head's suite keys; may be absent ones
+    # by head's suite keys; may be absent agents
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
-    # its file names by head's, if they differ
+    # head's file names with the base's, if they differ
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    # None if they are unknown, or if it has no evaluation file
+    # None if unknown, or if it has no evaluation file
     rules: BaseRules | None = None
 
     def gated_files(self) -> tuple[str, ...]:
-        """Its evaluation files that an agent of its own serves: what it gates."""
+        """Its evaluation files with an agent of its own: the files that it gates."""
         if self.rules is None:
             return ()
         return tuple(
@@ -91,42 +91,42 @@ class BaseProject:
 
 @frozen_dataclass
 class Base:
-    """The base, before anything of it was measured."""
+    """The base, before any measurement."""
 
     origin: BaseOrigin
-    root: Path | None = None  # its code on disk; None where only results are at hand
-    top: Path | None = None  # of its checkout
+    root: Path | None = None  # its code on disk; None if only results exist
+    top: Path | None = None  # the top of its checkout
     project: BaseProject = BaseProject()
-    stored: Stored | None = None  # results used for suites that cannot be rerun
-    reusable: frozenset[str] = frozenset()  # these suites
-    problem: str = ""  # why there is nothing to compare with
-    # because it has no agent yet, or no case of those that are run, which is nobody's fault
+    stored: Stored | None = None  # results for suites that cannot be rerun
+    reusable: frozenset[str] = frozenset()  # the suites with stored results
+    problem: str = ""  # why nothing can be compared
+    # True: it has no agent yet, or none of the cases that are run; this is not an error
     no_agent: bool = False
-    base_failed: bool = False  # because of its own files, which is not the change's fault
+    base_failed: bool = False  # True: its own files are wrong; this is not the change's fault
 
 
 @contextmanager
 def open_bases(
     settings: Settings, suites: tuple[Suite, ...], context: Context
 ) -> Iterator[tuple[Base | None, Base | None]]:
-    """What head's `suites` are compared with (None: nothing), and the base whose rules are known:
-    that of a change is read whatever its results are compared with, since a change could else
-    choose a comparison without rules. For as long as the block lasts.
+    """The base for comparing head's `suites` (None: no comparison), and the base with known rules.
+    The rules of a pull request's base are always read: otherwise a change could choose a comparison
+    without rules. A context manager.
 
-    Never raises for what is wrong with the base: that is its `problem`. Raises ConfigError where
-    results that somebody named cannot be read, or are part of the change."""
+    Errors of the base never raise; they are its `problem`. Raises ConfigError if results that the
+    user named cannot be read, or are part of the change."""
     has_base = bool(settings.base or context.event_base)
     baseline = settings.baseline
     with ExitStack() as stack:
         rule_base = None
-        # evalgate.yml is part of the change: the base's own `baseline` counts, or a change could
-        # switch the comparison off; head's counts if the base's is unknown
-        is_asked = "baseline" not in settings.explicit_options and has_base and baseline != "auto"
-        if is_asked or (
+        # evalgate.yml is part of the change: the base's own `baseline` applies, or a change could
+        # disable the comparison; head's applies if the base's is unknown
+        is_shared = "baseline" not in settings.explicit_options and has_base and baseline != "auto"
+        if is_shared or (
             (has_base or context.is_pull_request) and not _is_of_git(baseline, has_base=has_base)
         ):
             rule_base = _from_git(settings, suites, context, stack, baseline="rerun")
-            baseline = _agreed(baseline, rule_base, context) if is_asked else baseline
+            baseline = _agreed(baseline, rule_base, context) if is_shared else baseline
         if baseline.startswith("file:"):
             base = _from_file(settings, suites, context, baseline.removeprefix("file:"), rule_base)
             yield base, rule_base or base
@@ -145,7 +145,7 @@ def _is_of_git(baseline: str, *, has_base: bool) -> bool:
 
 
 def _agreed(baseline: str, base: Base, context: Context) -> str:
-    """The base's word on `baseline`."""
+    """The `baseline` that applies: the base's, if it is known."""
     base_settings = base.project.settings
     if base_settings is None:
         if baseline == "none":
@@ -168,24 +168,24 @@ def _from_file(
     rule_base: Base | None,
 ) -> Base:
     """The base from a results file. `rule_base`: the base's commit, if known; its files are not
-    run. Raises ConfigError if the file cannot be read, or is part of the commit in a pull request
-    or if another CI names the base."""
-    # it has no event to tell
+    run. Raises ConfigError if the file cannot be read, or if it is part of the commit in a pull
+    request or in another CI that names the base."""
+    # another CI has no event
     in_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None
     is_change = context.is_pull_request or in_other_ci
     if is_change and git.first_committed([settings.root / path], settings.root, context.environ):
         raise ConfigError(
-            "is part of the commit, so a change is not compared with it",
+            "is part of the commit, so a change cannot be compared with it",
             place=Place(file=path),
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )
     stored = file.read_results(settings.root / path, shown_as=path, of="the base")
-    unknown = phrase("base_rules_incomplete")
+    unknown_rules = phrase("base_rules_incomplete")
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
         measured_at=stored.run.started_at,
-        notes=(unknown,) if settings.policy == "both" and rule_base is None else (),
+        notes=(unknown_rules,) if settings.policy == "both" and rule_base is None else (),
     )
     base_project = BaseProject() if rule_base is None else rule_base.project
     agents = dict.fromkeys(
@@ -207,8 +207,8 @@ def _from_git(
     *,
     baseline: str,
 ) -> Base:
-    """`baseline`: store, rerun, or auto: a rerun, and what is stored of agents that cannot be run
-    again."""
+    """The base of a commit. `baseline`: store, rerun, or auto: a rerun, with stored results of
+    agents that cannot be run again."""
     source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
     lines: list[str] = []
 
@@ -231,26 +231,26 @@ def _from_git(
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
         return Base(origin=BaseOrigin(source=source), problem=f"{prefix}{_error_text(error)}")
-    remote = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
-    if baseline == "rerun" or (baseline == "auto" and not remote):
+    remote_keys = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
+    if baseline == "rerun" or (baseline == "auto" and not remote_keys):
         return base
     stored_baseline = None if store is None else _of_today(store, repo, base.origin.commit, say=say)
     if baseline == "store":
-        unset = "" if lines else phrase("base_folder_unset")
-        location = unset if store is None else store.name
-        looked = "; ".join(part for part in (location, *lines) if part)
-        nothing = phrase("base_not_stored", base.origin.commit[:7], looked)
-        return _only_stored(settings, suites, context, base, stored_baseline, nothing=nothing)
+        unset_text = "" if lines else phrase("base_folder_unset")
+        location = unset_text if store is None else store.name
+        searched_text = "; ".join(text for text in (location, *lines) if text)
+        not_stored = phrase("base_not_stored", base.origin.commit[:7], searched_text)
+        return _only_stored(settings, suites, context, base, stored_baseline, not_stored=not_stored)
     if stored_baseline is None or base.root is None:
         return base
-    # what is behind a URL is the same on both sides
+    # agents behind a URL are the same on both sides
     return dataclasses.replace(
         base,
         origin=_stored_origin(settings, context, base.origin, stored_baseline),
         stored=stored_baseline.stored,
         reusable=frozenset(
             key
-            for key in remote
+            for key in remote_keys
             if _stored_suite(stored_baseline.stored, base.project, key) is not None
         ),
     )
@@ -259,12 +259,13 @@ def _from_git(
 def _of_today(
     store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
 ) -> StoredMatch | None:
-    """The stored results, but none from before the provider moved: another model gave them."""
+    """The stored results; None if they are older than the last change of the provider, because
+    another model produced them."""
     stored_baseline = stores.find(store, repo, sha, say=say)
     if stored_baseline is None:
         return None
     drift_time = None
-    with suppress(EvalgateError):  # a history that cannot be read, which the run tells
+    with suppress(EvalgateError):  # the run reports a history that cannot be read
         drift_time = history.drifted_at(history.read_history(store))
     if (
         drift_time is None
@@ -274,13 +275,13 @@ def _of_today(
         return stored_baseline
     say(
         f"the results of {stored_baseline.commit[:7]} were not used: "
-        f"the provider's model moved after them, on {drift_time:%Y-%m-%d}"
+        f"the provider's model changed after them, on {drift_time:%Y-%m-%d}"
     )
     return None
 
 
 def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
-    """The criteria that are read from a clock and decide all the same, by any of the policies."""
+    """The criteria that are read from a clock and still decide, by any of the policies."""
     names = dict.fromkeys(
         use.name for suite in suites for use in suite.criteria if use.scale.clocked
     )
@@ -294,15 +295,15 @@ def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[st
 
 
 def is_both(head: Settings, base: Settings | None) -> bool:
-    """True if the worse of both rule books counts: either evalgate.yml asks for it, and head's
-    cannot revoke the base's."""
+    """True if the worse of both rule books counts: if either evalgate.yml sets it. Head's cannot
+    revoke the base's."""
     return head.policy == "both" or (base is not None and base.policy == "both")
 
 
 def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) -> Settings:
-    """Head's settings; in a pull request, and if the base's rules decide, with the base's store:
-    another may hold whatever the change likes to be compared with. If the base's is unknown, a pull
-    request only has a door's."""
+    """Head's settings; in a pull request, and if the base's rules decide, with the base's store,
+    because a change could prepare another one. If the base's is unknown, a pull request has only
+    the store of its door."""
     if not of_change and (base.settings is None or not is_both(head, base.settings)):
         return head
     folder = (
@@ -323,48 +324,50 @@ def _checked_out(
     source: BaseSource,
 ) -> Base:
     """The base's code, its agents for head's suites, and its own rules. Raises GitFailed,
-    UnavailableError where its commit is not known."""
-    picked = commit.pick_base(
+    UnavailableError if its commit is unknown."""
+    base_commit = commit.pick_base(
         repo, base=settings.base, event_base=context.event_base, head="", environ=context.environ
     )
 
-    origin = functools.partial(BaseOrigin, source=source, commit=picked.sha, found_by=picked.how)
-    notes = [picked.note] if picked.note else []
+    origin = functools.partial(
+        BaseOrigin, source=source, commit=base_commit.sha, found_by=base_commit.how
+    )
+    notes = [base_commit.note] if base_commit.note else []
     try:
-        there = stack.enter_context(commit.checked_out(repo, picked.sha))
+        checkout = stack.enter_context(commit.checked_out(repo, base_commit.sha))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
         problem = error.message if is_new else _error_text(error)
         return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
-    context.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
+    context.say(f"base {base_commit.sha[:7]} ({base_commit.how}) checked out")
     base_project = BaseProject()
     root = None
     no_agent = False
     base_failed = False
-    notes += there.notes
+    notes += checkout.notes
     try:
-        base_project = read(settings, there.root, suites, context.environ)
-        problem, no_agent = _problem(base_project, suites, there)
-        lost = (
+        base_project = read(settings, checkout.root, suites, context.environ)
+        problem, no_agent = _problem(base_project, suites, checkout)
+        is_agent_lost = (
             no_agent
             and settings.agent
             and base_project.settings is not None
             and not base_project.settings.agent
         )
-        if lost and (edited := commit.edited_workflow(there.root, settings.root)):
-            problem = phrase("base_agent_edited", settings.agent, edited)
+        if is_agent_lost and (workflow := commit.edited_workflow(checkout.root, settings.root)):
+            problem = phrase("base_agent_edited", settings.agent, workflow)
             no_agent = False
     except EvalgateError as error:
         problem = phrase("base_unreadable", _error_text(error))
-        # only the base says whose rules decide: if its own must, unknown rules block
+        # only the base knows whose rules decide: if its own must, unknown rules block
         base_failed = settings.policy != "both"
     if not problem:
-        root = there.root
+        root = checkout.root
         notes += _lend(settings, suites, context, base_project, root)
     return Base(
         origin=origin(notes=tuple(notes)),
         root=root,
-        top=there.tree,
+        top=checkout.tree,
         project=base_project,
         problem=problem,
         no_agent=no_agent,
@@ -379,12 +382,13 @@ def _lend(
     base_project: BaseProject,
     root: Path,
 ) -> list[str]:
-    """Give the base in `root` what git does not keep of this checkout; what there is to remark
-    about that."""
+    """Copy untracked files of this checkout to the base in `root`. Returns notes about them."""
     uses = [base_project.agents[suite.key] for suite in suites]
     pairs = [(suite.agent, use) for suite, use in zip(suites, uses, strict=True)]
     for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
-        context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
+        context.say(
+            f"the base's agent uses `{path}` of this checkout, because git does not track it"
+        )
     pythons = opening.missing_pythons(
         uses, root=root, lender=settings.root, environ=context.environ
     )
@@ -394,17 +398,17 @@ def _lend(
 
 
 def _problem(
-    base_project: BaseProject, suites: tuple[Suite, ...], there: BaseCheckout
+    base_project: BaseProject, suites: tuple[Suite, ...], checkout: BaseCheckout
 ) -> tuple[str, bool]:
-    """Why nothing of the base can be run, "" if it can; and True if that is not a fault.
+    """Why the base cannot run, "" if it can; and True if that is not an error.
 
-    A base that gates files of its own is not without an agent: else a change could avoid the
+    A base that gates its own files does have an agent: otherwise a change could avoid the
     comparison by renaming all of its files and changing their questions."""
     if base_project.rules is not None and base_project.rules.is_empty():
         return phrase("base_no_cases"), True
     uses = [base_project.agents[suite.key] for suite in suites]
     if not all(opening.is_missing(use) for use in uses):
-        return "" if all(use.is_absent for use in uses) else there.problem, False
+        return "" if all(use.is_absent for use in uses) else checkout.problem, False
     files = base_project.gated_files()
     return phrase("base_no_agent", files), not files
 
@@ -414,9 +418,9 @@ def _error_text(error: EvalgateError) -> str:
 
 
 def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) -> BaseProject:
-    """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or
-    gives values that cannot be."""
-    # head's doors with the base's own evalgate.yml; a named file that the base lacks is ignored
+    """The content of the base's files at `root`. Raises ConfigError if its evalgate.yml cannot be
+    read, or has invalid values."""
+    # head's door with the base's own evalgate.yml; a named file that the base lacks is ignored
     raw_settings = {
         **head.explicit_options,
         "root": str(root),
@@ -426,7 +430,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     if config and not (root / str(config)).is_file():
         del raw_settings["config"]
     if raw_settings.get("agent") and not _is_there(str(raw_settings["agent"]), root):
-        # it was moved or is new: the base names its own agent
+        # the agent was moved or is new: the base names its own
         del raw_settings["agent"]
     settings = load.load_settings(raw_settings)
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
@@ -436,18 +440,20 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     rules = _rules(settings, suites, environ, head=head.root, tree=tree)
     base_keys = {} if rules is None else renames(rules.suites, suites)
     sets = {suite.key: suite.eval_set for suite in suites}
-    chosen, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
+    choices, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
     base_agents = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
     agents = {}
     for suite in suites:
-        use = base_agents[base_keys[suite.key]] if suite.key in base_keys else chosen[suite.key]
-        agents[suite.key] = _usable(agents_module.with_defaults(use, settings), beside=suite.agent)
+        use = base_agents[base_keys[suite.key]] if suite.key in base_keys else choices[suite.key]
+        agents[suite.key] = _usable(
+            agents_module.with_defaults(use, settings), head_use=suite.agent
+        )
     agents |= {key: _usable(use) for key, use in base_agents.items() if key not in agents}
     return BaseProject(settings=settings, agents=agents, rules=rules, renamed=base_keys)
 
 
 def _is_there(agent: str, root: Path) -> bool:
-    """True if an agent that a door names can be in this checkout."""
+    """True if an agent that a door names may be in this checkout."""
     use = agents_module.rule_use(AgentRule.of_short_form(agent))
     options = {name: value for name, value in use.options.items() if isinstance(value, str)}
     missing = agents_module.DRIVERS[use.driver].missing(
@@ -457,31 +463,33 @@ def _is_there(agent: str, root: Path) -> bool:
 
 
 def first_of(problems: Sequence[Problem]) -> str:
-    """The first of several problems with its place, and how many more there are."""
-    first = problems[0]
-    return phrase("first_problem", first.place or "", first.message, len(problems))
+    """The first problem with its place, and the number of the others."""
+    first_problem = problems[0]
+    return phrase("first_problem", first_problem.place or "", first_problem.message, len(problems))
 
 
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
-    """The base's key of each of head's files that is one of the base's under another name: it asks
-    at least half of that one's cases the same, and no file asks more of them."""
-    old = {suite.key for suite in base_suites}
-    new = {suite.key for suite in head_suites}
-    gone = {
+    """The base's key for each of head's files that is a renamed file of the base: at least half of
+    the base file's cases ask the same in it, and no other file shares more of them."""
+    base_file_keys = {suite.key for suite in base_suites}
+    head_file_keys = {suite.key for suite in head_suites}
+    removed_files = {
         suite.key: _questions(suite)
         for suite in base_suites
-        if suite.key not in new and suite.eval_set.cases
+        if suite.key not in head_file_keys and suite.eval_set.cases
     }
     base_keys: dict[str, str] = {}
     for suite in head_suites:
-        if suite.key in old:
+        if suite.key in base_file_keys:
             continue
         questions = _questions(suite)
-        shared = {key: len(questions & base_questions) for key, base_questions in gone.items()}
-        best = max(shared, key=lambda key: shared[key], default="")
-        if best and shared[best] * 2 >= len(gone[best]) > 0:
-            base_keys[suite.key] = best
-            del gone[best]
+        overlaps = {
+            key: len(questions & base_questions) for key, base_questions in removed_files.items()
+        }
+        best_key = max(overlaps, key=lambda key: overlaps[key], default="")
+        if best_key and overlaps[best_key] * 2 >= len(removed_files[best_key]) > 0:
+            base_keys[suite.key] = best_key
+            del removed_files[best_key]
     return base_keys
 
 
@@ -490,8 +498,7 @@ def _questions(suite: Suite) -> set[tuple[str, str]]:
 
 
 def _within(root: Path, path: str) -> str:
-    """A selection as it can be made in another checkout: an absolute path from the top of this
-    one."""
+    """A selection for another checkout: an absolute path as relative to the top of this one."""
     name, colon, cases = path.partition(":")
     if not Path(name).is_absolute() or not Path(name).resolve().is_relative_to(root):
         return path
@@ -499,29 +506,29 @@ def _within(root: Path, path: str) -> str:
 
 
 def is_unknown(use: AgentUse) -> bool:
-    """True if none was found."""
+    """True if no agent was found."""
     return use.found_by == discovery_agents.UNKNOWN.found_by
 
 
-def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
-    """The agent, unless none was found, its options cannot be, or running it would be running
-    head's (`beside`): an endpoint has no second side."""
+def _usable(use: AgentUse, *, head_use: AgentUse | None = None) -> AgentUse:
+    """The agent; an absent one if none was found, its options are invalid, or it is head's own
+    (`head_use`): an endpoint has no second side."""
     if is_unknown(use):
         return opening.missing()
     if use.is_absent:
         return use
-    if beside is not None and agents_module.is_remote(use):
+    if head_use is not None and agents_module.is_remote(use):
         driver = agents_module.DRIVERS[use.driver]
-        if driver.is_same_place(use.options, beside.options):
+        if driver.is_same_place(use.options, head_use.options):
             return opening.absent(phrase("base_one_endpoint", driver.label(use.options)))
     try:
         agents_module.options_of(use)
     except KeyError:
         return opening.unusable(phrase("base_unknown_driver", use.driver))
     except ValidationError as error:
-        first = error.errors()[0]
-        location = ".".join(str(step) for step in first["loc"])
-        problem = phrase("base_driver_options", use.driver, location, words.fault(first))
+        first_error = error.errors()[0]
+        location = ".".join(str(step) for step in first_error["loc"])
+        problem = phrase("base_driver_options", use.driver, location, words.fault(first_error))
         return opening.unusable(problem)
     return use
 
@@ -529,8 +536,8 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
 def _rules(
     settings: Settings, head_suites: Sequence[Suite], environ: Environ, *, head: Path, tree: Tree
 ) -> BaseRules | None:
-    """The rules of the base's files. A door may select cases; files without a selected case still
-    give rules if the change asks other cases of them (`head_suites`) or moved them."""
+    """The rules in the base's files. A door may select cases; files without a selected case still
+    have rules if the change has other cases in them (`head_suites`) or moved them."""
     try:
         prepared = project.prepare(settings, environ=environ, tree=tree)
         prepared_suites = prepared.suites
@@ -550,7 +557,7 @@ def _rules(
     if not base_keys and unselected is None:
         return None
     unselected_suites, simulated, more_problems = unselected or ((), frozenset(), ())
-    # that they lack what head selects, or an agent, says nothing of the rules in them
+    # errors about head's selection, or about agents, do not concern the rules in the files
     selection_codes = {*discover.CODES, *discovery_agents.CODES}
     errors = tuple(
         problem
@@ -576,30 +583,30 @@ def _rules(
 def _unselected(
     settings: Settings, head_suites: Sequence[Suite], *, head: Path, tree: Tree
 ) -> tuple[tuple[Suite, ...], frozenset[str], tuple[Problem, ...]] | None:
-    """The base's files for `head_suites`, those of them with simulated users, and problems of their
+    """The base's files for `head_suites`, those with simulated users, and problems of their
     criteria.
 
-    Files of the same names come without cases and with the base's rules for head's; files that are
-    gone from `head` and have another name there are included. None if there is no evaluation file
-    at all, whatever is selected."""
+    Files with the same names have no cases, and the base's rules for head's. Files that are missing
+    at `head`, and have another name there, are included. None if there is no evaluation file at
+    all."""
     try:
         unselected = settings.model_copy(update={"paths": (), "grep": ""})
         discovery = discover.discover(unselected, specs=criteria.CRITERIA, tree=tree)
     except NothingToDo:
         return None
     eval_sets = {suite.key: suite.eval_set for suite in head_suites}
-    gone = [
+    removed_suites = [
         suite
         for suite in discovery.suites
         if suite.key not in eval_sets and not (head / suite.key).exists()
     ]
-    moved_keys = frozenset(renames(gone, head_suites).values())
+    moved_keys = frozenset(renames(removed_suites, head_suites).values())
     base_suites = [
         suite for suite in discovery.suites if suite.key in eval_sets or suite.key in moved_keys
     ]
     simulated = frozenset(suite.key for suite in base_suites if user.has_scenarios(suite))
-    # what simulated users mean for the criteria counts where head's cases have some
-    as_asked = [
+    # the effect of simulated users on criteria counts if head's cases have some
+    requested_suites = [
         dataclasses.replace(
             suite,
             eval_set=eval_sets[suite.key]
@@ -612,7 +619,7 @@ def _unselected(
     unselected_suites = tuple(
         suite if suite.key in moved_keys else suite.with_cases(())
         for suite in judges.settle_suites(
-            user.settle(as_asked, settings), judges.defaults_of(settings)
+            user.settle(requested_suites, settings), judges.defaults_of(settings)
         )
     )
     files = {suite.criteria_source.file for suite in unselected_suites}
@@ -631,13 +638,13 @@ def _only_stored(
     base: Base,
     stored_baseline: StoredMatch | None,
     *,
-    nothing: str,
+    not_stored: str,
 ) -> Base:
-    """A base that is not run; its own rules are known if it could be checked out. Stored results do
-    not repair rules that cannot be read, and have nothing that the base lacks."""
+    """A base that is not run; its own rules are known if it was checked out. Stored results do not
+    replace unreadable rules, and do not have cases that the base lacks."""
     base_project = base.project
-    # whether what is wrong with the base is wrong with its stored results just as well; those of an
-    # agent that is not among the base's files can be compared with
+    # an error of the base also concerns its stored results; results of an agent that is not among
+    # the base's files can still be compared
     is_beyond = stored_baseline is None or bool(base.problem and base_project.settings is None)
     if stored_baseline is not None and base.problem and not is_beyond:
         no_case = base_project.rules is not None and base_project.rules.is_empty()
@@ -651,7 +658,7 @@ def _only_stored(
             project=base_project,
             problem=base.problem
             if stored_baseline is not None or base_project.settings is None
-            else nothing,
+            else not_stored,
             no_agent=base.no_agent,
             base_failed=base.base_failed and base_project.settings is None,
         )
@@ -704,7 +711,7 @@ def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
 
 
 def _needs(use: AgentUse, root: Path) -> str:
-    """What the agent's environment is made from."""
+    """The requirements of the agent's environment, as text."""
     needs = None
     if issubclass(agents_module.DRIVERS[use.driver].options, PythonOptions):
         needs = python_env.needs_of(python_process.environment_request(use.options, root))
@@ -712,7 +719,7 @@ def _needs(use: AgentUse, root: Path) -> str:
 
 
 def _stored_suite(stored: Stored, base_project: BaseProject, suite: str) -> Suite | None:
-    """The stored suite by head's name of it."""
+    """The stored suite, by head's name."""
     name = base_project.renamed.get(suite, suite)
     return next(
         (stored_suite for stored_suite in stored.run.suites if stored_suite.key == name), None
@@ -720,13 +727,13 @@ def _stored_suite(stored: Stored, base_project: BaseProject, suite: str) -> Suit
 
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
-    """Head's suites, to be run by the base's agents."""
+    """Head's suites, with the base's agents."""
     base_agents = base.project.agents
-    none = opening.missing()
+    missing_agent = opening.missing()
     return tuple(
         suite
         if suite.problem
-        else dataclasses.replace(suite, agent=base_agents.get(suite.key, none))
+        else dataclasses.replace(suite, agent=base_agents.get(suite.key, missing_agent))
         for suite in suites
     )
 
@@ -734,8 +741,8 @@ def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
 def under_new_names(
     policy: Policy, renamed: Mapping[str, str], *, new_policy: Policy | None = None
 ) -> Policy:
-    """The base's policy, under head's names of evaluation files as well. `new_policy`: says what it
-    does of other files."""
+    """The base's policy, also under head's names of evaluation files. `new_policy`: the policy for
+    other files."""
     rates = dict(new_policy.suite_pass_rate if new_policy else {})
     base_rates = policy.suite_pass_rate
     rates |= {
@@ -757,22 +764,22 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     """Cases that cannot have become worse: the base's files do not have them, or it has no agent
     for their suite.
 
-    If the base has no evaluation file at all, or its file cannot be read, its agent can still be
-    asked: these cases are not included."""
+    If the base has no evaluation file at all, or an unreadable one, its agent can still run these
+    cases, so they are not included."""
     rules = base.project.rules
     base_cases = _base_cases(base)
     keys = {suite.key for suite in suites} | set(base.project.renamed.values())
-    had = {key for key, _ in base_cases}
+    base_suite_keys = {key for key, _ in base_cases}
     case_keys = []
     for suite in suites:
         use = base.project.agents.get(suite.key)
         lacks_agent = base.root is not None and (use is None or opening.is_missing(use))
-        # what cannot be read may be this suite, under its own name or under one that is not among
-        # head's any more
+        # the unreadable file may be this suite, under its own name or under a name that head no
+        # longer has
         may_be_old = not base_cases
         if rules is not None:
             unread = suite.key in rules.unread or any(key not in keys for key in rules.unread)
-            may_be_old = suite.key not in had and unread
+            may_be_old = suite.key not in base_suite_keys and unread
         cases = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         case_keys += [
             case for case in cases if lacks_agent or (case not in base_cases and not may_be_old)
@@ -781,7 +788,7 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
 
 
 def _base_cases(base: Base) -> set[CaseKey]:
-    """The base's cases under head's names of their files; empty if they are not known."""
+    """The base's cases under head's names of their files; empty if unknown."""
     suites: tuple[Suite, ...] = ()
     if base.project.rules is not None:
         suites = base.project.rules.suites
@@ -798,12 +805,14 @@ def _base_cases(base: Base) -> set[CaseKey]:
 def unpaired(
     base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]
 ) -> dict[CaseKey, CaseStatus]:
-    """New and deleted cases. `suites`: head's, of this machine; `plan`: all that are measured, here
+    """New and removed cases. `suites`: head's, on this machine; `plan`: all measured suites, here
     or elsewhere."""
-    here = {(suite.key, case.case_id) for suite in plan for case in suite.eval_set.cases}
-    unknown = {suite.key for suite in plan if suite.problem}
-    gone = sorted(key for key in _base_cases(base) - here if key[0] not in unknown)
-    return dict.fromkeys(gone, CaseStatus.REMOVED) | dict.fromkeys(
+    planned_cases = {(suite.key, case.case_id) for suite in plan for case in suite.eval_set.cases}
+    unreadable_suites = {suite.key for suite in plan if suite.problem}
+    removed_cases = sorted(
+        key for key in _base_cases(base) - planned_cases if key[0] not in unreadable_suites
+    )
+    return dict.fromkeys(removed_cases, CaseStatus.REMOVED) | dict.fromkeys(
         new_cases(suites, base), CaseStatus.NEW
     )
 
@@ -811,7 +820,7 @@ def unpaired(
 def edited(
     base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]
 ) -> tuple[CaseKey, ...]:
-    """Cases of the suites `unchanged`, whose agent is the same on both sides, that the change adds
+    """Cases in the suites `unchanged`, whose agent is the same on both sides, that the change adds
     or edits (the question, the expectation or a requirement)."""
     rules = base.project.rules
     base_suites = {} if rules is None else {suite.key: suite for suite in rules.suites}
@@ -840,9 +849,9 @@ def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
 
 
 def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[str]:
-    """A note for each agent that ran in another environment. Reruns: only if it is the same agent
-    on both sides, since another one may have changed it. Stored results: always, since other things
-    may have changed in the meantime. `reused`: the suites whose stored trials are used."""
+    """A note for each agent that ran in another environment. For reruns only if both sides have the
+    same agent, because a changed agent may have changed it. For stored results always. `reused`:
+    the suites with reused stored trials."""
     notes: list[str] = []
     stored_agents = _stored_agents(base)
     for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
@@ -872,7 +881,7 @@ def environments_of(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
 
 
 def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
-    """The description of every agent of the base's run by `agent_key`; its files are those of its
+    """The description of every agent of the base's run by `agent_key`, with the files of the base's
     checkout, if any."""
     agent_descriptions = dict(run.descriptions)
     stored_agents = _stored_agents(base)

@@ -1,7 +1,7 @@
 """The commit that head is compared with, and its checkout.
 
-It is fetched if the checkout lacks it, and checked out beside the user's working tree in a private
-folder, until the block ends."""
+It is fetched if the repository lacks it, and checked out in a private folder, outside the user's
+working tree, until the block ends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
 
 DEEPENING = (50, 500, 5000)
-"""Commits of history that are fetched, step by step, until base and head have an ancestor in
-common."""
+"""Numbers of commits that are fetched, step by step, until base and head have a common ancestor."""
 
 How = Literal["merge-base", "base", "given"]
 _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
@@ -29,7 +28,7 @@ _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 @frozen_dataclass
 class CommitObject:
-    """The content of a commit object. `parents`: the real ones, even if a shallow checkout lacks
+    """The content of a commit object. `parents`: the real parents, even if a shallow clone lacks
     them."""
 
     sha: str
@@ -39,11 +38,11 @@ class CommitObject:
 
 @frozen_dataclass
 class BaseCommit:
-    """The commit to compare with; it is here, and can be checked out.
+    """The commit to compare with; it is in the repository, and can be checked out.
 
-    `how`: `merge-base` of the base branch and head, `base` for the tip of the base branch because
-    no merge base could be found (then `note` says why), `given` for a commit or tag named by the
-    user."""
+    `how`: `merge-base` of the base branch and head, `base` for the tip of the base branch if no
+    merge base was found (`note` has the reason), `given` for a commit or tag that the user
+    named."""
 
     sha: str
     how: How
@@ -53,20 +52,19 @@ class BaseCommit:
 def pick_base(
     repo: Repository, *, base: str, event_base: str, head: str, environ: Environ | None = None
 ) -> BaseCommit:
-    """The base of `head` ("" for what is checked out), fetched if the checkout does not have it.
+    """The base of `head` ("" for the checked out commit), fetched if the repository lacks it.
 
-    `base`: a SHA or tag, taken as it is, or a branch, whose merge base with head is used. Else, if
-    head is the merge that GitHub tests, its first parent. Else the merge base with `event_base`, a
-    SHA of the event, or locally with the remote's default branch. The text of a commit decides
-    nothing: its author could choose what it is compared with. Raises GitFailed,
-    UnavailableError."""
+    `base`: a SHA or tag, used directly, or a branch, whose merge base with head is used. Otherwise,
+    if head is GitHub's test merge, its first parent. Otherwise the merge base with `event_base`, a
+    SHA of the event, or locally with the remote's default branch. The text of a commit never
+    decides, because its author could choose the base. Raises GitFailed, UnavailableError."""
     head_sha = _head(repo, head)
     if base:
         return _base_commit(repo, base, head=head_sha)
-    # zeros: the push made the branch
+    # zeros: the push created the branch
     event_base = event_base if git.is_full_sha(event_base) else ""
     head_commit = parse_commit(head_sha, repo.run_bytes("cat-file", "commit", head_sha))
-    variables = environ or {}  # whether the runner says that it is the merge that GitHub tests
+    variables = environ or {}  # the runner reports if head is GitHub's test merge
     is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", variables.get("GITHUB_REF", "")) is not None
     is_tested = (
         is_merge_ref
@@ -90,9 +88,9 @@ def pick_base(
     return _merge_base(repo, tip, head=head_sha)
 
 
-def parse_commit(sha: str, data: bytes) -> CommitObject:
-    """The commit that a commit object describes."""
-    head, _, message = data.decode("utf-8", "replace").partition("\n\n")
+def parse_commit(sha: str, content: bytes) -> CommitObject:
+    """The commit in a commit object."""
+    head, _, message = content.decode("utf-8", "replace").partition("\n\n")
     parents = tuple(
         line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent ")
     )
@@ -101,7 +99,7 @@ def parse_commit(sha: str, data: bytes) -> CommitObject:
 
 def is_test_merge(commit: CommitObject) -> bool:
     """True if the subject names the parents, as in GitHub's test merge of a pull request
-    (`refs/pull/N/merge`). Any author can write that."""
+    (`refs/pull/N/merge`). Any author can write this."""
     match = _TEST_MERGE.fullmatch(commit.subject)
     return match is not None and commit.parents == (match[2], match[1])
 
@@ -150,8 +148,8 @@ def _local_branch(repo: Repository, name: str) -> str | None:
 
 
 def _default_branch(repo: Repository) -> str:
-    """The remote's default branch by the refs of the clone, else by asking it, else what most
-    people call theirs."""
+    """The remote's default branch: by the refs of the clone, else from the remote, else the usual
+    name."""
     remote = repo.remote.name
     if not remote:
         branch = next(
@@ -177,8 +175,8 @@ def _default_branch(repo: Repository) -> str:
 
 
 def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
-    """The merge base of `tip` and `head`, with history fetched as needed; `tip`, with a note, if
-    not found."""
+    """The merge base of `tip` and `head`, with history fetched as needed; `tip` with a note if none
+    is found."""
     _ensure(repo, tip)
     merge_base = _find_merge_base(repo, tip, head)
     reason = "they have no common ancestor"
@@ -216,18 +214,17 @@ def _fetch_history(repo: Repository, tip: str, head: str, depth: int) -> None:
     except GitFailed as error:
         if error.complaint is not Complaint.MISSING:
             raise
-        repo.fetch(tip, deepen=depth)  # a head that was never pushed
+        repo.fetch(tip, deepen=depth)  # head was never pushed
 
 
 def _ensure(repo: Repository, sha: str) -> None:
-    """Have the commit here. Raises GitFailed."""
+    """Fetch the commit if the repository lacks it. Raises GitFailed."""
     if not git.is_full_sha(sha) or repo.resolve(sha) != sha:
         repo.fetch(sha, depth=1 if repo.is_shallow else None)
 
 
 def _ensure_of_event(repo: Repository, sha: str) -> None:
-    """The same for the commit that an event names, which a force push may have made nobody's.
-    Raises GitFailed."""
+    """Fetch the commit of an event, which a force push may have removed. Raises GitFailed."""
     try:
         _ensure(repo, sha)
     except GitFailed as error:
@@ -267,10 +264,10 @@ _GITLINK = "160000 "
 class BaseCheckout:
     """A commit on disk.
 
-    `tree`: its top. `root`: the folder in it that corresponds to evalgate's root. `notes`: what is
-    missing or differs from the user's checkout (submodules, LFS files, links that lead out), one
-    sentence each. `problem`: why an agent that runs here cannot be compared with one in the user's
-    checkout, "" if it can."""
+    `tree`: its top. `root`: the folder in it that corresponds to evalgate's root. `notes`: missing
+    parts and differences from the user's checkout (submodules, LFS files, links that lead outside),
+    one sentence each. `problem`: why an agent here cannot be compared with one in the user's
+    checkout; "" if it can."""
 
     tree: Path
     root: Path
@@ -278,19 +275,18 @@ class BaseCheckout:
     problem: str = ""
 
 
-class NoSuchFolder(UnavailableError):  # noqa: N818 - it says what is the matter
-    """The commit does not have the folder that is treated as the repository."""
+class NoSuchFolder(UnavailableError):  # noqa: N818 - named after the problem
+    """The commit does not have the folder that is evalgate's root."""
 
 
 @contextmanager
 def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
-    """The tree of `sha`, for as long as the block lasts. Raises GitFailed, NoSuchFolder.
+    """The tree of `sha`. A context manager. Raises GitFailed, NoSuchFolder.
 
-    Files that git does not track (`.env`, `node_modules`) are not there; neither are submodules and
-    LFS files."""
+    Untracked files (`.env`, `node_modules`), submodules and LFS files are missing."""
     tree = Path(tempfile.mkdtemp(prefix="tree-", dir=repo.folder))
     try:
-        # a partial clone fetches contents when they are asked for
+        # a partial clone fetches contents on demand
         run = repo.run_with_remote if repo.remote.partial else repo.run
         run("worktree", "add", "--quiet", "--detach", "--force", str(tree), sha)
         root = tree / repo.prefix
@@ -299,36 +295,36 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
                 f"the base commit {sha[:12]} has no folder {repo.prefix}",
                 hint="The base cannot run; only thresholds apply.",
             )
-        # the folders of submodules that git left empty; those outside a sparse checkout have none
+        # the empty folders of submodules; submodules outside a sparse checkout have none
         links = [
             entry.partition("\t")[2]
             for entry in _listed(repo, tree, "--stage")
             if entry.startswith(_GITLINK)
         ]
         submodules = [name for name in links if (tree / name).is_dir()]
-        # the files that are Git LFS pointers in the checkout; none of their filters runs
+        # the files that are Git LFS pointers in the checkout; no LFS filter runs
         files = [
             name
             for name in _listed(repo, tree, "--", ":(attr:filter=lfs)")
             if _holds_pointer(tree / name)
         ]
-        lacking = [
+        missing_files = [
             name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)
         ]
         notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files)]
-        if out := sorted(_links_out(tree)):
-            many = words.counted(len(out), "symbolic link")
-            lead = "leads" if len(out) == 1 else "lead"
+        if outside_links := sorted(_links_out(tree)):
+            link_count = words.counted(len(outside_links), "symbolic link")
+            verb = "leads" if len(outside_links) == 1 else "lead"
             notes.append(
-                f"{many} (such as {out[0]}) {lead} out of the repository, so both sides use the same files there."
+                f"{link_count} (such as {outside_links[0]}) {verb} out of the repository, so both sides use the same files there."
             )
         problem = (
             f"this checkout has submodules or Git LFS files that the base's checkout lacks "
-            f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
+            f"({words.listed(missing_files, limit=3)}), so the two agents cannot be compared. Compare with stored results "
             "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
         )
         yield BaseCheckout(
-            tree=tree, root=root, notes=tuple(notes), problem=problem if lacking else ""
+            tree=tree, root=root, notes=tuple(notes), problem=problem if missing_files else ""
         )
     finally:
         git.remove_folder(tree)
@@ -337,29 +333,34 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
 
 
 def edited_workflow(root: Path, head: Path) -> str:
-    """A workflow of the base that runs evalgate and that head changes or removes; "" if not found.
+    """A workflow of the base that runs evalgate and that head edits or removes; "" if there is
+    none.
 
-    `root`, `head`: the same folder of both checkouts. Workflows set inputs: the change may have
-    chosen what they name."""
-    within = next((above for above in (root, *root.parents) if (above / ".git").exists()), root)
-    top = head.joinpath(*[".."] * len(root.relative_to(within).parts))
-    for path in sorted((within / ".github" / "workflows").glob("*.y*ml")):
-        name = path.relative_to(within)
+    `root`, `head`: the same folder of both checkouts. Workflows set inputs, so the change may have
+    chosen their values."""
+    base_top = next(
+        (parent for parent in (root, *root.parents) if (parent / ".git").exists()), root
+    )
+    top = head.joinpath(*[".."] * len(root.relative_to(base_top).parts))
+    for path in sorted((base_top / ".github" / "workflows").glob("*.y*ml")):
+        name = path.relative_to(base_top)
         content = path.read_bytes()
-        here = top / name
-        if b"evalgate" in content and not (here.is_file() and here.read_bytes() == content):
+        head_file = top / name
+        if b"evalgate" in content and not (
+            head_file.is_file() and head_file.read_bytes() == content
+        ):
             return name.as_posix()
     return ""
 
 
-def is_pointer(data: bytes) -> bool:
-    """True if a file's beginning is that of a Git LFS pointer, which replaces the file itself."""
-    return len(data) <= LONGEST_POINTER and _POINTER.match(data) is not None
+def is_pointer(content: bytes) -> bool:
+    """True if `content` is a Git LFS pointer, which replaces the file itself."""
+    return len(content) <= LONGEST_POINTER and _POINTER.match(content) is not None
 
 
 def _listed(repo: Repository, tree: Path, *arguments: str) -> list[str]:
-    listed = repo.git.run("ls-files", "-z", *arguments, cwd=str(tree))
-    return [entry for entry in listed.decode("utf-8", "surrogateescape").split("\0") if entry]
+    output = repo.git.run("ls-files", "-z", *arguments, cwd=str(tree))
+    return [entry for entry in output.decode("utf-8", "surrogateescape").split("\0") if entry]
 
 
 def _holds_pointer(path: Path) -> bool:
@@ -374,7 +375,7 @@ def _holds_pointer(path: Path) -> bool:
 
 
 def _is_filled(path: Path) -> bool:
-    """True if the user's checkout has what the base's lacks at `path`."""
+    """True if the user's checkout has the content at `path` that the base's lacks."""
     try:
         return any(path.iterdir()) if path.is_dir() else path.is_file() and not _holds_pointer(path)
     except OSError:
@@ -383,13 +384,13 @@ def _is_filled(path: Path) -> bool:
 
 def _missing(noun: str, names: list[str]) -> Iterator[str]:
     if names:
-        many = words.counted(len(names), noun)
-        are = "is" if len(names) == 1 else "are"
-        yield f"{many} ({words.listed(names, limit=3)}) {are} missing in the base's checkout."
+        count_text = words.counted(len(names), noun)
+        verb = "is" if len(names) == 1 else "are"
+        yield f"{count_text} ({words.listed(names, limit=3)}) {verb} missing in the base's checkout."
 
 
 def _links_out(tree: Path) -> Iterator[str]:
-    """The symbolic links that point out of `tree`, since they do not lead to the base's files."""
+    """The symbolic links that point out of `tree`, and so not to the base's files."""
     top = os.path.realpath(tree)
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):

@@ -1,5 +1,5 @@
-"""What an agent runs in, beside the files that it reads: its Python, packages, platform, settings
-and variables."""
+"""The environment of an agent besides its files: Python, packages, platform, settings and
+variables."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ OF_THE_MACHINE = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "CI", "*_PROXY", "*_proxy",
     "SSL_CERT_*", "*_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PYTHONDONTWRITEBYTECODE",
 )  # fmt: skip
-"""Variables that differ between two runs of one job and change no answer."""
+"""Variables that differ between two runs of one job and do not change answers."""
 
 
 def variables_of(environment: Environ, key: bytes) -> Mapping[str, str]:
-    """What of an agent's variables may change what it does, by keyed hash. Of a secret without a
-    key only that there is one: even a digest of it is nothing to keep."""
+    """The agent's variables that may change its behavior, with hashed values. Without a key, only
+    the existence of a secret is recorded, because even its digest must not be stored."""
     return {
         name: _hidden(name, value, key)
         for name, value in environment.items()
@@ -48,16 +48,16 @@ def of_agent(
 ) -> str:
     """The fingerprint of an agent's environment, 16 hex digits; "" if it has not started.
 
-    `tools`: what answers its tool calls. `key`: for the hash of variables. The agent itself
+    `tools`: the fingerprint of its tool answers. `key`: for the hash of variables. The agent itself
     reported its Python, framework, packages, instructions, models and tools as loaded."""
     about = agent.about()
     description = agent.description()
     if not about:
         return ""
     machine = [platform.system(), platform.machine()]
-    loaded = None if description is None else dataclasses.asdict(description)
-    # where its Python lies says nothing of what is in it, and head and the base have folders of
-    # their own
+    loaded_parts = None if description is None else dataclasses.asdict(description)
+    # the path of its Python does not identify the content, and head and the base have different
+    # folders
     facts = {name: value for name, value in about.items() if name != "interpreter"}
     return fingerprints.digest(
         [
@@ -65,7 +65,7 @@ def of_agent(
             tools,
             variables_of(environment, key),
             facts,
-            loaded,
+            loaded_parts,
             machine,
             __version__,
         ]

@@ -1,9 +1,9 @@
-"""Head beside the base, and whose doing it is that the base's agent failed: its own, or possibly
-the change's.
+"""Head compared with the base, and the cause of failures of the base's agent: its own, or possibly
+the change.
 
-What the change may have caused is not measured, and blocks: else a change could end the comparison
-by breaking the base. It may have caused what happened in an environment, under limits, or on
-questions that are not the base's."""
+Failures that the change may have caused are not measured, and block: otherwise a change could end
+the comparison by breaking the base. The change may cause failures in an environment, under limits,
+or with questions that are not the base's."""
 
 from __future__ import annotations
 
@@ -44,38 +44,36 @@ from evalgate.system import python_env
 from evalgate.text.phrases import phrase
 
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
-"""Before any question was asked."""
+"""Failures before any question."""
 ANSWERING = frozenset({
     FailureKind.RAISED, FailureKind.MODEL_ERROR, FailureKind.TIMEOUT, FailureKind.EXITED, FailureKind.FLOODED,
     FailureKind.PROTOCOL,
 })  # fmt: skip
-"""With a question. All others come from a provider, a recording, a simulated user or a signal, and
-may be anybody's."""
+"""Failures with a question. All others come from a provider, a recording, a simulated user or a
+signal, and may have any cause."""
 
 REACHING = config.names_with(Settings, Trait.AGENT)
-"""Settings that reach an agent; what a door gives is the same on both sides."""
+"""Settings that affect an agent. A door's values are the same on both sides."""
 
 _SHARED = re.compile(
     r"Errno (?:11|12|24|28|98)\b|Address already in use|No space left|MemoryError|can't start new thread",
     re.IGNORECASE,
 )
-"""What both sides have together, and either may have taken from the other: ports, the disk, memory,
-processes."""
+"""Errors of resources that both sides share: ports, the disk, memory, processes."""
 
 _DEPENDENCIES = re.compile(
     r"(requirements|constraints)[^/]*\.(txt|in)|pyproject\.toml|setup\.(py|cfg)|Pipfile|[^/]*[.-]lock(\.json|b)?|"
     r"environment\.ya?ml|package\.json|pnpm-lock\.yaml|go\.(mod|sum)|Cargo\.toml|Gemfile|Dockerfile[^/]*"
 )
-"""Names of files that tell what to install."""
+"""Names of files that list dependencies."""
 
 _PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
-"""File names at the top of a package that can be installed."""
+"""Names of files at the top of a package that can be installed."""
 
 
 def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]) -> tuple[Run, str]:
     """The base's run with its agents' own failures marked, and the part of the change that may have
-    caused the first other failure, "" if none. `settings`: those of both sides; `suites`:
-    head's."""
+    caused the first other failure, "" if none. `settings`: of both sides; `suites`: head's."""
     if (
         base.root is None
         or base.project.settings is None
@@ -97,8 +95,8 @@ def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite])
 
 
 class _Causes:
-    """What of the change may have made the base's agent fail, in words. `base_suites`: its suites,
-    with the base's agents."""
+    """Parts of the change that may have made the base's agent fail, in words. `base_suites`: its
+    suites, with the base's agents."""
 
     def __init__(
         self, base: Base, *, settings: Settings, head: Sequence[Suite], base_suites: Sequence[Suite]
@@ -145,8 +143,8 @@ class _Causes:
         return next(self._narrowed(failure), "")
 
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:
-        """True if the base's own file asks the same; if it has no file, or one that cannot be read,
-        the change cannot have replaced anything."""
+        """True if the base's own file has the same question; also if it has no file, or an
+        unreadable one, because then the change cannot have replaced the question."""
         rules = self._base.project.rules
         name = self._base.project.renamed.get(suite.key, suite.key)
         if rules is None or name in rules.unread:
@@ -166,35 +164,35 @@ class _Causes:
         return run_tasks == base_tasks
 
     def _narrowed(self, failure: AgentFailure) -> Iterator[str]:
-        """The settings by which this change may have made the failure, each in words."""
+        """The settings of this change that may have caused the failure, each in words."""
         head_settings = self._settings
         base_settings = self._base.project.settings
         assert base_settings is not None
-        all_said = f"{failure.message}\n{failure.detail}"
-        lost = [name for name in base_settings.env if name not in head_settings.env]
-        if lost:
-            yield phrase("cause_variables", lost)
+        failure_text = f"{failure.message}\n{failure.detail}"
+        lost_names = [name for name in base_settings.env if name not in head_settings.env]
+        if lost_names:
+            yield phrase("cause_variables", lost_names)
         limits: Mapping[str, bool] = {
             "turn_timeout": failure.kind is FailureKind.TIMEOUT,
             "case_timeout": failure.kind is FailureKind.TIMEOUT,
             "start_timeout": worker_process.NOT_READY in failure.message,
             "max_output": failure.kind is FailureKind.FLOODED,
-            "memory": "memory" in all_said.lower() or failure.kind is FailureKind.EXITED,
+            "memory": "memory" in failure_text.lower() or failure.kind is FailureKind.EXITED,
         }
-        changed = []
-        for name in (name for name, counts in limits.items() if counts):
+        changed_names = []
+        for name in (name for name, is_possible in limits.items() if is_possible):
             head_value = getattr(head_settings, name)
             base_value = getattr(base_settings, name)
             if head_value and (head_value < base_value or not base_value):
-                changed.append(name)
+                changed_names.append(name)
         if head_settings.isolation != base_settings.isolation and failure.kind in ANSWERING:
-            changed.append("isolation")
+            changed_names.append("isolation")
         if (
             head_settings.concurrency > base_settings.concurrency
             and failure.kind is FailureKind.TIMEOUT
         ):
-            changed.append("concurrency")
-        for name in changed:
+            changed_names.append("concurrency")
+        for name in changed_names:
             head_value = getattr(head_settings, name)
             base_value = getattr(base_settings, name)
             texts = [
@@ -202,7 +200,7 @@ class _Causes:
                 for setting in (head_value, base_value or "")
             ]
             yield phrase("cause_limit", config_settings.input_name(name), *texts)
-        if failure.kind in ANSWERING or "`tools: " in all_said:
+        if failure.kind in ANSWERING or "`tools: " in failure_text:
             assert self._base.root is not None
             rule = head_settings.gate_file.tools
             files = [path for path in (rule.mocks, rule.cassettes) if path]
@@ -215,7 +213,7 @@ class _Causes:
                 yield phrase("cause_tools")
 
     def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> str:
-        """The part of the base agent's environment that may be head's; "" if it is its own.
+        """The part of the base agent's environment that may be head's; "" if it has its own.
         `head_agent`: head's agent."""
         root = self._base.root
         lender = self._settings.root
@@ -224,15 +222,15 @@ class _Causes:
             return phrase("cause_environment", interpreter.relative_to(lender))
         if _has_environment(use, root):
             return ""
-        shared = head_agent is None or not _has_environment(head_agent, lender)
-        changed = next(
-            _changed(root, lender, base_folders=_import_folders(use, root), shared=shared), ""
+        is_shared = head_agent is None or not _has_environment(head_agent, lender)
+        changed_file = next(
+            _changed(root, lender, base_folders=_import_folders(use, root), is_shared=is_shared), ""
         )
-        return phrase("cause_shared", changed) if changed else ""
+        return phrase("cause_shared", changed_file) if changed_file else ""
 
 
 def _has_environment(use: AgentUse, root: Path) -> bool:
-    """True if the agent has its own environment, built as its checkout says."""
+    """True if the agent has its own environment, built by its checkout's requirements."""
     driver = agents.DRIVERS.get(use.driver)
     if driver is None or not issubclass(driver.options, python_process.PythonOptions):
         return False
@@ -240,8 +238,8 @@ def _has_environment(use: AgentUse, root: Path) -> bool:
 
 
 def _import_folders(use: AgentUse, root: Path) -> frozenset[str]:
-    """The folders that an agent's Python searches before installed packages, also its program's; ""
-    is the root."""
+    """The folders that an agent's Python, and its program, search before installed packages; "" is
+    the root."""
     folders = [root, folder_of(use.options, root)]
     command = use.options.get("command", ())
     for word in shlex.split(command) if isinstance(command, str) else command:
@@ -253,48 +251,56 @@ def _import_folders(use: AgentUse, root: Path) -> frozenset[str]:
 
 
 def _changed(
-    root: Path, head: Path, *, base_folders: Collection[str], shared: bool
+    root: Path, head: Path, *, base_folders: Collection[str], is_shared: bool
 ) -> Iterator[str]:
-    """Files that decide what a common environment contains, and that differ between the sides.
+    """Files that decide the content of a common environment, and that differ between the sides.
 
-    Files that say what to install come first, then the code of packages of the checkout, as head's
-    may be installed there.
+    Files that list dependencies come first, then the code of packages in the checkout, because
+    head's packages may be installed there.
 
-    `base_folders`: folders whose modules the base's agent finds in its checkout. `shared`: head's
-    agent runs in that environment too. A change that is the first to say what to install breaks
-    nothing."""
+    `base_folders`: folders in which the base's agent finds modules of its checkout. `is_shared`:
+    head's agent runs in that environment too. A change that adds the first list of dependencies
+    breaks nothing."""
     base_files, head_files = (
         dict.fromkeys(discovery_agents.code_files(checkout)) for checkout in (root, head)
     )
-    says, added = (
+    dependency_files, added_files = (
         [path for path in paths if _DEPENDENCIES.fullmatch(path.rpartition("/")[2])]
         for paths in (base_files, [path for path in head_files if path not in base_files])
     )
-    yield from (path for path in says if _differs(path, root, head))
-    if not shared:
+    yield from (path for path in dependency_files if _differs(path, root, head))
+    if not is_shared:
         return
-    yield from added if says else ()
+    yield from added_files if dependency_files else ()
     tops = sorted(
-        {path.rpartition("/")[0] for path in says if _PACKAGE.fullmatch(path.rpartition("/")[2])}
+        {
+            path.rpartition("/")[0]
+            for path in dependency_files
+            if _PACKAGE.fullmatch(path.rpartition("/")[2])
+        }
     )
     for top in (f"{name}/".removeprefix("/") for name in tops):
         folder = f"{top}src/" if (root / top / "src").is_dir() else top
-        below = [path for path in {**base_files, **head_files} if path.startswith(folder)]
+        package_files = [path for path in {**base_files, **head_files} if path.startswith(folder)]
         if not any(base_folder.startswith(folder) for base_folder in base_folders):
-            yield from (path for path in below if _differs(path, root, head))
+            yield from (path for path in package_files if _differs(path, root, head))
 
 
 def _differs(path: str, root: Path, head: Path) -> bool:
-    first = root / path
-    second = head / path
-    return not (first.is_file() and second.is_file() and first.read_bytes() == second.read_bytes())
+    base_file = root / path
+    head_file = head / path
+    return not (
+        base_file.is_file()
+        and head_file.is_file()
+        and base_file.read_bytes() == head_file.read_bytes()
+    )
 
 
 # --- head beside base -----------------------------------------------------------------------------
 
 
 def recorded_of(head: Run) -> frozenset[str]:
-    """The suites whose agent is not asked, so that an outcome is a fact."""
+    """The suites whose agent is a recording, so that outcomes are exact."""
     return frozenset(suite.key for suite in head.suites if not agents.is_asked(suite.agent))
 
 
@@ -306,8 +312,8 @@ def compare(
     unread: tuple[str, ...] = (),
     cause: str = "",
 ) -> Comparison:
-    """Compare head with the base: measured just now, merged from shards, or read from files. If
-    nothing of the base could be measured, the comparison says so. `edited`, `unread`: see
+    """Compare head with the base: measured now, merged from shards, or read from files. If nothing
+    of the base could be measured, the comparison has the reason. `edited`, `unread`: see
     `Comparison`. `cause`: the part of the change that may have made the base's agent fail."""
     head = sides.head
     base = sides.base
@@ -331,14 +337,14 @@ def again(
     *,
     policy: Policy,
     quarantined_cases: Collection[CaseKey],
-    lacking: str,
+    default_problem: str,
 ) -> Comparison:
-    """Recompute a comparison of results from both runs. `lacking`: the problem to report if there
-    is no base and the results do not give a reason."""
+    """Recompute a comparison of results from both runs. `default_problem`: the problem if there is
+    no base and the results have no reason."""
     if base is None:
         return Comparison(
             origin=comparison.origin,
-            problem=comparison.problem or lacking,
+            problem=comparison.problem or default_problem,
             no_agent=comparison.no_agent,
             base_failed=comparison.base_failed,
         )
@@ -353,42 +359,42 @@ def again(
         is_together=comparison.origin.source is BaseSource.RERUN,
     )
     new_comparison = compare(sides, origin=comparison.origin, edited=comparison.edited)
-    # which knows more of the cause than the runs do
-    is_told = bool(new_comparison.problem and comparison.problem) and not new_comparison.base_failed
-    return replace(new_comparison, problem=comparison.problem) if is_told else new_comparison
+    # the stored comparison knows more about the cause than the runs
+    keeps = bool(new_comparison.problem and comparison.problem) and not new_comparison.base_failed
+    return replace(new_comparison, problem=comparison.problem) if keeps else new_comparison
 
 
 def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> tuple[str, bool]:
-    """The reason why no trial of the base can be used, and whether it is only the base's own
-    failures; "" if one can, and if every case is new or changed, so that nothing could be compared
-    anyway."""
+    """Why no trial of the base can be used, and True if only the base's own failures are the
+    reason. "" if a trial can be used, or if every case is new or changed, so that nothing could be
+    compared anyway."""
     keys = pairing.uses_by_case(head)
     if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
         return "", False
-    ran = [{trial.key.case for trial in run.trials} for run in (head, base)]
-    if not base.trials or (head.truncated and not ran[0] & ran[1]):
+    case_keys = [{trial.key.case for trial in run.trials} for run in (head, base)]
+    if not base.trials or (head.truncated and not case_keys[0] & case_keys[1]):
         return phrase("base_without_results"), False
-    failed = [
+    failures = [
         (trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None
     ]
-    if len(failed) < len(base.trials):
+    if len(failures) < len(base.trials):
         return "", False
-    other_failures = [failure for failure, is_own in failed if not is_own]
+    other_failures = [failure for failure, is_own in failures if not is_own]
     if other_failures:
         return phrase("base_did_not_run", other_failures[0].summary), False
-    return phrase("base_broken", failed[0][0].kind, failed[0][0].summary), True
+    return phrase("base_broken", failures[0][0].kind, failures[0][0].summary), True
 
 
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:
-    """A note if other models answered: though the agent is the same, or at another time, when a
-    provider may have changed too. Then the difference is not, or not only, due to the change."""
-    same = dict(head.inputs) == dict(base.inputs) and all(head.inputs.values())
+    """A note if other models answered, either although the agent is the same, or at another time,
+    when a provider may have changed. In these cases the difference may not be due to the change."""
+    is_same_agent = dict(head.inputs) == dict(base.inputs) and all(head.inputs.values())
     if (
         not head.models
         or not base.models
         or head.models == base.models
-        or (is_together and not same)
+        or (is_together and not is_same_agent)
     ):
         return ()
     base_models, head_models = (", ".join(sorted(run.models)) for run in (base, head))
-    return (phrase("other_models", same, base_models, head_models),)
+    return (phrase("other_models", is_same_agent, base_models, head_models),)

@@ -1,5 +1,5 @@
-"""Which cases are quarantined in this run, by whose word, and which are new or changed in this pull
-request."""
+"""The quarantined cases of a run, the list that decides, and cases that this pull request adds or
+edits."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def in_force(
     past: PastRuns | None,
 ) -> InForce:
     """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's
-    list counts, and only for cases that the change leaves as they are. On the base branch, and
-    without a base, this checkout's list counts.
+    list applies, and only to cases that the change does not edit. On the base branch, and without a
+    base, this checkout's list applies.
 
-    `base`: the one whose rules are known. `past`: what base runs did, None if unknown."""
+    `base`: the base with known rules. `past`: the results of base runs; None if unknown."""
     entries = settings.gate_file.quarantine
     if context.on_base_branch or (base is None and not context.is_pull_request):
         return _in_force(settings, suites, {}, None, context.moment.date(), past=past)
@@ -77,13 +77,12 @@ def in_force(
 def of_checkout(
     settings: Settings, suites: tuple[Suite, ...], *, today: dt.date
 ) -> Mapping[CaseKey, Quarantine]:
-    """The quarantined cases of results at hand, by the checkout's own list."""
+    """The quarantined cases of existing results, by the checkout's own list."""
     return _in_force(settings, suites, {}, None, today, past=None)[0]
 
 
 def dated(settings: Settings, today: dt.date) -> Iterator[Problem]:
-    """What the date says of the entries: which have expired, which will soon, and which last longer
-    than they may."""
+    """Problems with the dates of entries: expired, about to expire, or too late."""
     for number, rule in enumerate(settings.gate_file.quarantine):
         yield from _dated(rule, (rule.until - today).days, settings.place_of("quarantine", number))
 
@@ -112,8 +111,8 @@ def _in_force(
     *,
     past: PastRuns | None,
 ) -> InForce:
-    """`settings`: whose list counts. `contents`: fingerprints of the base's own cases by its own
-    names; None: these are the cases."""
+    """`settings`: with the list that applies. `contents`: fingerprints of the base's own cases by
+    its own names; None: these are the cases."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
     runs_by_case = {} if past is None else past.by_case()
     cases: dict[CaseKey, Quarantine] = {}
@@ -152,7 +151,7 @@ def _in_force(
 
 
 def _contents(base: Base) -> dict[CaseKey, str]:
-    """The base's own cases by its own names, as far as they are known."""
+    """The base's own cases by its own names, if they are known."""
     suites = () if base.project.rules is None else base.project.rules.suites
     return {
         (suite.key, case.case_id): fingerprints.of_case(case)

@@ -1,5 +1,4 @@
-"""The two rule books of a run: the change's own and the base's; and what the change edits of
-both."""
+"""The two rule books of a run, the change's own and the base's; and the change's edits to them."""
 
 from __future__ import annotations
 
@@ -46,29 +45,29 @@ SEVERITY = "severity-of-base"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
 NO_FILE = "no file"
 OF_BASE = "{} (base's)"
-"""The name of a base criterion if head has another of that name."""
+"""The name of a base criterion if head has another criterion of that name."""
 CHOOSING = ("paths", "grep")
-"""Settings that choose what is evaluated; so does `exclude`."""
+"""Settings that select cases; `exclude` does too."""
 
 
 @frozen_dataclass
 class Rules:
-    """What is measured, and the rule books that decide."""
+    """The measured suites, and the rule books that decide."""
 
-    settings: Settings  # those in force
+    settings: Settings  # the settings in force
     suites: tuple[Suite, ...]
-    books: tuple[RuleBook, ...]  # the change's, and the base's if it differs
+    books: tuple[RuleBook, ...]  # the change's book, and the base's if it differs
     edits: Edits = field(default_factory=Edits)
-    is_both: bool = False  # whether the worse of two verdicts counts
-    # problems with rules that could not be read, and with their requirements
+    is_both: bool = False  # the worse of two verdicts counts
+    # problems with unreadable rules, and with their requirements
     problems: tuple[Problem, ...] = ()
-    shard: Shard | None = None  # the part of a plan that `suites` are; None: all of it
-    # shown, and never decide
+    shard: Shard | None = None  # the part of a plan in `suites`; None: the whole plan
+    # shown, never decide
     quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
 
     @property
     def policy(self) -> Policy:
-        """The change's own."""
+        """The change's own policy."""
         return self.books[0].policy
 
 
@@ -80,12 +79,12 @@ def of(
     *,
     hint: str = REVIEW,
 ) -> Rules:
-    """The rules for head's `suites`: what is measured, and who decides.
+    """The rules for head's `suites`: the measurement, and the books that decide.
 
-    evalgate.yml is part of the change: if the base's own says `policy: both`, head's cannot revoke
-    that. Rules of the base that cannot be read are a problem. `context` None: nothing is run.
-    `hint`: what to do if the base's rules are unknown."""
-    # what is merged is the base's word from now on
+    evalgate.yml is part of the change: if the base's sets `policy: both`, head's cannot revoke it.
+    Unreadable rules of the base are a problem. `context` None: no run follows. `hint`: what to do
+    if the base's rules are unknown."""
+    # a merged change decides for the base from now on
     if context is not None and context.on_base_branch:
         base = None
     settings, notices = baseline_settings.in_force(head_settings, base, context)
@@ -94,15 +93,14 @@ def of(
         rules = _alone(head_settings, settings, suites, base, hint=hint)
     else:
         rules = _beside(head_settings, settings, suites, base.project, base_rules, context=context)
-    suites, of_clients = baseline_settings.reached(
+    suites, client_notices = baseline_settings.reached(
         rules.suites, settings, base, context, initial_judge=head_settings.gate_file.judge
     )
-    return replace(rules, suites=suites, problems=(*notices, *rules.problems, *of_clients))
+    return replace(rules, suites=suites, problems=(*notices, *rules.problems, *client_notices))
 
 
 def _base_rules(base_project: BaseProject) -> BaseRules | None:
-    """The base's rules. If the base has no evaluation file yet, they are those of its
-    evalgate.yml."""
+    """The base's rules. If the base has no evaluation file yet, those of its evalgate.yml."""
     base_settings = base_project.settings
     if base_project.rules is not None or base_settings is None or base_settings.places is None:
         return base_project.rules
@@ -117,11 +115,10 @@ def _alone(
     *,
     hint: str,
 ) -> Rules:
-    """By the change's own book, since there is no other."""
+    """The rules of only the change's own book."""
     policy = load.policy_of(settings, suites)
     if base is not None and base.problem and not base.no_agent and head_settings.policy == "both":
-        # the base's rules were to decide, and head's cannot tolerate that something is wrong with
-        # the base
+        # the base's rules should decide, and head's must not tolerate errors of the base
         policy = policy.blocking()
     problems = tuple(_unknown(head_settings, base, hint))
     return Rules(
@@ -138,7 +135,7 @@ def _beside(
     *,
     context: Context | None,
 ) -> Rules:
-    """The rules of both books. If both decide, each starts with half the purse."""
+    """The rules of both books. If both decide, each starts with half of the money."""
     base_settings = base_project.settings
     is_both = baseline_base.is_both(head_settings, base_settings)
     renamed = base_project.renamed or baseline_base.renames(rules.suites, suites)
@@ -167,19 +164,19 @@ def _beside(
     edited_metrics = _metrics(suites, head_settings.root).intersection(
         edit.subject for edit in file_edits
     )
-    demands = _CommonCriteria(
+    common = _CommonCriteria(
         suites, base_suites, rules, is_both=is_both, are_metrics_edited=bool(edited_metrics)
     )
-    decisive_edits = (*_policy_edits(base_policy, policy, base_keys), *demands.edits)
+    decisive_edits = (*_policy_edits(base_policy, policy, base_keys), *common.edits)
     books = [RuleBook(policy=policy)]
-    books += [RuleBook(policy=base_policy, criteria=demands.criteria)] if decisive_edits else []
+    books += [RuleBook(policy=base_policy, criteria=common.criteria)] if decisive_edits else []
     return Rules(
         settings=settings,
-        suites=demands.suites,
+        suites=common.suites,
         books=_divided(books, is_both=is_both),
         edits=Edits(
             edits=(*decisive_edits, *file_edits, *_snapshots(rules.suites, suites, renamed)),
-            unasked=demands.unasked,
+            unasked=common.unasked,
         ),
         is_both=is_both,
         problems=(*severity_notices, *_unreadable(rules, is_both=is_both)),
@@ -187,17 +184,17 @@ def _beside(
 
 
 def _divided(books: Sequence[RuleBook], *, is_both: bool) -> tuple[RuleBook, ...]:
-    """The books; if both decide, each with its share of the purse."""
+    """The books; if both decide, each with its share of the money."""
     return tuple(book.divided(len(books) if is_both else 1) for book in books)
 
 
 def _of_base(
     rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, of_new: Policy
 ) -> Policy:
-    """The base's policy by this change's names of files, with what head's `policy` decides;
-    `of_new`: of new files."""
-    of_base = baseline_base.under_new_names(rules.policy, renamed, new_policy=of_new)
-    return replace(of_base, fail_on=policy.fail_on, deviations=policy.deviations)
+    """The base's policy under this change's names of files, with the parts that head's `policy`
+    decides; `of_new`: the policy for new files."""
+    base_policy = baseline_base.under_new_names(rules.policy, renamed, new_policy=of_new)
+    return replace(base_policy, fail_on=policy.fail_on, deviations=policy.deviations)
 
 
 def _dropped(
@@ -209,8 +206,8 @@ def _dropped(
     moved_keys: Iterable[str],
     environ: Environ,
 ) -> tuple[Suite, ...]:
-    """Suites of files that exist and that the base evaluates, but the change's evalgate.yml no
-    longer selects. `moved_keys`: the base's names of files that were renamed."""
+    """Suites of existing files that the base evaluates, but the change's evalgate.yml no longer
+    selects. `moved_keys`: the base's names of renamed files."""
     selected_keys = {suite.key for suite in suites} | set(moved_keys)
     other_keys = (suite.key for suite in rules.suites if suite.key not in selected_keys)
     dropped_keys = {key for key in other_keys if (head_settings.root / key).is_file()}
@@ -235,7 +232,7 @@ def _dropped(
 
 
 def _lost(base_suite: Suite) -> Suite:
-    """A file that the base evaluates and the change does not, although it is there."""
+    """A suite for a file that the base evaluates and the change does not, although it exists."""
     return project.unmeasured(
         base_suite.key,
         base_suite.criteria_source,
@@ -244,7 +241,7 @@ def _lost(base_suite: Suite) -> Suite:
 
 
 def _without_lost(suites: Iterable[Suite], base_suites: Mapping[str, Suite]) -> tuple[Suite, ...]:
-    """The suites; one that holds another evaluation of CES than on the base is not measured."""
+    """The suites; those with another CES evaluation than on the base are not measured."""
     return tuple(
         _lost(base_suites[suite.key]) if _is_lost(suite, base_suites.get(suite.key)) else suite
         for suite in suites
@@ -252,7 +249,7 @@ def _without_lost(suites: Iterable[Suite], base_suites: Mapping[str, Suite]) -> 
 
 
 def _is_lost(suite: Suite, base_suite: Suite | None) -> bool:
-    """True if a file holds another evaluation of CES than on the base: its name is its identity."""
+    """True if a file holds another CES evaluation than on the base: its name is its identity."""
     if base_suite is None or not base_suite.is_of_ces or suite.problem:
         return False
     ids = {case.case_id for case in suite.eval_set.cases}
@@ -262,8 +259,8 @@ def _is_lost(suite: Suite, base_suite: Suite | None) -> bool:
 def _with_severity(
     policy: Policy, suites: Iterable[Suite], base_suites: Mapping[str, Suite], of_base: Policy
 ) -> tuple[Policy, list[Problem]]:
-    """The policy with the base's severity for each of the base's suites, and a notice for each one
-    that the change sets differently."""
+    """The policy with the base's severity for each of the base's suites, and a notice for each
+    suite that the change sets differently."""
     advisory = {
         suite.key
         for suite in suites
@@ -286,10 +283,10 @@ SEVERITIES = {False: "gating", True: "advisory"}
 
 
 class _CommonCriteria:
-    """The criteria of both books. `suites`: head's, with the criteria that only the base asks,
-    which decide in its book alone. `criteria`: those of the base's book, if they differ. `edits`:
-    the differences. `unasked`: skipped criteria of the base: judges are asked by both books only if
-    both decide."""
+    """The criteria of both books. `suites`: head's, with the criteria that only the base has, which
+    decide only in its book. `criteria`: those of the base's book, if they differ. `edits`: the
+    differences. `unasked`: skipped criteria of the base; both books ask judges only if both
+    decide."""
 
     def __init__(
         self,
@@ -347,7 +344,8 @@ class _CommonCriteria:
 
 
 def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
-    """True if two uses of a name give one score; judges do not count, as they are asked once."""
+    """True if two uses of a name give the same score; judges are ignored, because they are asked
+    once."""
     is_edited = base.code is not None and are_metrics_edited
     return base.code == head.code and _options(base) == _options(head) and not is_edited
 
@@ -369,18 +367,18 @@ def _blocking_on_broken(
     policy: Policy, suites: tuple[Suite, ...], rules: BaseRules, renamed: Mapping[str, str]
 ) -> Policy:
     """The policy; if head broke a file that the base can measure, unmeasured results block. A
-    `fail-on` without them is for outages, not for this. One that blocks on nothing stays so."""
-    sound = {
+    `fail-on` without them is meant for outages. An empty `fail-on` remains empty."""
+    sound_keys = {
         suite.key
         for suite in rules.suites
         if suite.eval_set.cases
         and suite.key not in rules.unruled
         and not baseline_base.is_unknown(suite.agent)
     }
-    broken = {
+    broken_keys = {
         suite.key for suite in suites if suite.problem or suite.agent.is_absent
     } - policy.advisory
-    if not policy.fail_on or not any(renamed.get(key, key) in sound for key in broken):
+    if not policy.fail_on or not any(renamed.get(key, key) in sound_keys for key in broken_keys):
         return policy
     return policy.blocking()
 
@@ -391,7 +389,8 @@ def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Probl
         return
     if base.problem and settings.policy != "both":
         message = "could not check whether this change relaxes the base's rules"
-        message += "" if base.base_failed else f": {base.problem}"  # else the comparison says so
+        # otherwise the comparison reports it
+        message += "" if base.base_failed else f": {base.problem}"
         yield errors.warning(UNCHECKED, message, hint=hint)
     elif base.problem:
         message = f"`policy: both`: head's rules apply because the base's rules are unknown: {base.problem}"
@@ -402,19 +401,17 @@ def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Probl
 
 
 def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
-    """Warnings about files of the base that cannot be read: head may ask for less than they do, and
-    if the base's rules decide, head's replace those in them."""
+    """Warnings about unreadable files of the base: head's rules may be weaker, and if the base's
+    rules decide, head's replace those in these files."""
     if not rules.errors:
         return
     reason = f"the base's {baseline_base.first_of(rules.errors)}"
-    lacking = rules.unruled if is_both else frozenset()
-    if lacking:
-        message = (
-            f"`policy: both`: head's criteria apply to {words.listed(sorted(lacking))}: {reason}"
-        )
+    unruled_keys = rules.unruled if is_both else frozenset()
+    if unruled_keys:
+        message = f"`policy: both`: head's criteria apply to {words.listed(sorted(unruled_keys))}: {reason}"
         yield errors.warning(UNKNOWN, message, hint=REVIEW)
-    wrong = {error.place.file for error in rules.errors if error.place is not None}
-    files = (rules.unread | rules.unruled or wrong) - lacking
+    faulty_files = {error.place.file for error in rules.errors if error.place is not None}
+    files = (rules.unread | rules.unruled or faulty_files) - unruled_keys
     if files:
         message = (
             f"could not check whether this change relaxes {words.listed(sorted(files))}: {reason}"
@@ -422,20 +419,22 @@ def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
         yield errors.warning(UNCHECKED, message, hint=REVIEW)
 
 
-# --- what the change edits -----------------------------------------------------------------------
+# --- edits of the change
+# ---------------------------------------------------------------------------
 
 
 WIDTH = 60
 LED_UP = 20
 MOST = 100_000
-"""The characters of a long value that are shown, shown before the difference, and examined."""
+"""For long values: the characters that are shown, those shown before the difference, and those
+examined."""
 MOST_LINES = 60
 LINE = 300
 LARGE = 20_000
-"""Of a file's difference: how many lines are kept, how much of each, and the bytes beyond which a
-digest does."""
+"""For a file's difference: the most lines, the most characters of each, and the bytes beyond which
+only a digest is compared."""
 MOST_TOLD = 3
-"""Of the ways in which a CES evaluation asks for less."""
+"""The most reported differences of a CES evaluation."""
 IN_POLICY = ("pass_rate", "min_measured", "alpha", "max_drop", "threshold")
 
 
@@ -510,7 +509,7 @@ def _edit(
 
 
 def _is_shown_only(use: CriterionUse) -> bool:
-    """True if no case fails by it."""
+    """True if no case fails because of it."""
     return use.informational
 
 
@@ -533,8 +532,8 @@ def _value(value: object) -> str:
 
 
 def _differences(base: object, head: object, *, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """Where two values differ, as deep as both are mappings or lists of one length:
-    `judge_model_options.judge_model`, before and after in words."""
+    """The differences of two values, as deep as both are mappings or lists of the same length: a
+    path such as `judge_model_options.judge_model`, and both values in words."""
     if isinstance(base, Mapping) and isinstance(head, Mapping):
         for name in sorted({*base, *head}, key=str):
             yield from _differences(
@@ -543,24 +542,24 @@ def _differences(base: object, head: object, *, path: str = "") -> Iterator[tupl
     elif (
         isinstance(base, list | tuple) and isinstance(head, list | tuple) and len(base) == len(head)
     ):
-        for at, (base_part, head_part) in enumerate(zip(base, head, strict=True)):
-            yield from _differences(base_part, head_part, path=f"{path}[{at}]")
+        for index, (base_part, head_part) in enumerate(zip(base, head, strict=True)):
+            yield from _differences(base_part, head_part, path=f"{path}[{index}]")
     elif base != head:
         yield path, *_in_words(base, head)
 
 
 def _in_words(base: object, head: object) -> tuple[str, str]:
-    """Two values, both from shortly before their difference."""
+    """Two values, both from shortly before their first difference."""
     texts = ["unset" if setting is None else str(setting)[:MOST] for setting in (base, head)]
-    shared = next(
+    shared_length = next(
         (
-            at
-            for at, (base_character, head_character) in enumerate(zip(*texts, strict=False))
+            index
+            for index, (base_character, head_character) in enumerate(zip(*texts, strict=False))
             if base_character != head_character
         ),
         min(map(len, texts)),
     )
-    start = max(shared - LED_UP, 0) if max(map(len, texts)) > WIDTH else 0
+    start = max(shared_length - LED_UP, 0) if max(map(len, texts)) > WIDTH else 0
     excerpts = [f"{'...' if start else ''}{text[start:]}" for text in texts]
     base_text, head_text = (
         text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..." for text in excerpts
@@ -571,8 +570,8 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
 def _snapshots(
     base_suites: Iterable[Suite], suites: Iterable[Suite], renamed: Mapping[str, str]
 ) -> Iterator[GateEdit]:
-    """Cases and files that the change deletes or edits: whether they ask for less, only a reader
-    can tell."""
+    """Cases and files that the change deletes or edits. Only a reader can decide if they are
+    weaker."""
     names = {base_key: head_key for head_key, base_key in renamed.items()}
     head_suites = {suite.key: suite for suite in suites}
     for base_suite in base_suites:
@@ -595,10 +594,10 @@ def _snapshots(
                 )
             elif (changes := _changed(case, head_case)) is not None:
                 if changes:
-                    more = (
+                    remainder = (
                         f"; and {len(changes) - MOST_TOLD} more" if len(changes) > MOST_TOLD else ""
                     )
-                    summary = "; ".join(changes[:MOST_TOLD]) + more
+                    summary = "; ".join(changes[:MOST_TOLD]) + remainder
                     kind = EditKind.CASE_CHANGED
                     place = head_case.place
                     yield GateEdit(
@@ -618,14 +617,14 @@ def _snapshots(
 
 
 def _changed(base: Case, head: Case) -> list[str] | None:
-    """What differs between two versions of a case, if its format tells."""
+    """The differences of two versions of a case; None if its format cannot list them."""
     candidates = (row.changed(base, head) for row in FORMATS.values())
     return next((changes for changes in candidates if changes is not None), None)
 
 
 def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:
     """Files that define the measurement and differ, with their differing lines: evalgate.yml,
-    criteria, custom metrics, calibrations, and answers that replace a judge, a tool or an agent.
+    criteria, custom metrics, calibrations, and recordings that replace a judge, a tool or an agent.
     Empty if the base's settings are unknown."""
     if base is None:
         return
@@ -635,7 +634,7 @@ def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> 
         names |= {settings.gate_file.tools.mocks} if "mocks" in _tool_files(settings) else set()
         names |= _metrics(suites, settings.root)
     for name in sorted(names - {""}):
-        base_text, head_text = (_text(settings.root / name) for settings in (base, head))
+        base_text, head_text = (_text(settings.root, name) for settings in (base, head))
         if base_text != head_text:
             lines = difflib.unified_diff(
                 base_text.splitlines(), head_text.splitlines(), lineterm="", n=1
@@ -674,12 +673,16 @@ def expectations(settings: Settings, suites: Collection[Suite]) -> frozenset[str
     return frozenset(paths.union(map(os.path.realpath, paths))) - {root}
 
 
-def _text(path: Path) -> str:
-    """The text of a file, its digest if it is binary or very large; "" if there is no file."""
+def _text(root: Path, name: str) -> str:
+    """The text of a file, its digest if it is binary or very large; "" if there is no file, or a
+    link leads elsewhere: to git's own files, which hold the job's token."""
+    path = root / name
+    if places.refusal_reason(root, name, trusted=True):
+        return ""
     try:
         if path.is_dir():
-            inside = sorted(part for part in path.rglob("*") if part.is_file())
-            return "\n".join(f"{part.relative_to(path)} {_digest(part)}" for part in inside)
+            files = sorted(file for file in path.rglob("*") if file.is_file())
+            return "\n".join(f"{file.relative_to(path)} {_digest(file)}" for file in files)
         content = path.read_bytes() if path.is_file() else b""
     except OSError:
         return ""
@@ -700,7 +703,7 @@ def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iter
 
 def _recorded(use: AgentUse, root: Path) -> str:
     files = _recording_files(use, root)
-    return fingerprints.digest([(path, _text(root / path)) for path in sorted(files)])[:8]
+    return fingerprints.digest([(path, _text(root, path)) for path in sorted(files)])[:8]
 
 
 def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:
@@ -711,7 +714,7 @@ def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:
 
 
 def _tool_files(settings: Settings) -> tuple[str, ...]:
-    """The settings of the files that answer in the tools' stead."""
+    """The settings of the files that replace tool answers."""
     mode = toolbox.mode_of(settings)
     if mode is ToolMode.REPLAY:
         return ("cassettes", "mocks") if settings.gate_file.tools.mocks else ("cassettes",)
@@ -719,7 +722,7 @@ def _tool_files(settings: Settings) -> tuple[str, ...]:
 
 
 def _cassettes(settings: Settings) -> frozenset[str]:
-    """The recorded tool calls that answer in the tools' stead, relative to the checkout."""
+    """The recorded tool calls that replace tool answers, relative to the checkout."""
     folder = settings.gate_file.tools.cassettes
     if "cassettes" not in _tool_files(settings) or places.refusal_reason(
         settings.root, folder, trusted=True
@@ -734,9 +737,9 @@ def _digest(path: Path) -> str:
     readable."""
     try:
         if path.is_dir():
-            inside = sorted(part for part in path.rglob("*") if part.is_file())
+            files = sorted(file for file in path.rglob("*") if file.is_file())
             return fingerprints.digest(
-                [[str(part.relative_to(path)), _digest(part)] for part in inside]
+                [[str(file.relative_to(path)), _digest(file)] for file in files]
             )[:8]
         return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
     except OSError:
@@ -748,8 +751,8 @@ _LONGEST_NAME = 100
 
 def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
     """The files of custom metrics, the files beside them (in the folder of a module, or all of a
-    package), and their imports from the checkout. The agent's own file is left out: it is what is
-    tested."""
+    package), and their imports from the checkout. The agent's own file is not included: it is what
+    is tested."""
     return frozenset(
         path.relative_to(root).as_posix()
         for suite in suites
@@ -759,9 +762,8 @@ def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
-    """The Python files beside a metric's module, and those that it imports. The module is looked
-    for below the root, in the agent's folder (also by the name `agent`), and in the folders above
-    it."""
+    """The Python files beside a metric's module, and those that it imports. The module is searched
+    below the root, in the agent's folder (also by the name `agent`), and in its parent folders."""
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
         return
@@ -793,7 +795,8 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
 
 
 def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -> Iterator[Path]:
-    """What modules import of the checkout, without the agent and what it alone imports."""
+    """The imports of modules from the checkout, without the agent and modules that only it
+    imports."""
 
     def text_of(name: str) -> str | None:
         path = root / name

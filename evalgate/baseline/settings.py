@@ -1,6 +1,6 @@
-"""The settings that count: a door's, the base's or the change's, as their rows say.
+"""The settings in force: the door's, the base's or the change's, as their rows define.
 
-A notice reports each setting in the change's evalgate.yml that does not count."""
+A notice reports each setting in the change's evalgate.yml that is not in force."""
 
 from __future__ import annotations
 
@@ -24,50 +24,52 @@ from evalgate.text import plain, words
 from evalgate.values import Json
 
 OF_DOORS = config.names_with(Settings, Decider.DOOR, Door.FILE)
-"""A change does not decide these: what agents see, paths, who gets reports."""
+"""Settings that a change does not decide: the environment of agents, paths, recipients of
+reports."""
 OF_BASE = tuple(
     name for name in config.names_with(Settings, Decider.BASE) if name not in ("baseline", "policy")
 )
-"""What a change decides from the moment on that it is merged; of the other two both sides' words
-count."""
+"""Settings that a change decides only after it is merged. For the two excluded ones, the values of
+both sides count."""
 TELLING = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
-"""Of these, those that control the reports of the verdict, most first: a change may ask for more,
-not less."""
+"""Settings for reports of the verdict, with values in order of extent: a change may ask for more,
+not for less."""
 OF_JUDGES = config.names_with(JudgeRule, Decider.DOOR)
 CLIENT_OPTIONS = ("http_options", "httpOptions")
-"""Options of a model that say how to reach it: another address, further headers."""
+"""Options of a model about its connection: another address, further headers."""
 WIDTH = 120
-"""Of a value that is shown."""
+"""The most characters of a shown value."""
 NOT_HEADS = "setting-of-base"
 NO_FILE = "judge-of-change"
 HINT = "Change it in a pull request of its own first."
-HINT_INPUT = "Give it as an input of the workflow, or change it in a pull request of its own first."
+HINT_INPUT = "Set it as an input of the workflow, or change it in a pull request of its own first."
 
 
 def in_force(
     settings: Settings, base: Base | None, context: Context | None
 ) -> tuple[Settings, tuple[Problem, ...]]:
-    """Head's settings with those of the doors and of the base in them, and notices of what the
-    change has otherwise."""
+    """Head's settings with those of the door and of the base, and notices about the change's
+    settings that are not in force."""
     if base is None or context is None:
         return settings, ()
     base_side = _BaseSettings.of(base)
     names: tuple[str, ...] = ()
-    # elsewhere they are the user's own; in one there is a base, whatever is wrong with it
+    # outside pull requests these settings are the user's own; in a pull request there is a base,
+    # even with errors
     if context.is_pull_request:
         names += OF_DOORS
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
-    counting = {name: _trusted(settings, name, base_side.settings) for name in names}
-    notices = [*_settings(settings, counting, base_side)]
+    trusted_settings = {name: _trusted(settings, name, base_side.settings) for name in names}
+    notices = [*_settings(settings, trusted_settings, base_side)]
     judge = settings.gate_file.judge
     if names:
-        judge, of_judge = _judge(settings, base_side, is_guarded=context.is_pull_request)
-        notices += of_judge
+        judge, judge_notices = _judge(settings, base_side, is_guarded=context.is_pull_request)
+        notices += judge_notices
     if not notices:
         return settings, ()
     gate_file = settings.gate_file.model_copy(update={"judge": judge})
-    return settings.model_copy(update={**counting, "gate_file": gate_file}), tuple(notices)
+    return settings.model_copy(update={**trusted_settings, "gate_file": gate_file}), tuple(notices)
 
 
 def reached(
@@ -78,9 +80,10 @@ def reached(
     *,
     initial_judge: JudgeRule,
 ) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
-    """The suites, with their judges and simulated users reached as a door or the base says; notices
-    of what the change has otherwise. `initial_judge`: the judges that the suites' criteria know."""
-    if settings.gate_file.judge != initial_judge:  # each criterion knows where its judge is asked
+    """The suites with judges and simulated users that are reached as a door or the base sets;
+    notices about the change's options that are not in force. `initial_judge`: the judges in the
+    suites' criteria."""
+    if settings.gate_file.judge != initial_judge:  # each criterion has the address of its judge
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     if base is None or context is None or not context.is_pull_request:
         return suites, ()
@@ -99,10 +102,10 @@ def judge_keys(
     *,
     asked_with: Mapping[str, str],
 ) -> frozenset[str]:
-    """The variables with keys of judges: of those that are asked; in a pull request also of those
-    that the base asks, and what either evalgate.yml names. A change that asks no judge any more
-    gets its key no more than any other. `settings`: those in force. `asked_with`: the environment,
-    and what an agent's .env adds for its judges."""
+    """The variables with keys of judges: of the judges in use; in a pull request also of the base's
+    judges, and variables that either evalgate.yml names. So a change that removes a judge does not
+    get its key for the agent. `settings`: those in force. `asked_with`: the environment of judges,
+    including an agent's .env."""
     environ = asked_with
     sides = [(settings, suites)]
     names: set[str] = set()
@@ -121,7 +124,7 @@ def judge_keys(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _BaseSettings:
-    """The settings of the base's evalgate.yml; None if they do not count, and why."""
+    """The settings of the base's evalgate.yml; None with a reason if they are not in force."""
 
     settings: Settings | None
     reason: str
@@ -143,15 +146,15 @@ class _BaseSettings:
     def notice(
         self, name: str, *, base_setting: Any, head_setting: Any, place: Place | None, hint: str
     ) -> Problem:
-        """What counts, and what does not."""
+        """The value that is in force, and the change's value."""
         if self.settings is not None:
             message = (
                 f"`{name}`: the base's evalgate.yml counts ({_quoted(base_setting)}), "
                 f"not this change's ({_quoted(head_setting)})"
             )
         else:
-            instead = f"; what counts is {_quoted(base_setting)}" if base_setting else ""
-            message = f"`{name}` of this change's evalgate.yml ({_quoted(head_setting)}) does not count: {self.reason}{instead}"
+            suffix = f"; what counts is {_quoted(base_setting)}" if base_setting else ""
+            message = f"`{name}` of this change's evalgate.yml ({_quoted(head_setting)}) does not count: {self.reason}{suffix}"
         return errors.note(NOT_HEADS, message, place, hint)
 
 
@@ -169,7 +172,7 @@ def _quoted(value: Any) -> str:
 
 
 def _trusted(settings: Settings, name: str, base_settings: Settings | None) -> Any:
-    """A door's word, else the base's, else the default."""
+    """The door's value, else the base's, else the default."""
     if name in settings.explicit_options:
         return getattr(settings, name)
     trusted_setting = (
@@ -177,7 +180,7 @@ def _trusted(settings: Settings, name: str, base_settings: Settings | None) -> A
         if base_settings is None
         else getattr(base_settings, name)
     )
-    if _has_no_limit(trusted_setting):  # a bound that the base has none of
+    if _has_no_limit(trusted_setting):  # the base has no limit
         return getattr(settings, name)
     order = TELLING.get(name)
     return (
@@ -191,8 +194,10 @@ def _has_no_limit(value: object) -> bool:
     return isinstance(value, BaseModel) and not any(limit for _, limit in value)
 
 
-def _settings(settings: Settings, counting: Json, base_side: _BaseSettings) -> Iterator[Problem]:
-    for name, base_setting in counting.items():
+def _settings(
+    settings: Settings, trusted_settings: Json, base_side: _BaseSettings
+) -> Iterator[Problem]:
+    for name, base_setting in trusted_settings.items():
         head_setting = getattr(settings, name)
         if head_setting != base_setting:
             label = config_settings.input_name(name)
@@ -207,16 +212,16 @@ def _judge(
     settings: Settings, base_side: _BaseSettings, *, is_guarded: bool
 ) -> tuple[JudgeRule, list[Problem]]:
     """The change's judges with the base's budget. If they are guarded, address and key are the
-    base's; if the base has no evalgate.yml yet, the change's count for a known provider."""
+    base's; if the base has no evalgate.yml yet, the change's are used for a known provider."""
     head_judge = settings.gate_file.judge
     base_judge = JudgeRule() if base_side.settings is None else base_side.settings.gate_file.judge
-    counting: dict[str, Any] = (
+    trusted_options: dict[str, Any] = (
         {} if _has_no_limit(base_judge.budget) else {"budget": base_judge.budget}
     )
     if is_guarded and not (
         base_side.settings is None and models.is_of_provider(head_judge.base_url)
     ):
-        counting |= {name: getattr(base_judge, name) for name in OF_JUDGES}
+        trusted_options |= {name: getattr(base_judge, name) for name in OF_JUDGES}
     notices = [
         base_side.notice(
             f"judge.{name}",
@@ -225,7 +230,7 @@ def _judge(
             place=place,
             hint=HINT,
         )
-        for name, value in counting.items()
+        for name, value in trusted_options.items()
         for place in (settings.place_of("judge", name),)
         if getattr(head_judge, name) != value
     ]
@@ -239,7 +244,7 @@ def _judge(
         )
         hint = "It counts because it is asked at a known provider's own address."
         notices.append(errors.note(NO_FILE, message, settings.place_of("judge"), hint))
-    return head_judge.model_copy(update=counting), notices
+    return head_judge.model_copy(update=trusted_options), notices
 
 
 # --- how models are reached ----------------------------------------------------------------------
@@ -293,7 +298,7 @@ def _with_client_options(
 
 
 def _by_rule(use: CriterionUse, base_settings: Settings | None) -> Json:
-    """What the base's evalgate.yml says for a criterion that the base does not have."""
+    """The options in the base's evalgate.yml for a criterion that the base does not have."""
     if base_settings is None:
         return {}
     judge = base_settings.gate_file.judge
@@ -329,10 +334,10 @@ def _replaced(config: Json, base_options: Json) -> Json:
 
 
 def _other_client(subject: str, base_options: Json, place: Place) -> Problem:
-    counts = (
+    reason = (
         "the base's count"
         if base_options
         else "the base has no such variables, so they do not count"
     )
-    message = f"the client options (`http_options`) of {subject}: {counts}, not this change's"
+    message = f"the client options (`http_options`) of {subject}: {reason}, not this change's"
     return errors.note(NOT_HEADS, message, place, HINT)

@@ -5,7 +5,6 @@ Errors are shown here once, in plain words, and become an exit code."""
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import shutil
@@ -156,7 +155,7 @@ def main(argv: list[str] | None = None) -> Any:
     # no line is read as a workflow command, whatever ids and settings contain
     is_workflow = os.environ.get("GITHUB_ACTIONS") == "true"
     process.keep_streams(_Disarmed if is_workflow else io.TextIOWrapper)
-    process.collect_seldom()
+    process.collect_garbage_rarely()
     return dispatch(argv)
 
 
@@ -167,9 +166,9 @@ def dispatch(argv: list[str] | None) -> Any:
     except EvalgateError as error:  # raised by another package's command
         show_error(error)
         sys.exit(error.exit_code)
-    except Exception:  # noqa: BLE001 - a command that cannot be imported: Python's own exit code, 1, would say "fail"
+    except Exception as error:  # noqa: BLE001 - a command that cannot be imported: Python's own exit code, 1, would say "fail"
         traceback.print_exc()
-        sys.exit(ExitCode.BUG)
+        sys.exit(ExitCode.NOT_MEASURED if errors.shortage(error) else ExitCode.BUG)
 
 
 def shows_links() -> bool:
@@ -208,10 +207,8 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         click.secho("interrupted", err=True)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler: it reports any bug as one
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            click.secho(
-                f"error: {error.strerror}: raise the limit (`ulimit -n`)", fg="red", err=True
-            )
+        if shortage := errors.shortage(error):
+            click.secho(f"error: {shortage}", fg="red", err=True)
             return ExitCode.NOT_MEASURED
         message = plain.visible(f"{type(error).__name__}: {error}")
         click.secho(f"Internal error in evalgate {__version__}: {message}", fg="red", err=True)

@@ -69,10 +69,8 @@ class ScoredSide:
 
     def outcome(self, trial: GradedTrial) -> Pattern | None:
         """For each deciding criterion, True if the trial passes it; see `pairing.outcome`."""
-        needed = pairing.deciding(self.uses.get(trial.key.case, ()))
-        return pairing.outcome(
-            trial, needed, deviations=self.policy.deviations, of_base=self.is_base
-        )
+        uses = pairing.deciding(self.uses.get(trial.key.case, ()))
+        return pairing.outcome(trial, uses, deviations=self.policy.deviations, of_base=self.is_base)
 
     def passed(self, trials: Iterable[GradedTrial]) -> list[bool | None]:
         """True for each trial that passes; None if unknown."""
@@ -228,18 +226,20 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
             if rule.gating and (sides.is_together or not rule.scale.clocked):
                 rules[use.name] = rule
                 uses[use.name] = use
-    values: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
+    score_sets: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
     for trial in (trial for side in sides.scored_sides for trial in side.run.trials):
         for name, use in uses.items():
-            value = pairing.value_of(trial, name)
-            if value is not None:
-                scores = values[name, use.threshold is not None and threshold.reaches(value, use)]
+            score = pairing.value_of(trial, name)
+            if score is not None:
+                scores = score_sets[
+                    name, use.threshold is not None and threshold.reaches(score, use)
+                ]
                 # two different values on one side of the threshold say more than pass or fail
-                scores |= {value} if len(scores) < 2 else set()
+                scores |= {score} if len(scores) < 2 else set()
     graded_rules = {
         name: rule
         for name, rule in rules.items()
-        if any(len(values[name, is_reached]) > 1 for is_reached in (True, False))
+        if any(len(score_sets[name, is_reached]) > 1 for is_reached in (True, False))
     }
     return graded_rules | (MEASURED_RULE if _is_lacking(sides) else {})
 

@@ -62,7 +62,7 @@ def of(
         overall=_overall(sides, deciding, outcomes),
         head_rates=pass_rates(outcomes[0]),
         # pass^k of both sides with the same k
-        base_rates=pass_rates(outcomes[1], most=base.repeats),
+        base_rates=pass_rates(outcomes[1], largest_k=base.repeats),
         power=sensitivity.of(
             sides,
             deciding,
@@ -86,12 +86,12 @@ def of(
 
 
 def pass_rates(
-    outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_REPEATS
+    outcomes: Sequence[Sequence[bool | None]], *, largest_k: int = MOST_REPEATS
 ) -> PassRates | None:
     """Pass rates from the outcomes of every case (None: unknown). Cases without a known outcome are
     left out; the result is None if no case remains.
 
-    k is the fewest known outcomes of a case, at most `most`. Source: Yao et al. 2024 (arXiv
+    k is the fewest known outcomes of a case, at most `largest_k`. Source: Yao et al. 2024 (arXiv
     2406.12045); Chen et al. 2021 (arXiv 2107.03374)."""
     counts = [
         (known_outcomes.count(True), len(known_outcomes))
@@ -100,7 +100,7 @@ def pass_rates(
     ]
     if not counts:
         return None
-    k = min(most, *(runs for _, runs in counts))
+    k = min(largest_k, *(runs for _, runs in counts))
     return PassRates(
         k=k,
         rate=sum(passes for passes, _ in counts) / sum(runs for _, runs in counts),
@@ -138,14 +138,14 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
         ]
         if trials and not counted_trials:
             return None
-        values = [pairing.value_of(trial, name) for trial in counted_trials]
+        side_scores = [pairing.value_of(trial, name) for trial in counted_trials]
         unscored_trials += [
             (side, trial)
-            for trial, value in zip(counted_trials, values, strict=True)
-            if value is None
+            for trial, score in zip(counted_trials, side_scores, strict=True)
+            if score is None
         ]
         is_unrun = is_unrun or len(trials) < repeats
-        scores.append(pairing.measured_values(values))
+        scores.append(pairing.measured_values(side_scores))
     return CaseSample(
         head=scores[0],
         base=scores[1],

@@ -82,9 +82,9 @@ def value_of(trial: GradedTrial | None, name: str) -> float | None:
     return grade.value if isinstance(grade, Score) and math.isfinite(grade.value) else None
 
 
-def measured_values(values: Iterable[float | None]) -> tuple[float, ...]:
+def measured_values(scores: Iterable[float | None]) -> tuple[float, ...]:
     """The values that are not None."""
-    return tuple(value for value in values if value is not None)
+    return tuple(score for score in scores if score is not None)
 
 
 def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
@@ -92,7 +92,7 @@ def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
     criterion passes."""
     scores = [(use, value_of(trial, use.name)) for use in uses]
     pattern = tuple(
-        None if value is None else threshold.reaches(value, use) for use, value in scores
+        None if score is None else threshold.reaches(score, use) for use, score in scores
     )
     if True not in pattern:
         return pattern

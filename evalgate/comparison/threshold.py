@@ -168,8 +168,8 @@ def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdic
     """True if a trial failed, or has no score by a deciding criterion."""
     names = [verdict.name for verdict in verdicts if verdict.kind is not None]
     grades = [trial.grades.get(name) for trial in trials for name in names]
-    scored = all(isinstance(grade, Score) or abstains(grade) for grade in grades)
-    return not scored or any(trial.failure is not None for trial in trials)
+    is_scored = all(isinstance(grade, Score) or abstains(grade) for grade in grades)
+    return not is_scored or any(trial.failure is not None for trial in trials)
 
 
 def kind_of(
@@ -191,7 +191,7 @@ def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
     criterion about the test itself never counts."""
     if verdict.kind is not VerdictKind.NOT_MEASURED or use.on_the_test:
         return False
-    return any(value is not None and not reaches(value, use) for value in verdict.values)
+    return any(score is not None and not reaches(score, use) for score in verdict.values)
 
 
 def abstains(grade: Grade | None) -> bool:
@@ -209,11 +209,11 @@ def judge_criterion(
     abstained do not count; if it abstained in all of them, it decides nothing. If a criterion about
     the test itself misses its threshold, the case is not measured: the test was broken, and nothing
     is known about the agent."""
-    values = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
-    values += (None,) * (repeats - len(values))
-    pairs = zip_longest(values, grades)
-    judged_scores = [value for value, grade in pairs if not abstains(grade)]
-    has_abstained = bool(values) and not judged_scores
+    case_scores = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
+    case_scores += (None,) * (repeats - len(case_scores))
+    pairs = zip_longest(case_scores, grades)
+    judged_scores = [score for score, grade in pairs if not abstains(grade)]
+    has_abstained = bool(case_scores) and not judged_scores
     reported_grade = next(
         (
             grade
@@ -222,7 +222,7 @@ def judge_criterion(
         ),
         None,
     )
-    scores = [value for value in values if value is not None]
+    scores = [score for score in case_scores if score is not None]
     # rounded once: a running sum, and fmean too, can miss a threshold by a rounding error (0.7,
     # 0.8, 0.9 against 0.8)
     mean = (mean_of(scores) if len(scores) > 1 else scores[0]) if scores else None
@@ -235,11 +235,11 @@ def judge_criterion(
             kind=None,
             value=mean,
             threshold=None,
-            values=values,
+            values=case_scores,
             reason=reason,
             message=message,
         )
-    kind = _kind(use, values=judged_scores, mean=mean)
+    kind = _kind(use, scores=judged_scores, mean=mean)
     if kind is VerdictKind.NOT_MEASURED and reported_grade is None:
         reason = Reason.SKIPPED
         message = phrase("criterion_did_not_run")
@@ -252,41 +252,41 @@ def judge_criterion(
         kind=kind,
         value=mean,
         threshold=use.threshold,
-        values=values,
+        values=case_scores,
         reason=reason,
         message=message,
     )
 
 
-def mean_of(values: Sequence[float]) -> float:
+def mean_of(scores: Sequence[float]) -> float:
     """The mean, rounded once: the same result as `statistics.mean`, 25 times as fast."""
-    rough_mean = math.fsum(values) / len(values)
+    rough_mean = math.fsum(scores) / len(scores)
     if not math.isfinite(rough_mean):
         return rough_mean
     # add the remainder of the division: sums of differences are exact, and so small that adding
     # them rounds correctly
-    return rough_mean + math.fsum((*values, *(-rough_mean,) * len(values))) / len(values)
+    return rough_mean + math.fsum((*scores, *(-rough_mean,) * len(scores))) / len(scores)
 
 
-def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | None) -> VerdictKind:
+def _kind(use: CriterionUse, *, scores: Sequence[float | None], mean: float | None) -> VerdictKind:
     if mean is None or math.isnan(mean):
         return VerdictKind.NOT_MEASURED
-    if None not in values:
+    if None not in scores:
         return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
     best_score = use.scale.lowest if use.lower_is_better else use.scale.highest
     if best_score is not None and not reaches(
-        mean_of([best_score if value is None else value for value in values]), use
+        mean_of([best_score if score is None else score for score in scores]), use
     ):
         return VerdictKind.FAIL
     return VerdictKind.NOT_MEASURED
 
 
-def reaches(value: float, use: CriterionUse) -> bool:
+def reaches(score: float, use: CriterionUse) -> bool:
     """ADK's rule: value >= threshold, without tolerance; value <= threshold if lower is better.
     Without a threshold any value passes, and the comparison with the base decides."""
     if use.threshold is None:
         return True
-    return value <= use.threshold if use.lower_is_better else value >= use.threshold
+    return score <= use.threshold if use.lower_is_better else score >= use.threshold
 
 
 def _case_kind(

@@ -209,14 +209,14 @@ def _judge_suite(
                 case, nonblocking=None if quarantine else reason_not_to_block, quarantine=quarantine
             )
         )
-    counted = [case for case in case_verdicts if case.key not in allowed.quarantines]
+    counted_cases = [case for case in case_verdicts if case.key not in allowed.quarantines]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     # otherwise new cases could make up for failures
     case_groups = [
-        [case for case in counted if (case.key in allowed.new_cases) is is_new]
+        [case for case in counted_cases if (case.key in allowed.new_cases) is is_new]
         for is_new in (False, True)
     ]
-    case_groups = case_groups if required < 1 and all(case_groups) else [counted]
+    case_groups = case_groups if required < 1 and all(case_groups) else [counted_cases]
     group_verdicts = [
         _judge_cases(case_group, policy=policy, allowed=allowed, required=required)
         for case_group in case_groups
@@ -234,7 +234,7 @@ def _judge_suite(
         cases=tuple(cases),
         required_pass_rate=required,
         reason=reason,
-        advisory=suite.key in policy.advisory or (bool(cases) and not counted),
+        advisory=suite.key in policy.advisory or (bool(cases) and not counted_cases),
         beside=frozenset().union(*group_verdicts) - {kind, VerdictKind.PASS},
     )
 

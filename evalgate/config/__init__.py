@@ -1,6 +1,6 @@
 """Requested settings, evalgate.yml and policy, and the facts about each setting.
 
-The type of a setting states each kind of fact once: `Annotated[float, FILE, RUNNING, HEAD,
+The type of a setting states one fact of each kind: `Annotated[float, FILE, RUNNING, HEAD,
 AGENT]`."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 
 class Door(Flag):
-    """A way to give a setting."""
+    """A place where a setting can be set."""
 
     CLI = 1
     ACTION = 2
@@ -22,7 +22,7 @@ class Door(Flag):
 
 
 class Heading(StrEnum):
-    """The heading of `run --help` under which a command-line setting appears."""
+    """The heading of `run --help` for a command-line setting."""
 
     SELECTING = "What runs"
     RUNNING = "How it runs"
@@ -32,20 +32,20 @@ class Heading(StrEnum):
 
 
 class Decider(Enum):
-    """Who decides if both the change's evalgate.yml and the base's have a value for a setting
+    """Whose value is used if both the change's evalgate.yml and the base's have a setting
     (`baseline.settings`)."""
 
     DOOR = "door"  # addresses, keys, stores, outputs: the workflow, else the base's file
-    BASE = "base"  # the base's file; head's if that says nothing
+    BASE = "base"  # the base's file; head's if the base's does not set it
     EITHER = "either"  # a requirement of either file applies
-    HEAD = "head"  # what is tested, thresholds, and how it is measured
+    HEAD = "head"  # tested cases, thresholds, and how they are measured
 
 
 class Trait(Flag):
-    """More facts about a setting. NONE must be written too, so that nobody forgets to choose."""
+    """More facts about a setting. NONE must be written too, so that nobody forgets the choice."""
 
     NONE = 0
-    # changes what the agent receives or can do: runs with another value cannot be reused
+    # changes the agent's input or abilities: runs with another value cannot be reused
     AGENT = 1
     MEASUREMENT = 2  # changes the score of a conversation
     PATH = 4  # a path relative to `root` that stays below it
@@ -68,8 +68,8 @@ def fact(field: FieldInfo, kind: type[Kind]) -> Kind:
 
 
 def names_with(table: type[BaseModel], *marks: Door | Heading | Decider | Trait) -> tuple[str, ...]:
-    """The settings that have all of these marks, in the table's order. Raises ValueError for a row
-    that lacks a kind of mark; marks after a false one are not looked up."""
+    """The settings with all of these marks, in the table's order. Raises ValueError for a row
+    without a kind of mark; marks after the first missing one are not looked up."""
     return tuple(
         name for name, field in rows(table).items() if all(_has(field, mark) for mark in marks)
     )

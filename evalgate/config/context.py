@@ -1,4 +1,4 @@
-"""Facts that a door knows and the settings do not, and its progress watcher."""
+"""Facts about a run that its door knows and the settings do not, and its progress watcher."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ class Context:
 
     environ: Environ
     watcher: Watcher
-    cache: Path  # the absolute folder of what outlives a run
+    cache: Path  # an absolute folder for data that outlives a run
     moment: datetime = field(default_factory=lambda: datetime.now(UTC))
     links: Links = field(default_factory=Links)
     commit: str = ""
     reproduce: str = ""
     event_base: str = ""  # the SHA that the event compares with; "" locally
     token: str | None = None
-    # a push to the default branch, or a schedule: results that others are compared with
+    # a push to the default branch, or a schedule: other runs are compared with its results
     on_base_branch: bool = False
-    # agents and all else that is not ours run as other users (docs/security.md)
+    # agents and all other foreign code run as other users (docs/security.md)
     isolate: bool = False
-    # nobody has accepted this yet: its evalgate.yml does not decide everything
+    # the change is not accepted yet: its evalgate.yml does not decide everything
     is_pull_request: bool = False
-    # at a terminal, the run is stored (`results.kept`), and continued if it was interrupted
+    # at a terminal: the run is stored (`results.kept`), and continued if it was interrupted
     keep: bool = False
-    # names of criteria; the others are skipped, and so not measured; None: all
+    # names of criteria; all others are skipped and not measured; None: all are measured
     scored: frozenset[str] | None = None
     workflow_run: str = ""  # see `run_of`
-    # is given problems as they are found
+    # receives problems as they are found
     show: Callable[[Sequence[Problem]], None] = lambda _: None
-    # is given the report while its conversations can be read
+    # receives the report while its conversations can be read
     present: Callable[[Report], None] = lambda _: None
     # opens every agent in this process, by its setting, in place of its driver: a test's guest
     host: Callable[[Any], Any] | None = None
     environments: dict[Path, str] = field(default_factory=dict)  # see `seals.Seals.verified`
 
     def say(self, line: str) -> None:
-        """A line on what is being done."""
+        """Log a line about progress."""
         self.watcher.say(line)
 
     @property
     def is_attended(self) -> bool:
-        """True if a user's own machine runs this, not a workflow or another CI."""
+        """True if this runs on a user's own machine, not in a workflow or another CI."""
         return not self.workflow_run and not self.environ.get("CI")
 
     @property
     def store_key(self) -> bytes:
-        """The key that signs data kept after a run; empty if none was given."""
+        """The key that signs stored data; empty if none is set."""
         secret = self.environ.get("INPUT_STORE-KEY") or self.environ.get("EVALGATE_STORE_KEY", "")
         return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest() if secret else b""
 
 
 def run_of(environ: Environ) -> str:
-    """The workflow run and its attempt, as GitHub's address of it ends:
+    """The workflow run and its attempt, as at the end of GitHub's URL:
     `o/r/actions/runs/99/attempts/1`; "" outside a workflow."""
     repository = environ.get("GITHUB_REPOSITORY", "")
     run = environ.get("GITHUB_RUN_ID", "")
@@ -72,8 +72,8 @@ def run_of(environ: Environ) -> str:
 
 
 def is_of_run(writer: str, run: str) -> bool:
-    """True if the author `writer` may be of the workflow run `run`: of the same run, in this
-    attempt or an earlier one, like shards that did not fail."""
+    """True if the file's author `writer` belongs to the workflow run `run`: the same run, in this
+    or an earlier attempt, such as shards that did not fail."""
     (run_address, _, attempt), (writer_address, _, writer_attempt) = (
         address.partition("/attempts/") for address in (run, writer)
     )
@@ -85,11 +85,11 @@ def is_of_run(writer: str, run: str) -> bool:
 
 
 class Watcher(Protocol):
-    """Told of progress while trials run; rich on a terminal, plain lines in CI."""
+    """Receives the progress of trials; rich output on a terminal, plain lines in CI."""
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:
-        """`trials` in all, `done` of them taken from the journal. `reason`: what reruns are for, ""
-        for the first runs."""
+        """Trials begin: `trials` in all, of which `done` come from the journal. `reason`: the
+        purpose of reruns; "" for the first runs."""
 
     def trial_done(
         self,
@@ -102,19 +102,19 @@ class Watcher(Protocol):
         is_known: bool = False,
         judges_usd: float = 0.0,
     ) -> None:
-        """One trial ended, of head or of the base: how it was scored, whether it was looked up and
-        so cost nothing (`is_known`), and what judges have taken until now."""
+        """A trial ended, of head or of the base. `kind`: its verdict; `is_known`: it came from the
+        journal and cost nothing; `judges_usd`: the judges' cost so far, in dollars."""
 
     def say(self, line: str) -> None:
-        """A line for people."""
+        """A line for users."""
 
     def end(self) -> None:
-        """No more will come."""
+        """No more trials follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class SilentWatcher:
-    """Watches and says nothing."""
+    """Watches without output."""
 
     lines: list[str] = field(default_factory=list)
 

@@ -1,5 +1,5 @@
-"""What evalgate.yml holds beside settings: which agents serve which suites, overrides by suite,
-judges, tools."""
+"""The sections of evalgate.yml besides settings: agents by suite, overrides by suite, judges,
+tools."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ Judging = Annotated[Value, HEAD, MEASUREMENT]
 Reaching = Annotated[Value, HEAD, AGENT]
 
 REFUSED: Final = "bad_option"
-"""The type of the pydantic error; its `ctx` has `at`, the path within the config, and `near`, a
-name or nothing."""
+"""The type of the pydantic error. Its `ctx` has `at`, the path within the config, and `near`, a
+similar name or ""."""
 
 
 def _check(config: JsonObject) -> JsonObject:
     refusal = _refusal(json.dumps(config, sort_keys=True, default=str)) if config else None
     if refusal is not None:
-        message, at, near = refusal
-        # pydantic's errors take no half characters
+        message, steps, guess = refusal
+        # pydantic's errors cannot hold lone surrogates
         message = message.encode("utf-8", "backslashreplace").decode()
         raise PydanticCustomError(
-            "bad_option", "{message}", {"message": message, "at": at, "near": near}
+            "bad_option", "{message}", {"message": message, "at": steps, "near": guess}
         )
     return config
 
 
 @lru_cache(maxsize=256)
 def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
-    """What google.genai has against the config: a message, the path within it, and the field that
-    was meant."""
+    """The error of google.genai for the config: a message, the path within it, and the nearest
+    field. None if it is valid."""
     from google.genai import types  # noqa: PLC0415 - takes a second to load, only where a config is given
 
     with warnings.catch_warnings():
-        # it warns of enum values that it does not know, and takes them
+        # it warns of unknown enum values, and accepts them
         warnings.simplefilter("ignore")
         try:
             types.GenerateContentConfig.model_validate(json.loads(config))
@@ -76,51 +76,54 @@ def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
 SYSTEM_INSTRUCTION = ("system_instruction", "systemInstruction")
 
 
-def text_of_instruction(written: Any) -> str | None:
-    """The text of a system instruction in any of its forms: a text, a part, a content, a list of
-    these; None where something else than text is in it."""
-    if isinstance(written, str):
-        return written
-    if isinstance(written, Mapping):
-        return text_of_instruction(written.get("parts") or written.get("text"))
-    if not isinstance(written, list):
+def text_of_instruction(instruction: Any) -> str | None:
+    """The text of a system instruction in any of its forms: a text, a part, a content, or a list of
+    these. None if it holds anything besides text."""
+    if isinstance(instruction, str):
+        return instruction
+    if isinstance(instruction, Mapping):
+        return text_of_instruction(instruction.get("parts") or instruction.get("text"))
+    if not isinstance(instruction, list):
         return None
-    texts = [text_of_instruction(part) for part in written]
+    texts = [text_of_instruction(part) for part in instruction]
     return None if None in texts else "\n".join(text for text in texts if text)
 
 
 def _field_fault(
     error: ErrorDetails, model: type[BaseModel]
 ) -> tuple[str, tuple[str | int, ...], str]:
-    at = error["loc"]
-    name = ".".join(map(str, at))
+    steps = error["loc"]
+    name = ".".join(map(str, steps))
     if error["type"] != "extra_forbidden":
         expectation = error["msg"].removeprefix("Input should be ").partition(", unable to ")[0]
-        return f"`{name}` is {plain.short_json(error['input'])}, expected {expectation}", at, ""
-    near = words.nearest(str(at[-1]), model.model_fields) if len(at) == 1 else None
-    return f"google.genai's GenerateContentConfig has no field `{name}`", at, near or ""
+        return f"`{name}` is {plain.short_json(error['input'])}, expected {expectation}", steps, ""
+    guess = words.nearest(str(steps[-1]), model.model_fields) if len(steps) == 1 else None
+    return f"google.genai's GenerateContentConfig has no field `{name}`", steps, guess or ""
 
 
 GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]
-"""A pydantic type: an object that google.genai's GenerateContentConfig takes, in either spelling,
-as it was written."""
+"""A pydantic type: an object that google.genai's GenerateContentConfig accepts, in either spelling,
+as written."""
 
+LONGEST_S = 10**9
+"""Of a time limit, about 30 years: the system's clocks can wait for it."""
 NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
-"""Paths of the file, relative to the root; the first that exists is used."""
+"""Paths of the file, relative to the root. The first that exists is used."""
 
 OF_THE_WORKFLOW = ("INPUT_", "ACTIONS_")
-"""The prefixes of variables that a runner sets, including tokens. GITHUB_TOKEN exists only if a
-workflow passes it on, as for GitHub's own models."""
+"""Prefixes of variables that a runner sets, including tokens. GITHUB_TOKEN exists only if a
+workflow passes it, such as for GitHub's own models."""
 
 
 class RuleShape(BaseModel):
-    """A part of the file; unknown keys are refused."""
+    """A part of the file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 class AgentRule(BaseModel):
-    """Suites that an agent serves. All keys but `suites` and `driver` are options of the driver."""
+    """Suites that an agent serves. All keys except `suites` and `driver` are options of the
+    driver."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -133,15 +136,14 @@ class AgentRule(BaseModel):
 
     @classmethod
     def of_short_form(cls, text: str) -> AgentRule:
-        """The setting `agent` as a rule for every suite; which driver it means, `agents.rule_use`
-        tells."""
+        """The setting `agent` as a rule for every suite; `agents.rule_use` finds its driver."""
         rule = cls()
         rule._short_form = text
         return rule
 
     @property
     def short_form(self) -> str:
-        """The setting `agent` if it made the rule, else ""."""
+        """The setting `agent` if the rule comes from it, else ""."""
         return self._short_form
 
     @property
@@ -151,7 +153,7 @@ class AgentRule(BaseModel):
 
 
 class SuiteRule(RuleShape):
-    """Overrides for the suites that match; later rules win."""
+    """Overrides for matching suites; later rules win."""
 
     match: Annotated[list[str], EITHER, MEASUREMENT] = Field(
         description="Globs of evaluation files."
@@ -171,7 +173,8 @@ class SuiteRule(RuleShape):
 
 
 class CompareRule(RuleShape):
-    """How one criterion is compared with the base; what is not said is as the criterion has it."""
+    """The comparison of one criterion with the base. Missing keys use the criterion's own
+    values."""
 
     gating: bool | None = Field(default=None, description="A drop against the base fails the gate.")
     lower_is_better: bool | None = Field(
@@ -183,8 +186,7 @@ class CompareRule(RuleShape):
 
 
 class JudgeOptionsRule(RuleShape):
-    """What a judged criterion asks with; what is not said is left to the criteria file, then to
-    ADK's defaults."""
+    """The judge of a criterion. Missing keys use the criteria file, then ADK's defaults."""
 
     model: Judging[str | None] = Field(
         default=None, description="As in ADK: `gemini-2.5-flash`, `openai/gpt-4.1`."
@@ -197,7 +199,7 @@ class JudgeOptionsRule(RuleShape):
 
 
 class BudgetRule(RuleShape):
-    """Upper bounds of what judging may spend in one run; beyond them criteria are not measured."""
+    """Limits of judging in one run; beyond them criteria are not measured."""
 
     calls: int | None = Field(default=None, ge=0)
     tokens: int | None = Field(default=None, ge=0)
@@ -205,7 +207,7 @@ class BudgetRule(RuleShape):
 
 
 class JudgeRule(JudgeOptionsRule):
-    """Judges: defaults for every judged criterion, how to reach them, and what they may cost
+    """Judges: defaults for every judged criterion, how to reach them, and the limits of their cost
     (docs/judges.md)."""
 
     criteria: Judging[dict[str, JudgeOptionsRule]] = Field(
@@ -227,18 +229,22 @@ class JudgeRule(JudgeOptionsRule):
         default="", description="File to record replies in, relative to the root."
     )
     timeout: Deciding[float] = Field(
-        default=120.0, gt=0, description="Timeout of one call, in seconds."
+        default=120.0, gt=0, le=LONGEST_S, description="Timeout of one call, in seconds."
     )
     call_deadline: Deciding[float] = Field(
         default=300.0,
         gt=0,
+        le=LONGEST_S,
         description="Timeout of one call with all its retries, the wait for a slot aside, in seconds.",
     )
     calls_at_once: Deciding[int] = Field(
         default=32, ge=1, description="Maximum number of calls at the same time."
     )
     deadline: Deciding[float | None] = Field(
-        default=None, gt=0, description="Timeout of all calls of one judge model, in seconds."
+        default=None,
+        gt=0,
+        le=LONGEST_S,
+        description="Timeout of all calls of one judge model, in seconds.",
     )
     budget: Annotated[BudgetRule, BASE, NONE] = Field(
         default_factory=BudgetRule, description="What judging may spend in one run."
@@ -255,7 +261,7 @@ class JudgeRule(JudgeOptionsRule):
 
     @field_validator("api_key_env")
     @classmethod
-    def _is_no_secret_of_the_workflow(cls, name: str) -> str:
+    def _is_not_secret_of_workflow(cls, name: str) -> str:
         if name.upper().startswith(OF_THE_WORKFLOW):
             message = f"{name} belongs to the workflow and is never sent to a judge; use the judge's own API key"
             raise ValueError(message)
@@ -263,7 +269,7 @@ class JudgeRule(JudgeOptionsRule):
 
 
 class ToolsRule(RuleShape):
-    """The source of the answers of the agents' tools (docs/tools.md); a text alone is the mode."""
+    """The source of the agents' tool answers (docs/tools.md). A text alone is the mode."""
 
     mode: Literal["live", "record", "replay", "mock"] = Field(
         default="live", description="As the setting `tools`."
@@ -280,7 +286,7 @@ class ToolsRule(RuleShape):
 
 
 class SimulatorRule(RuleShape):
-    """Simulated users: above what the criteria files say, and what their faults mean
+    """Simulated users: overrides of the criteria files, and the verdicts for their faults
     (docs/simulation.md)."""
 
     model: Reaching[str | None] = Field(default=None, min_length=1, description="As ADK writes it.")
@@ -365,7 +371,7 @@ class GateFile(RuleShape):
     @classmethod
     def _are_listed_once(cls, rules: list[QuarantineRule]) -> list[QuarantineRule]:
         names = [rule.case for rule in rules]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"`{twice}` is listed twice")
+        repeated_name = next((name for name in names if names.count(name) > 1), None)
+        if repeated_name is not None:
+            raise ValueError(f"`{repeated_name}` is listed twice")
         return rules

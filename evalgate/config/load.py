@@ -1,4 +1,5 @@
-"""What a run is asked for: the doors over evalgate.yml over the defaults; its policy."""
+"""The settings of a run, from its door, evalgate.yml and the defaults, in this order; and its
+policy."""
 
 from __future__ import annotations
 
@@ -42,12 +43,11 @@ from evalgate.values import Json, JsonObject, frozen_dataclass
 
 
 def load_settings(raw_settings: Json) -> Settings:
-    """What a door was given (raw values by setting name, unset ones absent) with what evalgate.yml
-    says.
+    """The settings from a door (raw values by setting name, without unset ones) and from
+    evalgate.yml.
 
-    The door wins over the file, the file over the defaults. Raises ConfigError for a value that a
-    door was given and that cannot be; what is wrong in the file is among the settings' problems.
-    """
+    The door's values win over the file's, and these over the defaults. Raises ConfigError for an
+    invalid value of the door. Errors of the file are among the settings' problems."""
     for name, value in raw_settings.items():
         reason = "" if name == "root" else yaml.unusable(value)
         # a surrogate is a byte of a file name that is not UTF-8
@@ -89,10 +89,10 @@ def load_settings(raw_settings: Json) -> Settings:
 
 
 def render_command(settings: Settings, *, folder: str) -> str:
-    """The command of the run, as typed at the top of the repository; `folder`: the root there, ""
-    for the top.
+    """The command of the run, to type at the top of the repository. `folder`: the root relative to
+    the top; "" for the top.
 
-    Settings for this machine alone, or for a workflow, are left out."""
+    Settings for one machine, or for workflows, are left out."""
     command = ["evalgate", "run", *settings.paths, *(["--root", folder] if folder else [])]
     repeated = {*config.names_with(Settings, Door.CLI)} - {
         "paths",
@@ -103,13 +103,13 @@ def render_command(settings: Settings, *, folder: str) -> str:
         if isinstance(value, bool):
             command.append(f"--{'' if value else 'no-'}{config_settings.input_name(name)}")
             continue
-        for item in value if isinstance(value, tuple) else (value,):
-            command += [f"--{config_settings.input_name(name)}", str(item)]
+        for text in value if isinstance(value, tuple) else (value,):
+            command += [f"--{config_settings.input_name(name)}", str(text)]
     return shlex.join(command)
 
 
 def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
-    """The policy for these suites; of several rules in evalgate.yml that match one, the last
+    """The policy for these suites. If several rules of evalgate.yml match a suite, the last one
     wins."""
     rates: dict[str, float] = {}
     advisory: set[str] = set()
@@ -129,7 +129,7 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
         deviations=settings.deviations,
         alpha=settings.alpha,
         max_drop=settings.max_drop,
-        # ADK runs a case once, and that counts
+        # ADK runs a case once, without reruns
         threshold=ThresholdRule(
             settings.threshold
             if settings.deviations.failures_confirmed or "threshold" in settings.model_fields_set
@@ -162,7 +162,7 @@ def _validate(raw_settings: Json) -> Settings:
 
 
 def _form(name: str) -> str:
-    """What a setting takes, as its description says first."""
+    """The valid form of a setting: the first line of its description."""
     return (Settings.model_fields[name].description or "").partition("\n")[0]
 
 
@@ -174,8 +174,8 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
             raise ConfigError(
                 f"the configuration {name[:200]!r} {reason}", hint="Give it as a file below `root`."
             )
-    there = [root / name for name in names if (root / name).is_file()]
-    if not there:
+    existing_files = [root / name for name in names if (root / name).is_file()]
+    if not existing_files:
         if config_name:
             raise ConfigError(
                 f"the configuration {config_name!r} does not exist in {root}",
@@ -184,10 +184,10 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
         return GateFileReading()
     file, *other_files = (
         path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-        for path in there
+        for path in existing_files
     )
     try:
-        text = plain.decode(there[0].read_bytes(), file=file)
+        text = plain.decode(existing_files[0].read_bytes(), file=file)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error}", place=Place(file=file)) from error
     if isinstance(text, Problem):
@@ -196,17 +196,17 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     unused = (
         errors.warning(
             "unused-gate-file",
-            f"`{other}` is ignored because `{file}` exists, too",
-            Place(file=other),
+            f"`{other_file}` is ignored because `{file}` exists, too",
+            Place(file=other_file),
             "Delete one, or set `config`.",
         )
-        for other in other_files
+        for other_file in other_files
     )
     return replace(reading, problems=(*reading.problems, *unused))
 
 
 def insist_passable(settings: Settings, *, at_home: bool) -> None:
-    """Raise ConfigError if `env` names a variable of the job, which no agent gets."""
+    """Raise ConfigError if `env` names a variable of the job, which no agent may get."""
     refused_names = [
         name
         for name in settings.env
@@ -220,40 +220,41 @@ def insist_passable(settings: Settings, *, at_home: bool) -> None:
 
 
 def _within(root: Path, reading: GateFileReading) -> GateFileReading:
-    """The reading without settings and sections whose paths do not stay below `root`, which are
-    problems."""
-    refused: dict[str, Problem] = {}
+    """The reading without settings and sections whose paths leave `root`; these are problems."""
+    path_problems: dict[str, Problem] = {}
     paths = [
         ((name,), path)
         for name, value in reading.raw_settings.items()
         if (path := places.of_setting(name, value))
     ]
-    for at, path in (*paths, *places.of_gate_file(reading.gate_file)):
+    for steps, path in (*paths, *places.of_gate_file(reading.gate_file)):
         reason = places.refusal_reason(root, path) if path else ""
         if reason:
-            setting = ".".join(str(step) for step in at)
-            place = reading.places(*at) if reading.places else Place(file="evalgate.yml")
-            refused[str(at[0])] = errors.error(
+            setting = ".".join(str(step) for step in steps)
+            place = reading.places(*steps) if reading.places else Place(file="evalgate.yml")
+            path_problems[str(steps[0])] = errors.error(
                 "bad-path", f"`{setting}`: {path[:200]!r} {reason}", place
             )
     return replace(
         reading,
         raw_settings={
-            name: value for name, value in reading.raw_settings.items() if name not in refused
+            name: value for name, value in reading.raw_settings.items() if name not in path_problems
         },
         gate_file=reading.gate_file.model_copy(
             update={
-                name: getattr(GateFile(), name) for name in refused if name in GateFile.model_fields
+                name: getattr(GateFile(), name)
+                for name in path_problems
+                if name in GateFile.model_fields
             }
         ),
-        problems=(*reading.problems, *refused.values()),
+        problems=(*reading.problems, *path_problems.values()),
     )
 
 
 @frozen_dataclass
 class GateFileReading:
-    """The file's rules, the settings it gives (raw values by setting name), and all its problems. A
-    key that is wrong is left out of the rules.
+    """The file's rules, its settings (raw values by setting name), and all its problems. Invalid
+    keys are left out of the rules.
 
     `places`: finds the position of a key; None without a file."""
 
@@ -264,7 +265,7 @@ class GateFileReading:
 
 
 def parse_gate_file(text: str, *, file: str) -> GateFileReading:
-    """Read evalgate.yml. Setting names may be written with hyphens or underscores."""
+    """Read evalgate.yml. Setting names may have hyphens or underscores."""
     document = yaml.load(text, file=file)
     if isinstance(document, Problem):
         return GateFileReading(problems=(document,))
@@ -278,16 +279,16 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         )
 
     locate = Locator(document.node, file)
-    unusable = {
+    unusable_keys = {
         key: reason for key, value in raw.items() if (reason := yaml.unusable([key, value]))
     }
-    raw = {key: value for key, value in raw.items() if key not in unusable}
+    raw = {key: value for key, value in raw.items() if key not in unusable_keys}
     rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
     raw_settings = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
     settings, problems = _read_settings(raw_settings, locate)
     problems += [
         errors.error("bad-setting", f"`{key}` {reason}", locate(key))
-        for key, reason in unusable.items()
+        for key, reason in unusable_keys.items()
     ]
     problems.extend(document.warnings)
     gate_file = GateFile()
@@ -295,9 +296,9 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         gate_file = GateFile.model_validate(rules)
     except ValidationError as error:
         problems.extend(_validation_problems(error, locate, model=GateFile))
-        broken = {finding["loc"][0] for finding in error.errors()}
+        invalid_keys = {finding["loc"][0] for finding in error.errors()}
         gate_file = GateFile.model_validate(
-            {key: value for key, value in rules.items() if key not in broken}
+            {key: value for key, value in rules.items() if key not in invalid_keys}
         )
     return GateFileReading(
         gate_file=gate_file, raw_settings=settings, problems=tuple(problems), places=locate
@@ -305,20 +306,20 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
 
 
 def line_of_input(name: str, value: str) -> str:
-    """The fix for a setting that is given as an input of the action and cannot be: the line to
-    write here."""
+    """The hint for a setting that is not an input of the action: the line to write in
+    evalgate.yml."""
     input_name = config_settings.input_name(name)
     if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:
         return f"Only the command line takes it: `evalgate run --{input_name}`."
-    items = [line.strip() for line in value.splitlines() if line.strip()]
-    text = json.dumps(items) if len(items) > 1 else value
+    lines = [line.strip() for line in value.splitlines() if line.strip()]
+    text = json.dumps(lines) if len(lines) > 1 else value
     document = yaml.load(f"{input_name}: {text}", file="")
-    read = None if isinstance(document, Problem) else document.raw[input_name]
-    is_plain = read == text or isinstance(read, int | float | list)
+    parsed_value = None if isinstance(document, Problem) else document.raw[input_name]
+    is_plain = parsed_value == text or isinstance(parsed_value, int | float | list)
     return f"Write this line in evalgate.yml: `{input_name}: {text if is_plain else json.dumps(text)}`."
 
 
-def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
+def _unknown_setting(key: str, names: Sequence[str], place: Place) -> Problem:
     name = config_settings.input_name(key.replace("-", "_"))
     if replacement := config_settings.REMOVED.get(key.replace("-", "_")):
         return errors.error(
@@ -337,7 +338,7 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
             place,
             f"Use {' or '.join(phrases[door] for door in doors)}.",
         )
-    keys = [*GateFile.model_fields, *(config_settings.input_name(setting) for setting in allowed)]
+    keys = [*GateFile.model_fields, *(config_settings.input_name(setting) for setting in names)]
     hint = words.did_you_mean(key, keys, fallback=f"Known keys: {', '.join(keys)}.")
     return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
@@ -347,11 +348,11 @@ def _read_settings(
 ) -> tuple[JsonObject, list[Problem]]:
     settings: JsonObject = {}
     problems: list[Problem] = []
-    allowed = config.names_with(Settings, Door.FILE)
+    names = config.names_with(Settings, Door.FILE)
     for key, value in raw_settings.items():
         name = str(key).replace("-", "_")
-        if name not in allowed:
-            problems.append(_unknown_setting(str(key), allowed, locate(key)))
+        if name not in names:
+            problems.append(_unknown_setting(str(key), names, locate(key)))
             continue
         try:
             Settings.model_validate({name: value})
@@ -393,20 +394,20 @@ def _validation_problems(
     for finding in error.errors():
         path = finding["loc"]
         hint = ""
-        at = ()
+        steps = ()
         if finding["type"] == "extra_forbidden":
             hint = words.did_you_mean(str(path[-1]), field_names)
         elif finding["type"] == config_gate_file.REFUSED:
-            at = finding["ctx"]["at"]
-            near = finding["ctx"]["near"]
-            hint = f"Did you mean `{near}`?" if near else ""
+            steps = finding["ctx"]["at"]
+            nearest_name = finding["ctx"]["near"]
+            hint = f"Did you mean `{nearest_name}`?" if nearest_name else ""
         dotted_path = ".".join(str(step) for step in path)
         detail = f", found {finding['input']!r}" if finding["type"] == "literal_error" else ""
         problems.append(
             errors.error(
                 "gate-file-shape",
                 f"`{dotted_path}`: {words.fault(finding)}{detail}",
-                locate(*path, *at),
+                locate(*path, *steps),
                 hint,
             )
         )

@@ -1,10 +1,10 @@
 """Paths in settings, and globs over repository paths.
 
-A relative path stays below the root, whatever it says and whatever links a commit has. Globs are
-read the way .gitignore reads them: `*.json` at any depth, `a/**`, `a/`.
+A relative path stays below the root, whatever its text and whatever links a commit has. Globs work
+as in .gitignore: `*.json` at any depth, `a/**`, `a/`.
 
-An absolute path is accepted from a person or a workflow, and refused in evalgate.yml, which a pull
-request may change."""
+An absolute path is accepted from a person or a workflow. In evalgate.yml, which a pull request may
+change, it is an error."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ from evalgate.config.gate_file import GateFile, JudgeRule
 from evalgate.config.settings import Settings
 
 SETTINGS = config.names_with(Settings, Trait.PATH)
-"""Settings that are a path. So is that of `baseline: file:PATH`."""
+"""Settings that are paths. The path of `baseline: file:PATH` is one too."""
 LONGEST = 4000
 LONGEST_NAME = 255
-"""Bytes of a path, and of a name in it."""
+"""The most bytes of a path, and of a name in it."""
 
 
 def refusal_reason(root: Path, text: str, *, trusted: bool = False) -> str:
-    """Why the path is not to be used; empty: it may be. `root`: absolute; `trusted`: a person or a
-    workflow gave it.
+    """Why the path must not be used; "" if it may. `root`: absolute. `trusted`: a person or a
+    workflow set it.
 
-    Whoever gives it may name a place elsewhere; nobody is led there by a link that is in the
-    checkout."""
+    A trusted path may lead elsewhere by itself, but never by a link in the checkout."""
     path = PurePosixPath(text)
     if problem := _path_fault(path, text):
         return problem
@@ -59,7 +58,7 @@ def refusal_reason(root: Path, text: str, *, trusted: bool = False) -> str:
 def _path_fault(path: PurePosixPath, text: str) -> str:
     try:
         sizes = (len(os.fsencode(text)), *(len(os.fsencode(name)) for name in path.parts))
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # a lone surrogate
         sizes = ()
     if not sizes or "\0" in text:
         return "holds a character that no path has"
@@ -68,7 +67,7 @@ def _path_fault(path: PurePosixPath, text: str) -> str:
 
 
 def of_setting(name: str, value: object) -> str:
-    """The path that a setting holds; empty: none."""
+    """The path in a setting's value; "" if it is not a path."""
     if not isinstance(value, str):
         return ""
     if name == "baseline" and value.startswith("file:"):
@@ -77,7 +76,7 @@ def of_setting(name: str, value: object) -> str:
 
 
 def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The paths in evalgate.yml's own sections, each with its position; those of `tools` are
+    """The paths in evalgate.yml's own sections, each with its position. Those of `tools` are
     checked when they are used."""
     judge = rules.judge
     yield from (
@@ -102,11 +101,11 @@ _FOLDERS = "(?:/.+)?"
 _STARS = re.compile(f"(?:{re.escape(_STAR)})+")
 _PIECE = re.compile(r"\\.|\[\^/\]|\[\^?\]?[^\]]*\]|[^\\\[]+|\[", re.DOTALL)
 _NO_SLASH = re.compile(r"\[\^/\]|\(\?!/\)")
-"""Slashes of an expression that match no slash of a path."""
+"""Parts of a regular expression with a slash that matches no slash of a path."""
 
 
 def matches(path: str, globs: Sequence[str]) -> bool:
-    """True if a posix path, relative to the root, matches any of `globs`; a later `!glob` excludes
+    """True if a POSIX path, relative to the root, matches any of `globs`. A later `!glob` excludes
     it again.
 
     An invalid pattern (a final backslash) matches nothing."""
@@ -114,19 +113,19 @@ def matches(path: str, globs: Sequence[str]) -> bool:
 
 
 def compiled(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
-    """The lines of a .gitignore as one matcher, quick for any line. Raises ValueError for an
-    invalid one."""
+    """The lines of a .gitignore as one matcher, fast for any line. Raises ValueError for an invalid
+    line."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of `re`, for sets that look nested: `[[]`
         try:
-            # `simple`: the one that compiles by `re`
+            # the backend `simple` uses `re`
             return pathspec.GitIgnoreSpec.from_lines(lines, _pattern, backend="simple")
         except re.error as error:
             raise ValueError(str(error)) from error
 
 
 def is_pattern(line: str) -> bool:
-    """True if a line can be compiled."""
+    """True if a line is a valid pattern."""
     try:
         compiled([line])
     except ValueError:
@@ -135,13 +134,13 @@ def is_pattern(line: str) -> bool:
 
 
 def without_retries(regex: str) -> str:
-    """pathspec's regular expression of a glob, matching the same without trying every length of
-    every star.
+    """pathspec's regular expression of a glob, with the same matches, but without trying every
+    length of every star.
 
-    Of several stars in one name, and of several `**`, all except the last take as little as they
-    can and stay so: the rest may then begin as early as possible, so more could not help. A set
-    contains no `/`, as in git."""
-    end = regex.rfind("]") + 1  # behind it there is no set to look for
+    Of several stars in one name, and of several `**`, all except the last match as little as
+    possible and never more: then the remaining pattern begins as early as possible, so a longer
+    match could not help. As in git, a set contains no `/`."""
+    end = regex.rfind("]") + 1  # after the last set
     pieces = [*_PIECE.findall(regex[:end]), regex[end:]]
     regex = "".join(
         f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece for piece in pieces
@@ -157,11 +156,11 @@ def without_retries(regex: str) -> str:
 
 def _names_without_retries(names: str) -> str:
     first, *pieces = _STARS.split(names)
-    parts = [first]  # and each piece behind its star
+    patterns = [first]  # then each piece with the star before it
     for piece, next_piece in itertools.zip_longest(pieces, pieces[1:]):
         is_inner = next_piece is not None and "/" not in _NO_SLASH.sub("", piece)
-        parts.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
-    return "".join(parts)
+        patterns.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
+    return "".join(patterns)
 
 
 def _pattern(line: str) -> GitIgnoreSpecPattern:

@@ -1,5 +1,4 @@
-"""Every setting there is, once: the doors, evalgate.yml, action.yml and the docs are all made from
-this table."""
+"""All settings. The doors, evalgate.yml, action.yml and the docs are made from this table."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate import config
 from evalgate.config import Decider, Door, Heading, Trait
-from evalgate.config.gate_file import GateFile
+from evalgate.config.gate_file import LONGEST_S, GateFile
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import deviations
@@ -28,18 +27,18 @@ from evalgate.model.deviations import Deviations
 
 
 def split_list(value: Any) -> Any:
-    """`a, b` or one item a line, as inputs of a workflow are strings; so are the items of a list of
-    texts."""
-    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+    """A list from `a, b` or from one item per line, because inputs of a workflow are strings. Lists
+    of texts are split in the same way."""
+    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
         value = ",".join(value)
     if not isinstance(value, str):
         return value
     separators = value.replace("\n", ",")
-    return tuple(item.strip() for item in separators.split(",") if item.strip())
+    return tuple(text.strip() for text in separators.split(",") if text.strip())
 
 
 def split_lines(value: Any) -> Any:
-    """One item a line: for items that may hold commas."""
+    """A list with one item per line, for items that may contain commas."""
     if not isinstance(value, str):
         return value
     return tuple(line.strip() for line in value.splitlines() if line.strip())
@@ -50,7 +49,7 @@ Lines = Annotated[tuple[str, ...], BeforeValidator(split_lines)]
 
 
 class AgentBudget(BaseModel):
-    """What the runs of agents may cost, both sides together; none: no bound."""
+    """Limits on the runs of agents, both sides together; None: no limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -68,32 +67,30 @@ BOUNDS = "`agent_calls`, `tokens` and `usd`, as in `agent_calls=200, usd=2`"
 
 
 def parse_runs(value: Any) -> Any:
-    """A whole number; what stood here for further runs of cases with mixed results is said with the
-    line that replaces it."""
-    first = (
+    """A whole number. The former form with further runs of cases with mixed results is an error
+    that quotes the line to write."""
+    run_count = (
         value.get("start", 1)
         if isinstance(value, Mapping)
         else str(value).partition("+")[0].strip()
     )
     if isinstance(value, Mapping) or (isinstance(value, str) and "+" in value):
-        message = (
-            f"has one number now, what fails is rerun by itself: write `runs: {str(first)[:10]}`"
-        )
-        raise PydanticCustomError("runs", "{said}", {"said": message})
+        message = f"has one number now, what fails is rerun by itself: write `runs: {str(run_count)[:10]}`"
+        raise PydanticCustomError("runs", "{reason}", {"reason": message})
     try:
         return _COUNT.validate_python(None if isinstance(value, bool) else value)
     except ValidationError:
-        raise PydanticCustomError("runs", "{said}", {"said": RUNS}) from None
+        raise PydanticCustomError("runs", "{reason}", {"reason": RUNS}) from None
 
 
 def parse_budget(value: Any) -> Any:
-    """`usd=2, tokens=100000` (or with colons, one per line) or a mapping; what is wrong with it is
-    said by bound."""
+    """A budget from `usd=2, tokens=100000` (or with colons, one per line) or a mapping. Errors name
+    the limit."""
     try:
         return AgentBudget.model_validate(_split_pairs(value))
     except ValidationError as error:
         message = "; ".join(dict.fromkeys(_fault_of_bound(finding) for finding in error.errors()))
-        raise PydanticCustomError("budget", "{said}", {"said": message}) from None
+        raise PydanticCustomError("budget", "{reason}", {"reason": message}) from None
 
 
 def _fault_of_bound(error: ErrorDetails) -> str:
@@ -111,10 +108,10 @@ def _split_pairs(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     pairs = {}
-    for item in split_list(value):
-        name, equals, amount = item.replace(":", "=", 1).partition("=")
+    for pair in split_list(value):
+        name, equals, amount = pair.replace(":", "=", 1).partition("=")
         if not equals and not name.strip().isidentifier():
-            return value  # a number, or a piece of one, without the name of what it bounds
+            return value  # a number without the name of its limit
         pairs[name.strip().replace("-", "_")] = amount.strip().lstrip("$").replace("_", "")
     return pairs
 
@@ -138,6 +135,9 @@ Commenting = Annotated[
     BeforeValidator(lambda value: "off" if value is False else value),
 ]
 
+MOST_DAYS = 100_000
+"""Of an age: dates can count with it."""
+
 SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 
 TERMINAL = Door.CLI
@@ -145,8 +145,8 @@ WORKFLOW = Door.ACTION
 STARTER = TERMINAL | WORKFLOW
 SETTING = TERMINAL | Door.FILE
 INPUT = STARTER | Door.FILE
-"""Ways to give a setting. An input of the action is for what differs from one workflow, job or
-event to the next."""
+"""Ways to set a setting. An input of the action is for values that differ between workflows, jobs
+or events."""
 SELECTING, RUNNING, COMPARING, FAILING, SHOWING = Heading
 DOOR, BASE, EITHER, HEAD = Decider
 NONE = Trait.NONE
@@ -160,14 +160,14 @@ Step = Annotated[Value, WORKFLOW, DOOR, NONE]
 
 class Settings(BaseModel):
     """Settings of a person, a workflow or evalgate.yml. The first line of a description is a
-    sentence by itself, which messages quote; all of it is shown in action.yml, docs/settings.md and
-    by `--help`.
+    complete sentence, which messages quote. action.yml, docs/settings.md and `--help` show the
+    whole description.
 
     Times are seconds, sizes megabytes (10**6 bytes), shares 0..1.
 
     Fields without a description are not settings; `load` adds them: evalgate.yml's own sections,
-    the `places` in it and its `problems`, and the raw values that a door gave (`explicit_options`),
-    which hold for the base as well. `root` is then absolute."""
+    the `places` in it and its `problems`, and the raw values from the door (`explicit_options`),
+    which also apply to the base. `root` is then absolute."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -235,17 +235,19 @@ class Settings(BaseModel):
     max_baseline_age: Annotated[float, SETTING, COMPARING, BASE, NONE] = Field(
         default=14,
         gt=0,
+        le=MOST_DAYS,
         description="Age in days from which the comment says that stored results are old.",
     )
     reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
         default=7,
         ge=0,
-        description="Days for which results are reused if nothing that the agent read or ran in has changed. 0: always run it.",
+        le=MOST_DAYS,
+        description="Days for which results are reused if the agent's inputs and environment have not changed. 0: always run it.",
     )
     depends_on: Annotated[Listed, SETTING, COMPARING, DOOR, NONE] = Field(
         default=(),
         description="Globs of the files that an agent depends on, if its reads cannot be traced (no inotify).\n"
-        "Default: the whole checkout; of an agent behind a URL nothing stands in without globs.",
+        "Default: the whole checkout. Results of an agent behind a URL are reused only with globs.",
     )
     save_baseline: Annotated[
         Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE
@@ -253,7 +255,7 @@ class Settings(BaseModel):
         default="auto",
         description="Store this run as a baseline in `baseline-folder`. `auto`: on a push to the "
         "default branch; workflows always use it.",
-        # a change must not have itself kept as what others are compared with
+        # a change must not become a baseline for others by itself
     )
     seed: Annotated[int, SETTING, RUNNING, HEAD, AGENT] = Field(
         default=0,
@@ -274,15 +276,23 @@ class Settings(BaseModel):
         description="`worker`: one process runs many cases, each in its own session; `case`: a new process for "
         "every run of a case.",
     )
-    turn_timeout: Limit[float] = Field(default=300, gt=0, description="Maximum seconds per turn.")
+    turn_timeout: Limit[float] = Field(
+        default=300, gt=0, le=LONGEST_S, description="Maximum seconds per turn."
+    )
     case_timeout: Limit[float] = Field(
-        default=1800, gt=0, description="Maximum seconds of the agent's time per case."
+        default=1800,
+        gt=0,
+        le=LONGEST_S,
+        description="Maximum seconds of the agent's time per case.",
     )
     start_timeout: Limit[float] = Field(
-        default=300, gt=0, description="Maximum seconds for an agent to start."
+        default=300, gt=0, le=LONGEST_S, description="Maximum seconds for an agent to start."
     )
     memory: Limit[int] = Field(
-        default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit."
+        default=0,
+        ge=0,
+        le=10**9,
+        description="Memory limit of one agent process, in MB; 0: no limit.",
     )
     max_output: Limit[int] = Field(
         default=16, ge=1, description="Maximum agent output per turn, in MB."
@@ -327,7 +337,7 @@ class Settings(BaseModel):
     trace: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT] = Field(
         default=False,
         description="Record model requests and responses, events and tool calls of ADK agents, for report.html.\n"
-        "Costs time and room (docs/reports.md#traces).",
+        "Takes time and disk space (docs/reports.md#traces).",
     )
     fail_on: Annotated[Blocking, INPUT, FAILING, BASE, NONE] = Field(
         default=("threshold", "regression", "not_measured"),
@@ -357,9 +367,9 @@ class Settings(BaseModel):
     policy: Annotated[Ruling, INPUT, COMPARING, BASE, NONE] = Field(
         default="head",
         description="Whose rules decide: the change's (`head`) or the worse of `both`.\n"
-        "Rules are thresholds and criteria. The base branch's are always asked; what passes by the "
-        "change's alone is said first. `base`, "
-        "the name until now, means `both`.",
+        "Rules are thresholds and criteria. The base branch's are always applied; a pass by the "
+        "change's alone is reported first. `base`, "
+        "the former name, means `both`.",
     )
     pass_rate: Annotated[float, INPUT, FAILING, HEAD, NONE] = Field(
         default=1.0,
@@ -464,11 +474,11 @@ class Settings(BaseModel):
 
     @property
     def deviations(self) -> Deviations:
-        """The rules by which is scored, simulated and decided."""
+        """The rules for scoring, simulation and verdicts."""
         return deviations.under(adk_compat=self.adk_compat)
 
     def place_of(self, name: str, *path: str | int) -> Place | None:
-        """A setting's place in evalgate.yml, in any spelling; None if it is not set."""
+        """A setting's place in evalgate.yml, in any spelling; None if it is not set there."""
         if self.places is None:
             return None
         places = (self.places(spelling, *path) for spelling in (name, name.replace("_", "-")))
@@ -481,15 +491,16 @@ REMOVED: Mapping[str, str] = {
     "burn_in": "Delete the line: a new case that fails is rerun like any other.",
     "deterministic": "Write `threshold: all` instead: every failure counts, and nothing is rerun.",
 }
-"""Settings that are gone, and what to write instead."""
+"""Removed settings, and what to write instead."""
 
 NAMES = tuple(config.rows(Settings))
 OF_AGENTS = {*config.names_with(Settings, AGENT)} - {"agent"}
-"""Without `agent`: an agent's own options identify it."""
+"""Settings that may change an agent's behavior. `agent` is not among them: an agent's own options
+identify it."""
 
 
 def of_agents(settings: Settings) -> Mapping[str, object]:
-    """What of the settings may change what an agent does."""
+    """The values of settings that may change an agent's behavior."""
     values = settings.model_dump(mode="json", include=OF_AGENTS)
     return {**values, "tools_of_file": settings.gate_file.tools.model_dump(mode="json")}
 

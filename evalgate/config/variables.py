@@ -1,4 +1,4 @@
-"""Which environment variables an agent and its installer get, and why an agent lacks one."""
+"""The environment variables that an agent and its installer get, and why an agent lacks one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ HARMLESS = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
     "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "CI",
 )  # fmt: skip
-"""What every agent sees."""
+"""The variables that every agent gets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """The variables that clients of a model provider read: its keys, settings, and addresses to ask
-    instead."""
+    """The variables that clients of a model provider read: its keys, its settings, and alternative
+    addresses."""
 
     keys: tuple[str, ...]
     settings: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Provider:
 
     @property
     def keys_and_settings(self) -> tuple[str, ...]:
-        """All but the addresses."""
+        """All variables except the addresses."""
         return (*self.keys, *self.settings)
 
 
@@ -75,8 +75,8 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
         "vLLM": Provider(("HOSTED_VLLM_API_KEY",), (), ("HOSTED_VLLM_API_BASE",)),
     }
 )
-"""What agents get without naming it; credentials of a cloud, which open more than models, are not
-among it."""
+"""The variables that agents get by default. Credentials of a cloud, which open more than models,
+are not among them."""
 
 KEYS: Final = frozenset(key for provider in PROVIDERS.values() for key in provider.keys)
 OF_MODELS = frozenset(
@@ -86,11 +86,11 @@ OF_MODELS = frozenset(
 )
 
 INSTALLING = ("UV_*", "PIP_*", "NETRC", "XDG_CACHE_HOME")
-"""What only installing children see besides: all that holds no credentials, and what `env`
-names."""
+"""The variables that only installing children get in addition, if they hold no credentials or `env`
+names them."""
 
 OF_INSTALLERS = ("UV_*", "PIP_*")
-"""What never reaches an agent, even where `env` names it: it is for the installer."""
+"""Variables that never reach an agent, even if `env` names them: they are for the installer."""
 
 STORE_KEY = "EVALGATE_STORE_KEY"
 NEVER = (
@@ -100,18 +100,19 @@ NEVER = (
     "CI_DEPENDENCY_PROXY_PASSWORD", "SYSTEM_ACCESSTOKEN", "BUILDKITE_AGENT_ACCESS_TOKEN", "CIRCLE_OIDC_TOKEN*",
     "BITBUCKET_STEP_OIDC_TOKEN",
 )  # fmt: skip
-"""What nobody can pass on in a workflow or another CI's job, as it belongs to the job. At home
-there is no job: a person exported it."""
+"""Variables that belong to the job and are never passed on in a workflow or another CI. At a
+terminal there is no job: the user exported them."""
 
 OF_PEOPLE = frozenset({"GITHUB_PERSONAL_ACCESS_TOKEN"})
-"""What is named like the workflow's own, and never is: GitHub's MCP server asks people for it."""
+"""A variable that is named like the workflow's own but never is: GitHub's MCP server asks users for
+it."""
 
 OF_OUR_PROCESS = (
     "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONEXECUTABLE", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT",
     "__PYVENV_LAUNCHER__", "PWD", "OLDPWD", "SHLVL", "_",
 )  # fmt: skip
-"""What says where evalgate itself runs: it would lead the agent's Python, or the base, to files
-that are not theirs."""
+"""Variables about evalgate's own process. They would lead the agent's Python, or the base, to wrong
+files."""
 
 OF_CIS = (
     "GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_RUN_ID", "CI", "TF_BUILD", "CODEBUILD_BUILD_ID", "TEAMCITY_VERSION",
@@ -121,25 +122,25 @@ OF_CIS = (
 
 CLOUD_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 CLOUD_LOGIN: Final = "google-github-actions/auth"
-"""What sets that variable in a workflow."""
+"""The action that sets that variable in a workflow."""
 
 USER_INFO = re.compile(r"://[^/\s@]+@")
 
 
 def is_terminal(environ: Environ) -> bool:
-    """True if a user's own machine runs this, not a workflow or another CI."""
+    """True if this runs on a user's own machine, not in a workflow or another CI."""
     return not any(environ.get(name) for name in OF_CIS)
 
 
 def secret_name(name: str) -> str:
-    """The secret that a workflow sets a variable from. GitHub refuses to make one whose name begins
-    with GITHUB_; the token of that name is its own."""
+    """The secret from which a workflow sets a variable. GitHub does not allow secret names that
+    begin with GITHUB_, except its own token."""
     is_refused = name.upper().startswith("GITHUB_") and name != "GITHUB_TOKEN"
     return f"GH_{name[len('GITHUB_') :]}" if is_refused else name
 
 
 def secret(name: str) -> str:
-    """How a workflow writes that secret's value."""
+    """The expression for that secret in a workflow."""
     return f"${{{{ secrets.{secret_name(name)} }}}}"
 
 
@@ -149,18 +150,18 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def is_of_ci(name: str) -> bool:
-    """True if a variable belongs to the workflow or the job, and reaches no agent."""
+    """True if a variable belongs to the workflow or the job, and never reaches an agent."""
     return matches(name, NEVER) and name not in OF_PEOPLE
 
 
 @frozen_dataclass
 class AgentVariables:
-    """What agents get of `environ`.
+    """The variables of `environ` that agents get.
 
-    `names`: what `env` names, globs or in full. `judge_keys`: what judges use;
-    `own_key`: they are given one of their own (`judge: api_key_env`), which an agent gets only
-    where `names` has it in full. `everything`: whether agents get the user's own environment.
-    `at_home`: nothing of it belongs to a job."""
+    `names`: the names and globs in `env`. `judge_keys`: variables with keys of judges. `own_key`:
+    judges have their own key (`judge: api_key_env`), which an agent gets only if `names` has its
+    full name. `everything`: agents get the user's own environment. `at_home`: no variable belongs
+    to a job."""
 
     environ: Environ
     names: Sequence[str] = ()
@@ -173,7 +174,7 @@ class AgentVariables:
     def of(
         cls, settings: Settings, context: Context, judge_keys: Collection[str] = ()
     ) -> AgentVariables:
-        """At a terminal everything, unless `env` names something or agents are kept apart."""
+        """At a terminal everything, unless `env` names variables or agents are isolated."""
         return cls(
             environ=context.environ,
             names=settings.env,
@@ -184,29 +185,28 @@ class AgentVariables:
         )
 
     def passes(self, name: str) -> bool:
-        """True if agents get the variable when it is set."""
+        """True if agents get the variable if it is set."""
         if self._is_of_job(name) or matches(name, OF_INSTALLERS):
             return False
         if name in self.names:
             return True
-        unnamed = name in OF_MODELS or self.everything
+        is_default = name in OF_MODELS or self.everything
         if name in self.judge_keys:
-            return unnamed and not self.own_key
+            return is_default and not self.own_key
         if self.everything:
             return not matches(name, OF_OUR_PROCESS)
-        return unnamed or matches(name, (*HARMLESS, *self.names))
+        return is_default or matches(name, (*HARMLESS, *self.names))
 
     def _is_of_job(self, name: str) -> bool:
         return name == STORE_KEY or (is_of_ci(name) and not self.at_home)
 
     def environment(self) -> dict[str, str]:
-        """The agent's."""
+        """The agent's environment."""
         return {name: value for name, value in self.environ.items() if self.passes(name)}
 
     def installer_environment(self) -> dict[str, str]:
-        """What children that install packages see: the agent's variables, settings of installers,
-        and of those that hold credentials the ones that are named. Hooks of packages that are built
-        see them as well."""
+        """The environment of children that install packages: the agent's variables, settings of
+        installers, and named variables with credentials. Build hooks of packages see them too."""
         kept_back = self.withheld()
         return self.environment() | {
             name: value
@@ -215,7 +215,7 @@ class AgentVariables:
         }
 
     def withheld(self) -> tuple[str, ...]:
-        """Variables that hold credentials for installers and that nobody named: nobody sees
+        """Variables with credentials for installers that `env` does not name: no child gets
         them."""
         if self.everything:
             return ()
@@ -228,7 +228,8 @@ class AgentVariables:
             sorted(name for name in candidates if _is_credential(name, self.environ[name]))
         )
 
-    # --- why not ----------------------------------------------------------------------------------
+    # --- reasons
+    # -----------------------------------------------------------------------------------
 
     def why_absent(self, name: str) -> str:
         """Why an agent has no value of a variable, and what to do; "" if it has one."""
@@ -243,50 +244,50 @@ class AgentVariables:
         if matches(name, OF_INSTALLERS):
             return f"{name} is a setting of uv or pip and reaches only the installer; pass the value under another name"
         if name in self.judge_keys:
-            return f"{name} is a judge's key, which an agent gets only where `env` names it in full (`env: {name}`)"
+            return f"{name} is a judge's key, which an agent gets only if `env` names it in full (`env: {name}`)"
         if value:
             return f"{name} is set here but not passed to the agent; name it: {self._naming(name)}"
         return self._why_unset([name])
 
     def why_lacking(self, names: Sequence[str]) -> str:
-        """The same where any one of the variables would do."""
-        whys = {name: self.why_absent(name) for name in names}
-        if not names or "" in whys.values():
+        """The reason if any one of the variables would be enough; "" if one has a value."""
+        reasons = {name: self.why_absent(name) for name in names}
+        if not names or "" in reasons.values():
             return ""
-        is_set = [name for name in names if self.environ.get(name, "").strip()]
+        set_names = [name for name in names if self.environ.get(name, "").strip()]
         present_names = [name for name in names if name in self.environ]
-        if is_set or present_names:
-            return whys[(is_set or present_names)[0]]
-        return whys[names[0]] if self._is_of_job(names[0]) else self._why_unset(names)
+        if set_names or present_names:
+            return reasons[(set_names or present_names)[0]]
+        return reasons[names[0]] if self._is_of_job(names[0]) else self._why_unset(names)
 
     def _why_unset(self, names: Sequence[str]) -> str:
-        """Of variables that are all empty or not set."""
-        first = names[0]
-        name_it = "" if self.passes(first) else f", and name it: {self._naming(first)}"
-        if first in self.environ:
-            empty = f"{first} is set here but empty"
+        """The reason for variables that are all empty or not set."""
+        first_name = names[0]
+        naming = "" if self.passes(first_name) else f", and name it: {self._naming(first_name)}"
+        if first_name in self.environ:
+            empty_text = f"{first_name} is set here but empty"
             if is_terminal(self.environ):
-                return f"{empty}{name_it}"
-            return f"{empty}, as secrets are in a fork's pull request, or if they do not exist{name_it}"
-        unset = (
-            f"{first} is not set here"
+                return f"{empty_text}{naming}"
+            return f"{empty_text}, as secrets are in a fork's pull request, or if they do not exist{naming}"
+        unset_text = (
+            f"{first_name} is not set here"
             if len(names) == 1
             else f"neither {' nor '.join(names)} is set here"
         )
-        if first == CLOUD_FILE:
+        if first_name == CLOUD_FILE:
             terminal = is_terminal(self.environ)
-            how = (
+            login_hint = (
                 "run `gcloud auth application-default login`"
                 if terminal
                 else f"before the step use {CLOUD_LOGIN}"
             )
-            return f"{unset}; {how}{name_it}"
+            return f"{unset_text}; {login_hint}{naming}"
         if is_terminal(self.environ):
-            return f"{unset}; use `export {first}=...`, or the agent's `.env`{name_it}"
-        return f"{unset}; set `{first}: {secret(first)}` under the step's `env:`{name_it}"
+            return f"{unset_text}; use `export {first_name}=...`, or the agent's `.env`{naming}"
+        return f"{unset_text}; set `{first_name}: {secret(first_name)}` under the step's `env:`{naming}"
 
     def _naming(self, name: str) -> str:
-        """How to name it so that it counts, even in a pull request."""
+        """How to name the variable so that it also works in a pull request."""
         return (
             f"`env: {name}`"
             if is_terminal(self.environ)

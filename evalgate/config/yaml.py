@@ -1,4 +1,5 @@
-"""A YAML document with its places: read whole, its errors explained, duplicate keys found."""
+"""A YAML document with the places of its values, explained errors, and warnings about duplicate
+keys."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from evalgate.values import frozen_dataclass
 
 MOST_LEVELS = 100
 MOST_VALUES = 1_000_000
-"""With every alias written out."""
+"""The most values, with every alias expanded."""
 
 MOST_NUMBER = 2**63
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -23,8 +24,8 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 @frozen_dataclass
 class YamlDocument:
-    """What a text holds; `node`: the same with its marks, for a Locator. `warnings`: keys that
-    stand twice."""
+    """The content of a text. `node`: the same with its marks, for a Locator. `warnings`: duplicate
+    keys."""
 
     raw: Any
     node: Any
@@ -32,19 +33,19 @@ class YamlDocument:
 
 
 class Loader(yaml.SafeLoader):
-    """PyYAML's own, that gives up on a nest in which it would take the square of the time. Raises
+    """PyYAML's loader, which stops at deep nesting, because it would take quadratic time. Raises
     RecursionError."""
 
     levels = 0
 
     def fetch_flow_collection_start(self, token_class: Any) -> None:
-        """As PyYAML's."""
+        """As in PyYAML."""
         if self.flow_level >= MOST_LEVELS:
             raise RecursionError
         super().fetch_flow_collection_start(token_class)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """As PyYAML's."""
+        """As in PyYAML."""
         self.levels += 1
         if self.levels > MOST_LEVELS:
             raise RecursionError
@@ -55,10 +56,10 @@ class Loader(yaml.SafeLoader):
 
 
 class JsonLoader(Loader):
-    """Reads what JSON has: a date stays the text that it is written as."""
+    """Reads only JSON's types: a date remains text."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-        """As PyYAML's, without dates."""
+        """As in PyYAML, without dates."""
         tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         return (
             "tag:yaml.org,2002:str" if tag == "tag:yaml.org,2002:timestamp" and implicit[0] else tag
@@ -76,7 +77,7 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
             return errors.error(
                 "yaml-too-deep", "its aliases expand to too many values", Place(file=file, line=1)
             )
-        # first: to construct it merges what `<<` names
+        # before construction, which merges the mappings of `<<`
         warnings = tuple(_duplicate_keys(node, file))
         return YamlDocument(raw=loader.construct_document(node), node=node, warnings=warnings)
     except yaml.YAMLError as error:
@@ -93,29 +94,29 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
         return errors.error(
             "yaml-too-deep", "the values are nested too deeply", Place(file=file, line=1)
         )
-    except ValueError as error:  # impossible dates and endless numbers
+    except ValueError as error:  # invalid dates and infinite numbers
         return errors.error("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
 
 
 def quoted(text: str) -> str:
-    """A text as a scalar between double quotes, on one line."""
-    written: str = yaml.safe_dump(text, default_style='"', width=float("inf"))
-    return written.rstrip("\n")
+    """A text as a double-quoted scalar on one line."""
+    scalar: str = yaml.safe_dump(text, default_style='"', width=float("inf"))
+    return scalar.rstrip("\n")
 
 
 def unusable(value: Any) -> str:
-    """The flaw, at any depth, that keeps a setting from use in a file, process or report; empty if
-    not found."""
+    """The flaw, at any depth, that makes a setting unusable in a file, process or report; "" if
+    there is none."""
     level = [value]
     for _ in range(MOST_LEVELS):
-        texts = [element for element in level if isinstance(element, str)]
+        texts = [member for member in level if isinstance(member, str)]
         if any("\0" in text for text in texts):
             return "contains the character U+0000"
         if any(_SURROGATE.search(text) for text in texts):
             return "contains half a character (a lone surrogate)"
-        if any(isinstance(element, int) and abs(element) > MOST_NUMBER for element in level):
+        if any(isinstance(member, int) and abs(member) > MOST_NUMBER for member in level):
             return "contains a number that is too large"
-        level = [inner for element in level for inner in _inside(element)]
+        level = [child for member in level for child in _inside(member)]
     return "is nested too deeply" if level else ""
 
 
@@ -128,8 +129,8 @@ def _inside(value: Any) -> Iterator[Any]:
 
 
 def _size(node: Any, sizes: dict[int, int], above: set[int]) -> int:
-    """How many values a node holds, those of aliases counted each time. Raises RecursionError for
-    one within itself."""
+    """The number of values in a node; those of aliases count each time. Raises RecursionError for a
+    node that contains itself."""
     if id(node) in above:
         raise RecursionError
     if id(node) not in sizes:
@@ -148,15 +149,15 @@ def _values_of(node: Any) -> Iterator[Any]:
 
 
 def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
-    """A warning for each key that stands twice in one mapping, at its second place."""
-    pending = [top]
-    done = set[int]()
-    while pending:
-        node = pending.pop()
-        if id(node) in done:
+    """A warning for each duplicate key of a mapping, at its second place."""
+    pending_nodes = [top]
+    visited_ids = set[int]()
+    while pending_nodes:
+        node = pending_nodes.pop()
+        if id(node) in visited_ids:
             continue
-        done.add(id(node))
-        pending.extend(_values_of(node))
+        visited_ids.add(id(node))
+        pending_nodes.extend(_values_of(node))
         first_lines: dict[tuple[str, str], int] = {}
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
@@ -181,7 +182,7 @@ class Locator:
         self.file = file
 
     def __call__(self, *path: Any) -> Place:
-        """The place of a path, or of the longest part of it that is there."""
+        """The place of a path, or of its longest part that exists."""
         node = self._node
         mark = self._node.start_mark
         json_path = "$"

@@ -72,7 +72,7 @@ def grade(view: TrialView, *, options: StateOptions) -> Grade:
     wrong_keys = json_match.entries_differing(
         actual, expected, matchers=options.matchers, subset=is_subset
     )
-    value = turns.mean([0 if key in wrong_keys else 1 for key in compared_keys] or [1])
+    share = turns.mean([0 if key in wrong_keys else 1 for key in compared_keys] or [1])
     findings = []
     for key in wrong_keys:
         expectation = _value_text(expected.get(key, json_match.MISSING))
@@ -80,7 +80,7 @@ def grade(view: TrialView, *, options: StateOptions) -> Grade:
             expectation = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
         text = f"expected {expectation}, got {_value_text(actual.get(key, json_match.MISSING))}"
         findings.append(Finding(text=text, label=key))
-    return Score(value=value, findings=tuple(findings))
+    return Score(value=share, findings=tuple(findings))
 
 
 def _without(state: Json, ignored: list[str]) -> Json:

@@ -307,14 +307,14 @@ def parse_split(reply: str, text: str) -> tuple[str, ...]:
 def _marked(reply: str) -> Iterator[str]:
     """The texts between the tags. Without an end tag, the text until the end of the reply."""
     inside: list[str] | None = None
-    for part in re.split(r"(</?sentence>)", reply, flags=re.IGNORECASE):
+    for piece in re.split(r"(</?sentence>)", reply, flags=re.IGNORECASE):
         if inside is None:
-            inside = [] if part.lower() == "<sentence>" else None
-        elif part.lower() == "</sentence>":
+            inside = [] if piece.lower() == "<sentence>" else None
+        elif piece.lower() == "</sentence>":
             yield "".join(inside)
             inside = None
         else:
-            inside.append(part)
+            inside.append(piece)
 
 
 _MOST_MISSES = 500
@@ -366,14 +366,14 @@ VALIDATE_TASK = "Which label does each of the sentences have, given the context?
 
 def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Question:
     """The question about the support of the sentences."""
-    listed = [
+    entries = [
         {"id": name, "sentence": sentence}
         for name, sentence in zip(sentence_names(sentences), sentences, strict=True)
     ]
     return prompting.build_question(
         rules=VALIDATE_RULES,
         reply=VALIDATE_REPLY,
-        pieces=(*context, Piece(name="sentences", text=prompting.as_json(listed))),
+        pieces=(*context, Piece(name="sentences", text=prompting.as_json(entries))),
         task=VALIDATE_TASK,
         version=VERSION,
         schema=prompting.verdicts_schema(

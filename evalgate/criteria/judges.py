@@ -29,12 +29,12 @@ from evalgate.values import Environ
 
 
 def settle(
-    use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, recorded: str = ""
+    use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, digest: str = ""
 ) -> CriterionUse:
     """The use with the judge that will be asked; a criterion without a judge is unchanged.
 
     In order of priority: the gate's options for this criterion, its options for all criteria, the
-    criteria file, ADK's defaults. Model configs are merged by key. `recorded`: the digest of the
+    criteria file, ADK's defaults. Model configs are merged by key. `digest`: the digest of the
     replayed replies."""
     if not issubclass(spec.options, JudgedOptions):
         return use
@@ -59,7 +59,7 @@ def settle(
     return replace(
         use,
         options={**use.options, "judge_model_options": judge, "exhaustive": exhaustive},
-        endpoint=recorded if by_service else _endpoint(defaults, recorded),
+        endpoint=digest if by_service else _endpoint(defaults, digest),
     )
 
 
@@ -102,21 +102,21 @@ def defaults_of(settings: Settings) -> JudgeRule:
 def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, ...]:
     """The suites with the judge of each criterion in its options, and with the endpoint of the
     simulated user. Criteria with invalid options are unchanged."""
-    recorded = replay.digest(defaults.replay)
-    endpoint = _endpoint(defaults, recorded)
+    digest = replay.digest(defaults.replay)
+    endpoint = _endpoint(defaults, digest)
     return tuple(
         replace(
             suite,
-            criteria=tuple(_settle(use, defaults, recorded) for use in suite.criteria),
+            criteria=tuple(_settle(use, defaults, digest) for use in suite.criteria),
             simulator=replace(suite.simulator, endpoint=endpoint),
         )
         for suite in suites
     )
 
 
-def _endpoint(defaults: JudgeRule, recorded: str) -> str:
+def _endpoint(defaults: JudgeRule, digest: str) -> str:
     """The address, client or recorded replies that replace a model's usual provider."""
-    return " ".join(filter(None, (defaults.base_url, defaults.client, recorded)))
+    return " ".join(filter(None, (defaults.base_url, defaults.client, digest)))
 
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
@@ -215,12 +215,12 @@ def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(models))
 
 
-def _settle(use: CriterionUse, defaults: JudgeRule, recorded: str) -> CriterionUse:
+def _settle(use: CriterionUse, defaults: JudgeRule, digest: str) -> CriterionUse:
     spec = criteria.pick(use.metric or use.name, use.code)
     if use.code is not None or spec is None:
         return use
     try:
-        return settle(use, spec, defaults, recorded=recorded)
+        return settle(use, spec, defaults, digest=digest)
     except ValidationError:  # the criteria check reports it
         return use
 

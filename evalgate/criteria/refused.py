@@ -12,19 +12,19 @@ def grade(view: TrialView) -> Grade:
 
     If any turn has neither recorded steps nor an answer, there is no score."""
     stops = [turn.stop for turn in view.actual]
-    values = [float(stop is not None and stop.error_code in REFUSALS) for stop in stops]
+    scores = [float(stop is not None and stop.error_code in REFUSALS) for stop in stops]
     unknown_turns = [turn.events is None and turn.final_response is None for turn in view.actual]
-    if not values or any(unknown_turns):
+    if not scores or any(unknown_turns):
         message = (
-            "a turn has neither an answer nor recorded steps" if values else "there is no turn"
+            "a turn has neither an answer nor recorded steps" if scores else "there is no turn"
         )
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
     findings = tuple(
         Finding(text=stop.error, turn=number, label="refused" if is_refused else "no answer")
-        for number, (stop, is_refused) in enumerate(zip(stops, values, strict=True), 1)
+        for number, (stop, is_refused) in enumerate(zip(stops, scores, strict=True), 1)
         if stop is not None
     )
-    return Score(value=turns.mean(values), turns=tuple(values), findings=findings)
+    return Score(value=turns.mean(scores), turns=tuple(scores), findings=findings)
 
 
 SPEC = CriterionSpec(

@@ -130,16 +130,16 @@ def grade(view: TrialView) -> Grade:
         return pairs
     scores = [f_score(turns.answer(actual), turns.answer(expected)) for actual, expected in pairs]
     known_scores = [score for score in scores if score is not None]
-    values = tuple(None if score is None else float(score) for score in scores)
+    turn_scores = tuple(None if score is None else float(score) for score in scores)
     if not known_scores:
         message = "no turn of the case has an expected answer"
-        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message, turns=values)
+        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message, turns=turn_scores)
     findings = tuple(
         Finding(text="the turn has no expected answer and is excluded from the mean", turn=number)
         for number, score in enumerate(scores, start=1)
         if score is None
     )
-    return Score(value=turns.mean(known_scores), turns=values, findings=findings)
+    return Score(value=turns.mean(known_scores), turns=turn_scores, findings=findings)
 
 
 def grade_as_adk(view: TrialView) -> Grade:
@@ -148,13 +148,13 @@ def grade_as_adk(view: TrialView) -> Grade:
     pairs = turns.pair(view)
     if isinstance(pairs, NotEvaluated):
         return pairs
-    values = tuple(
+    scores = tuple(
         f_score_as_adk(
             turns.answer(actual, with_thoughts=True), turns.answer(expected, with_thoughts=True)
         )
         for actual, expected in pairs
     )
-    return Score(value=turns.running_mean(values), turns=values)
+    return Score(value=turns.running_mean(scores), turns=scores)
 
 
 def f_score(answer: str, reference: str) -> Fraction | None:

@@ -261,7 +261,7 @@ def agent_of(invocation: Invocation) -> AgentDetails | None:
 NO_RUBRICS = "no rubric for this turn: it is excluded from the mean"
 
 
-class RubricsDiffer(Exception):  # noqa: N818 - it says what is wrong
+class RubricsDiffer(Exception):  # noqa: N818 - named after the problem
     """Two different rubrics have the same id."""
 
 

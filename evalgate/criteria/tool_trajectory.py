@@ -103,22 +103,22 @@ def grade(
     pairs = turns.pair(view)
     if isinstance(pairs, NotEvaluated):
         return pairs
-    values: list[float | None] = []
+    scores: list[float | None] = []
     findings = []
     for number, (actual, expected) in enumerate(pairs, start=1):
         if actual.events is None and deviations.steps_unrecorded:
-            values.append(None)
+            scores.append(None)
             continue
         questions = QUESTIONS if deviations.framework_calls else frozenset()
         problem = _difference(actual, expected, options, same_call, ignored=questions)
-        values.append(0.0 if problem else 1.0)
+        scores.append(0.0 if problem else 1.0)
         if problem:
             findings.append(Finding(text=problem, turn=number))
-    known_scores = [value for value in values if value is not None]
-    if len(known_scores) < len(values):
-        message = f"no steps were recorded in turn {values.index(None) + 1}, so its tool calls are unknown"
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message, turns=tuple(values))
-    return Score(value=turns.mean(known_scores), turns=tuple(values), findings=tuple(findings))
+    known_scores = [score for score in scores if score is not None]
+    if len(known_scores) < len(scores):
+        message = f"no steps were recorded in turn {scores.index(None) + 1}, so its tool calls are unknown"
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message, turns=tuple(scores))
+    return Score(value=turns.mean(known_scores), turns=tuple(scores), findings=tuple(findings))
 
 
 def _same_call(options: Options, deviations: Deviations) -> SameCall:

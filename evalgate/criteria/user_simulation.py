@@ -115,13 +115,13 @@ def _conclude_as_adk(judged_turns: Sequence[JudgedTurn], *, threshold: float) ->
     )
     if failed_call is not None:
         return failed_call
-    *values, end_score = (turn.value for turn in judged_turns)
+    *scores, end_score = (turn.value for turn in judged_turns)
     if end_score is not None and end_score < threshold:
-        values[-1] = end_score
-    total = sum(value for value in values if value is not None and value >= threshold)
+        scores[-1] = end_score
+    total = sum(score for score in scores if score is not None and score >= threshold)
     findings = tuple(finding for turn in judged_turns for finding in turn.findings)
     lacking = next((turn.lack.message for turn in judged_turns if turn.lack), "")
-    return Score(value=total / len(values), turns=tuple(values), findings=findings, lacking=lacking)
+    return Score(value=total / len(scores), turns=tuple(scores), findings=findings, lacking=lacking)
 
 
 def _sampled(

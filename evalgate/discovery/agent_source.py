@@ -1,9 +1,7 @@
-"""What an agent's source says of its surroundings: variables that it reads, models that it names,
-keys of its `.env`.
+"""Facts in an agent's source: variables that it reads, models that it names, keys in its `.env`.
 
-Nothing is imported or run. Modules are followed from the agent's own by their import statements,
-within the checkout. Agents of other frameworks than ADK are objects that a module makes at its own
-level."""
+Nothing is imported or run. Import statements are followed from the agent's own modules, within the
+checkout. Agents of frameworks other than ADK are objects at the top level of a module."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ EXAMPLES = (
     "example.env",
 )
 VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
-"""What google-genai asks Vertex AI with, besides credentials."""
+"""Variables that google-genai needs for Vertex AI, besides credentials."""
 
 _TOOLSET = re.compile(r"Toolset$|^MCPServer|^MultiServerMCPClient$|^MCPClient$")
 _GEMINI = re.compile(r"gemini-\d[\w.-]*")
@@ -43,7 +41,7 @@ _OTHER_PREFIXES = {
     "google-gla": "gemini", "google_genai": "gemini", "google": "gemini",
     "google-vertex": "vertex_ai", "google_vertexai": "vertex_ai",
 }  # fmt: skip
-"""How Pydantic AI and LangChain write providers, as LiteLLM does."""
+"""Providers as Pydantic AI and LangChain write them, with LiteLLM's names."""
 
 
 def keys_of(model: str) -> tuple[str, ...]:
@@ -57,19 +55,19 @@ def keys_of(model: str) -> tuple[str, ...]:
 
 
 def is_google(model: str) -> bool:
-    """True if google-genai asks a model, by a key or through Vertex AI."""
+    """True if google-genai calls the model, with a key or through Vertex AI."""
     return models.parse_name(model).client == "gemini"
 
 
 @frozen_dataclass
 class ModuleSource:
-    """What modules say.
+    """Facts in the source of modules.
 
-    `needs`: variables that they read without a default. `sets`: variables that they set, and the
-    text that they set them to, "" for any other value. `models`: names of models, as judges write
-    them. `imports`: level and dotted name of each import. `has_own_key`: some model gets its key
-    from the source. `logs_in`: the source asks for credentials of Google Cloud. `toolsets`: classes
-    of tools that a server has. `contexts`: types of what tools are given (`deps_type`)."""
+    `needs`: variables that they read without a default. `sets`: variables that they set, with their
+    texts, "" for any other value. `models`: names of models, as judges write them. `imports`: level
+    and dotted name of each import. `has_own_key`: a model gets its key from the source. `logs_in`:
+    the source requests credentials of Google Cloud. `toolsets`: classes of toolsets from a server.
+    `contexts`: types of the context for tools (`deps_type`)."""
 
     needs: frozenset[str] = frozenset()
     sets: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +81,7 @@ class ModuleSource:
 
 @frozen_dataclass
 class AgentSource(ModuleSource):
-    """What all modules of an agent say; the `values` of its `.env`, and the `samples` in the file
+    """Facts in all modules of an agent; the `values` of its `.env`, and the `samples` in the file
     `example`, such as `.env.example`."""
 
     example: str = ""
@@ -92,8 +90,8 @@ class AgentSource(ModuleSource):
 
     @property
     def uses_vertex(self) -> bool:
-        """True if google-genai asks Vertex AI, by the `.env` or else the source; or by the
-        example."""
+        """True if google-genai uses Vertex AI, according to the `.env` or else the source; or
+        according to the example."""
         flags = (
             self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], ""),
             self.samples.get(VERTEX[0], ""),
@@ -102,11 +100,11 @@ class AgentSource(ModuleSource):
 
 
 ReadText = Callable[[str], str | None]
-"""The text of a file by its posix path below the root; None if it is missing."""
+"""Reads a file by its POSIX path below the root; None if it is missing."""
 
 
 def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
-    """Read the source of an agent; empty if it is not Python of the checkout."""
+    """Read the source of an agent; empty if it is not Python code in the checkout."""
     files = _start_of(use, read)
     if not files:
         return AgentSource()
@@ -114,7 +112,7 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     sources = followed(files, read).values()
     example, samples = _nearest(EXAMPLES, folder, read)
     return AgentSource(
-        imports=tuple({found for source in sources for found in source.imports}),
+        imports=tuple({module for source in sources for module in source.imports}),
         toolsets=frozenset().union(*(source.toolsets for source in sources)),
         contexts=frozenset().union(*(source.contexts for source in sources)),
         example=example,
@@ -129,7 +127,8 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
 
 
 def followed(files: Iterable[str], read: ReadText) -> dict[str, ModuleSource]:
-    """What these files say, and all of the checkout that they import, MOST_FILES at most."""
+    """The facts of these files, and of all modules of the checkout that they import, at most
+    MOST_FILES."""
     queue = list(files)
     sources: dict[str, ModuleSource] = {}
     while queue and len(sources) < MOST_FILES:
@@ -144,7 +143,7 @@ def followed(files: Iterable[str], read: ReadText) -> dict[str, ModuleSource]:
 
 
 def _start_of(use: AgentUse, read: ReadText) -> list[str]:
-    """The modules that are imported first, the one with the agent before packages that it is in."""
+    """The modules that are imported first: the agent's own before its packages."""
     path = str(use.options.get("path", ".")).strip("/")
     if "call" in use.options:
         module = str(use.options["call"]).partition(":")[0]
@@ -156,34 +155,36 @@ def _start_of(use: AgentUse, read: ReadText) -> list[str]:
     names = ("__init__.py", "agent.py", "root_agent.yaml", "agent/__init__.py")
     for folder in (path, path.replace(".", "/") or "."):
         files = [*(_join(folder, name) for name in names), f"{folder}.py"]
-        if there := [file for file in files if read(file) is not None]:
-            return there
+        if existing_files := [file for file in files if read(file) is not None]:
+            return existing_files
     return []
 
 
 def _modules(file: str, level: int, name: str, read: ReadText) -> list[str]:
     """The files of the checkout that an import in `file` may load."""
-    here = PurePosixPath(file).parent
-    parts = name.split(".") if name else []
+    folder = PurePosixPath(file).parent
+    names = name.split(".") if name else []
     if level:
-        above = [here, *here.parents]
-        return _in(str(above[level - 1]), parts, read) if level <= len(above) else []
-    for base in (here, *here.parents):
+        folders = [folder, *folder.parents]
+        return _in(str(folders[level - 1]), names, read) if level <= len(folders) else []
+    for base in (folder, *folder.parents):
         for start in (str(base), _join(str(base), "src")):
-            if files := _in(start, parts, read):
+            if files := _in(start, names, read):
                 return files
     return []
 
 
-def _in(base: str, parts: Iterable[str], read: ReadText) -> list[str]:
-    """The modules that `parts` name below a folder, the packages on the way with them; a last part
+def _in(base: str, names: Iterable[str], read: ReadText) -> list[str]:
+    """The modules named by `names` below a folder, including the packages on the way. The last part
     may be a name in a module."""
     files = []
-    at = base
-    for part in parts:
-        at = _join(at, part)
-        here = [file for file in (f"{at}.py", f"{at}/__init__.py") if read(file) is not None]
-        files += here
+    path = base
+    for name in names:
+        path = _join(path, name)
+        part_files = [
+            file for file in (f"{path}.py", f"{path}/__init__.py") if read(file) is not None
+        ]
+        files += part_files
     return files
 
 
@@ -209,24 +210,23 @@ def _of_yaml(text: str) -> ModuleSource:
 
 
 def read_module(text: str) -> ModuleSource:
-    """Read a Python module; the result is empty if it cannot be parsed, which its importer
-    reports."""
+    """Read a Python module. Empty if it cannot be parsed, which its importer reports."""
     module = parse(text)
     return ModuleSource() if module is None else _ModuleReader(module).source()
 
 
 def parse(text: str) -> ast.Module | None:
-    """The syntax tree of a module; None if this Python cannot parse it."""
+    """The syntax tree of a module; None if evalgate's Python cannot parse it."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of invalid escapes
+            warnings.simplefilter("ignore")  # about invalid escapes
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 _Pending: TypeAlias = tuple[ast.AST, bool]
-"""A node, and whether what it reads is asked for gently: a missing variable is caught, or has a
+"""A node, and True if its variables are optional: a missing variable is caught, or has a
 substitute."""
 
 
@@ -234,8 +234,8 @@ _ENVIRON = "os.environ"
 
 
 class _ModuleReader:
-    """Walks a module with a stack of its own, since source may be nested more deeply than Python
-    recurses."""
+    """Walks a module with its own stack, because source may be nested more deeply than Python can
+    recurse."""
 
     def __init__(self, module: ast.Module) -> None:
         self._module = module
@@ -252,18 +252,18 @@ class _ModuleReader:
         self._contexts: set[str] = set()
 
     def source(self) -> ModuleSource:
-        """All of it."""
+        """The facts of the module."""
         self._constants = constants_of(self._module)
-        for node in ast.walk(self._module):  # first: they give names to what is looked for
+        for node in ast.walk(self._module):  # imports come first, because they give aliases
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
         pending: list[_Pending] = [(self._module, False)]
         while pending:
-            node, gently = pending.pop()
-            self._look(node, gently=gently)
+            node, is_optional = pending.pop()
+            self._look(node, is_optional=is_optional)
             for name, value in _pairs(node):
                 self._models_in(value, name)
-            pending += _below(node, gently)
+            pending += _below(node, is_optional)
         return ModuleSource(
             needs=frozenset(self._needs - self._tested),
             sets=self._sets,
@@ -287,12 +287,12 @@ class _ModuleReader:
         if isinstance(node, ast.ImportFrom):
             self._imports.append((level, module))
 
-    def _look(self, node: ast.AST, *, gently: bool) -> None:
+    def _look(self, node: ast.AST, *, is_optional: bool) -> None:
         match node:
             case ast.Subscript(value=value, slice=key, ctx=ast.Load()) if (
                 self._dotted(value) == _ENVIRON
             ):
-                self._needs |= set() if gently else self._key(key)
+                self._needs |= set() if is_optional else self._key(key)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Subscript) and self._dotted(target.value) == _ENVIRON:
@@ -300,7 +300,7 @@ class _ModuleReader:
             case ast.Compare(left=left, comparators=[right], ops=[ast.In() | ast.NotIn()]):
                 self._tested |= self._key(left) if self._dotted(right) == _ENVIRON else set()
             case ast.Call():
-                self._call(node, gently=gently)
+                self._call(node, is_optional=is_optional)
             case ast.ClassDef() if any(_name(base).endswith("BaseSettings") for base in node.bases):
                 self._settings_class(node)
             case ast.keyword(arg="api_key"):
@@ -312,14 +312,14 @@ class _ModuleReader:
             case _:
                 pass
 
-    def _call(self, node: ast.Call, *, gently: bool) -> None:
-        called = self._dotted(node.func)
+    def _call(self, node: ast.Call, *, is_optional: bool) -> None:
+        function_name = self._dotted(node.func)
         arguments = node.args
-        self._logs_in |= called == "google.auth.default"
+        self._logs_in |= function_name == "google.auth.default"
         if _TOOLSET.search(_name(node.func)):
             self._toolsets.add(_name(node.func))
-        if not arguments or called not in _READING:
-            # LiteLlm and Agent of Pydantic AI take the name first
+        if not arguments or function_name not in _READING:
+            # the first argument of LiteLlm and of Pydantic AI's Agent is the model
             if any(word in _name(node.func).lower() for word in ("model", "llm", "chat", "agent")):
                 for argument in arguments[:1]:
                     self._models_in(argument, "model")
@@ -332,20 +332,20 @@ class _ModuleReader:
             isinstance(default, ast.Constant) and default.value is None
         )
         key = self._key(arguments[0])
-        if called == f"{_ENVIRON}.setdefault":
+        if function_name == f"{_ENVIRON}.setdefault":
             self._sets |= dict.fromkeys(key, _text(default) or "")
-        elif not (has_default or gently):
+        elif not (has_default or is_optional):
             self._needs |= key
         if default is not None:
             self._models_in(default, "".join(key))
 
     def _settings_class(self, node: ast.ClassDef) -> None:
-        """The fields of a class of pydantic-settings are variables."""
-        # also of a class Config
+        """Add the fields of a pydantic-settings class as variables."""
+        # also from a nested class Config
         options = {name: value for inner in ast.walk(node) for name, value in _pairs(inner)}
         prefix = _text(options.get("env_prefix")) or ""
-        cases = options.get("case_sensitive")
-        as_written = isinstance(cases, ast.Constant) and cases.value is True
+        case_option = options.get("case_sensitive")
+        is_case_sensitive = isinstance(case_option, ast.Constant) and case_option.value is True
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 annotation = {_name(part) for part in ast.walk(statement.annotation)}
@@ -354,11 +354,13 @@ class _ModuleReader:
                 alias, has_default = _field(statement.value)
                 name = f"{prefix}{statement.target.id}"
                 self._needs |= (
-                    set() if has_default else {alias or (name if as_written else name.upper())}
+                    set()
+                    if has_default
+                    else {alias or (name if is_case_sensitive else name.upper())}
                 )
 
     def _models_in(self, value: ast.expr, name: str) -> None:
-        """The models in what something of this name is set to."""
+        """Add the models in the value of a name."""
         for leaf in _leaves(value) if "model" in name.lower() else ():
             self._model(self._constants.get(leaf.id) if isinstance(leaf, ast.Name) else _text(leaf))
 
@@ -366,21 +368,21 @@ class _ModuleReader:
         self._models |= {name} if text and (name := _model_name(text)) else set()
 
     def _key(self, node: ast.expr) -> set[str]:
-        """The variable that an expression names, if it does."""
+        """The variable that an expression names; empty if none."""
         text = self._constants.get(node.id) if isinstance(node, ast.Name) else _text(node)
         return {text} if text and re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) else set()
 
     def _dotted(self, node: ast.expr) -> str:
-        """What an expression of names and dots means, whatever the imports call it."""
-        parts: list[str] = []
+        """The full dotted name of an expression, with import aliases resolved."""
+        names: list[str] = []
         while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
+            names.append(node.attr)
             node = node.value
-        return ".".join([self._aliases.get(_name(node), _name(node)), *reversed(parts)])
+        return ".".join([self._aliases.get(_name(node), _name(node)), *reversed(names)])
 
 
 def constants_of(module: ast.Module) -> dict[str, str]:
-    """The names that a module's own level sets to texts."""
+    """The names that a module's top level sets to texts, with their texts."""
     pairs = (pair for statement in module.body for pair in _pairs(statement))
     return {name: text for name, value in pairs if name and (text := _text(value)) is not None}
 
@@ -391,7 +393,7 @@ _READING = frozenset(
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """What names are set to: by assignments, in dictionaries, as arguments."""
+    """Names with their values: in assignments, dictionaries and keyword arguments."""
     match node:
         case ast.Assign(targets=targets, value=value):
             yield from ((getattr(target, "id", ""), value) for target in targets)
@@ -405,27 +407,29 @@ def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             pass
 
 
-def _below(node: ast.AST, gently: bool) -> Iterator[_Pending]:  # noqa: FBT001 - private
-    """The children of a node, without code that runs only if the module is a script."""
+def _below(node: ast.AST, is_optional: bool) -> Iterator[_Pending]:  # noqa: FBT001 - private
+    """The children of a node, without code that runs only in a script."""
     if isinstance(node, ast.If) and "__name__" in {_name(leaf) for leaf in _leaves(node.test)}:
-        yield from ((child, gently) for child in node.orelse)
+        yield from ((child, is_optional) for child in node.orelse)
         return
-    softened: Iterable[ast.AST] = ()
+    optional_nodes: Iterable[ast.AST] = ()
     if isinstance(node, ast.Try) and any(_catches(handler.type) for handler in node.handlers):
-        softened = node.body
+        optional_nodes = node.body
     elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        softened = node.values[:-1]
-    soft = {id(child) for child in softened}
-    yield from ((child, gently or id(child) in soft) for child in ast.iter_child_nodes(node))
+        optional_nodes = node.values[:-1]
+    optional_ids = {id(child) for child in optional_nodes}
+    yield from (
+        (child, is_optional or id(child) in optional_ids) for child in ast.iter_child_nodes(node)
+    )
 
 
-def _catches(caught: ast.expr | None) -> bool:
-    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+def _catches(exception_node: ast.expr | None) -> bool:
+    kinds = exception_node.elts if isinstance(exception_node, ast.Tuple) else [exception_node]
     return any(kind is None or _name(kind) in _CATCH_ALL for kind in kinds)
 
 
 def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Constant]:
-    """Names and constants of an expression; those of calls within it speak for themselves."""
+    """The names and constants of an expression, without those in calls within it."""
     pending: list[ast.AST] = [value]
     while pending:
         node = pending.pop()
@@ -436,15 +440,16 @@ def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Constant]:
 
 
 def _field(value: ast.expr | None) -> tuple[str, bool]:
-    """The variable that a field of settings names itself, and whether it has a default."""
+    """The variable name that a settings field sets explicitly, and True if the field has a
+    default."""
     if not isinstance(value, ast.Call) or _name(value.func) != "Field":
         return "", value is not None
     keywords = {keyword.arg: keyword.value for keyword in value.keywords}
     aliases = (_text(keywords.get(key)) for key in ("validation_alias", "alias", "env"))
     alias = next((alias for alias in aliases if alias), "")
-    first: Any = value.args[0] if value.args else keywords.get("default")
-    has_default = first is not None and not (
-        isinstance(first, ast.Constant) and first.value is Ellipsis
+    default: Any = value.args[0] if value.args else keywords.get("default")
+    has_default = default is not None and not (
+        isinstance(default, ast.Constant) and default.value is Ellipsis
     )
     return alias, has_default or "default_factory" in keywords
 
@@ -458,7 +463,7 @@ def _text(node: ast.AST | None) -> str | None:
 
 
 def _model_name(text: str) -> str:
-    """A model's name as judges write it; "" for what names none that is known."""
+    """A model's name as judges write it; "" if the text is not a known model."""
     if not text or len(text) > 200 or any(character.isspace() for character in text):
         return ""
     prefix, colon, name = text.partition(":")
@@ -472,17 +477,17 @@ def _model_name(text: str) -> str:
 
 _TESTS = ("test_", "conftest")
 ASIDE = frozenset({"example", "examples", "sample", "samples", "demo", "demos", "test", "tests"})
-"""Folders whose agents are seldom the one that a repository is about."""
+"""Folders whose agents are rarely the main agent of a repository."""
 
 
 def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
-    """The agents that modules of these files make, by their driver and the options that name them.
+    """The agents that modules of these files make, by their driver and options.
 
-    Left out: tests; agents that another one calls or that guard it; those of examples, if there
+    Left out: tests; agents that another agent calls or that guard it; agents of examples, if there
     are others."""
     names = {name for driver in agents.DRIVERS.values() for name in driver.modules}
     uses: dict[str, list[AgentUse]] = {}
-    parts: set[str] = set()
+    helper_calls: set[str] = set()
     for file in files:
         name = PurePosixPath(file).name
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
@@ -492,13 +497,15 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
         if module is not None:
             source = _ModuleReader(module).source()
             uses[file] = list(_made_in(module, source, _importable(file, source, read)))
-            parts |= _agents_of_others(module, uses[file])
-    main = [file for file in uses if uses[file] and not is_aside(file)]
+            helper_calls |= _agents_of_others(module, uses[file])
+    main_files = [file for file in uses if uses[file] and not is_aside(file)]
     yield from (
         use
-        for file in main or uses
+        for file in main_files or uses
         for use in uses[file]
-        if not any(f".{use.options['call']}".endswith(f".{part}") for part in parts)
+        if not any(
+            f".{use.options['call']}".endswith(f".{helper_call}") for helper_call in helper_calls
+        )
     )
 
 
@@ -508,28 +515,30 @@ def is_aside(place: str) -> bool:
 
 
 def _made_in(
-    module: ast.Module, source: ModuleSource, place: tuple[str, str]
+    module: ast.Module, source: ModuleSource, importable: tuple[str, str]
 ) -> Iterator[AgentUse]:
-    imported = {name.partition(".")[0] for level, name in source.imports if not level}
-    folder, dotted = place
+    imported_packages = {name.partition(".")[0] for level, name in source.imports if not level}
+    folder, dotted = importable
     path = {} if folder == "." else {"path": folder}
     for driver in agents.DRIVERS.values():
-        if imported.isdisjoint(driver.modules):
+        if imported_packages.isdisjoint(driver.modules):
             continue
-        made = {
+        made_agents = {
             name: value
             for statement in module.body
             for name, value in _pairs(statement)
             if name and _makes(value, driver.makers)
         }
-        helpers = _helpers(module, made)
-        roots = [name for name in made if name not in helpers and "guardrail" not in name.lower()]
-        roots = roots or [
+        helpers = _helpers(module, made_agents)
+        root_names = [
+            name for name in made_agents if name not in helpers and "guardrail" not in name.lower()
+        ]
+        root_names = root_names or [
             statement.name
             for statement in module.body
             if _is_factory(statement, driver.makers) or _is_marked(statement, driver.makers)
         ]
-        for name in roots:
+        for name in root_names:
             yield AgentUse(driver=driver.name, options={"call": f"{dotted}:{name}", **path})
 
 
@@ -554,8 +563,8 @@ _ANSWERING = re.compile(
 
 
 def find_functions(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
-    """The functions and methods that take one text and are named like an answer, tests left out:
-    `answer`, `run_agent`, `Desk.chat`."""
+    """The functions and methods with one text parameter and a name for answering, such as `answer`,
+    `run_agent`, `Desk.chat`. Tests are left out."""
     for file in files:
         name = PurePosixPath(file).name
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
@@ -579,14 +588,15 @@ def _answering(module: ast.Module) -> Iterator[str]:
 
 
 def _answers(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0) -> bool:
-    """True if a function is named like an answer and takes one text after so many parameters."""
+    """True if a function has a name for answering, and one text parameter after the first `after`
+    parameters."""
     required = _required(function)[after:]
     kind = _name(required[0].annotation) if required else ""
     return bool(_ANSWERING.search(function.name)) and len(required) == 1 and kind in ("", "str")
 
 
 def _methods(owner: ast.ClassDef) -> Iterator[str]:
-    """The methods that answer, of a class that is made without arguments."""
+    """The answering methods of a class without constructor arguments."""
     functions = [node for node in owner.body if isinstance(node, _FUNCTIONS)]
     by_name = {function.name: function for function in functions if not function.decorator_list}
     init = by_name.get("__init__")
@@ -597,53 +607,56 @@ def _methods(owner: ast.ClassDef) -> Iterator[str]:
 
 def _makes(value: ast.expr | None, makers: Collection[str]) -> bool:
     """True if an expression calls a maker, also as `Agent[Context](...)`."""
-    called = value.func if isinstance(value, ast.Call) else None
-    if _name(getattr(called, "value", None)) == "re":  # which compiles, too
+    function = value.func if isinstance(value, ast.Call) else None
+    if _name(getattr(function, "value", None)) == "re":  # `re.compile` is not a maker
         return False
-    return _name(called.value if isinstance(called, ast.Subscript) else called) in makers
+    return _name(function.value if isinstance(function, ast.Subscript) else function) in makers
 
 
 def _is_factory(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.FunctionDef]:
-    """True for a function without required parameters that returns what a maker makes."""
+    """True for a function without required parameters that returns the result of a maker."""
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
-    given = statement.args
-    needed = len(given.posonlyargs) + len(given.args) - len(given.defaults)
-    needed += sum(default is None for default in given.kw_defaults)
-    made = {
+    arguments = statement.args
+    required_count = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+    required_count += sum(default is None for default in arguments.kw_defaults)
+    made_names = {
         name
-        for inner in ast.walk(statement)
-        for name, value in _pairs(inner)
+        for node in ast.walk(statement)
+        for name, value in _pairs(node)
         if _makes(value, makers)
     }
-    answers = [inner.value for inner in ast.walk(statement) if isinstance(inner, ast.Return)]
-    return not needed and any(
-        _makes(answer, makers) or (isinstance(answer, ast.Name) and answer.id in made)
-        for answer in answers
+    returned_values = [node.value for node in ast.walk(statement) if isinstance(node, ast.Return)]
+    return not required_count and any(
+        _makes(returned_value, makers)
+        or (isinstance(returned_value, ast.Name) and returned_value.id in made_names)
+        for returned_value in returned_values
     )
 
 
 def _is_marked(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.ClassDef]:
-    """True for a class with a maker as its decorator, as CrewAI's `@CrewBase`."""
+    """True for a class with a maker as its decorator, such as CrewAI's `@CrewBase`."""
     return isinstance(statement, ast.ClassDef) and any(
         _name(decorator) in makers for decorator in statement.decorator_list
     )
 
 
-def _helpers(module: ast.Module, made: Mapping[str, ast.expr]) -> set[str]:
-    """The agents that other agents of the module name, or their tools and guards ask."""
-    inner = {
+def _helpers(module: ast.Module, made_agents: Mapping[str, ast.expr]) -> set[str]:
+    """The agents that other agents of the module name, or that their tools and guards call."""
+    helper_names = {
         leaf.id
-        for name, value in made.items()
+        for name, value in made_agents.items()
         for leaf in ast.walk(value)
         if isinstance(leaf, ast.Name) and leaf.id != name
     }
     for statement in module.body:
         match statement:
             case ast.Assign(targets=[ast.Attribute(attr="handoffs")], value=value):
-                inner |= {leaf.id for leaf in ast.walk(value) if isinstance(leaf, ast.Name)}
+                helper_names |= {leaf.id for leaf in ast.walk(value) if isinstance(leaf, ast.Name)}
             case ast.Assign(value=ast.Call(func=func, keywords=keywords)) if _name(func) == "Task":
-                inner |= {_name(keyword.value) for keyword in keywords if keyword.arg == "agent"}
+                helper_names |= {
+                    _name(keyword.value) for keyword in keywords if keyword.arg == "agent"
+                }
             case _:
                 pass
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -654,21 +667,24 @@ def _helpers(module: ast.Module, made: Mapping[str, ast.expr]) -> set[str]:
                 if isinstance(leaf, ast.Name | ast.Attribute)
             ]
             if any(
-                _name(mark) in made or re.search("tool|guardrail", _name(mark)) for mark in marks
+                _name(mark) in made_agents or re.search("tool|guardrail", _name(mark))
+                for mark in marks
             ):
-                asked = {leaf.id for leaf in ast.walk(statement) if isinstance(leaf, ast.Name)}
-                inner |= asked - {_name(mark) for mark in marks}
-    return inner & made.keys()
+                called_names = {
+                    leaf.id for leaf in ast.walk(statement) if isinstance(leaf, ast.Name)
+                }
+                helper_names |= called_names - {_name(mark) for mark in marks}
+    return helper_names & made_agents.keys()
 
 
 def _agents_of_others(module: ast.Module, uses: Iterable[AgentUse]) -> set[str]:
-    """What agents of a module are given that it imports: `module:name` of each."""
-    own = {str(use.options["call"]).partition(":")[2] for use in uses}
-    given = {
+    """The imported names in a module's agents, as `module:name`."""
+    own_names = {str(use.options["call"]).partition(":")[2] for use in uses}
+    used_names = {
         leaf.id
         for statement in module.body
         for name, value in _pairs(statement)
-        if name in own
+        if name in own_names
         for leaf in ast.walk(value)
         if isinstance(leaf, ast.Name)
     }
@@ -677,29 +693,29 @@ def _agents_of_others(module: ast.Module, uses: Iterable[AgentUse]) -> set[str]:
         for statement in module.body
         if isinstance(statement, ast.ImportFrom) and statement.module
         for alias in statement.names
-        if (alias.asname or alias.name) in given
+        if (alias.asname or alias.name) in used_names
     }
 
 
 def _importable(file: str, source: ModuleSource, read: ReadText) -> tuple[str, str]:
-    """The folder to import a module from, and its name there: the root or `src`, or the deepest
-    folder that is no identifier; a module that imports its neighbors by their bare names is
-    imported as they are."""
+    """The folder from which to import a module, and its name there: the root or `src`, or the
+    deepest folder that is not an identifier. A module that imports its neighbors by bare names is
+    imported in the same way."""
     path = PurePosixPath(file.removesuffix("/__init__.py").removesuffix(".py"))
-    here = path.parent
-    bare = {name.partition(".")[0] for level, name in source.imports if not level}
-    if any(read(str(here / f"{name}.py")) is not None for name in bare - {path.name}) and (
-        read(str(here / "__init__.py")) is None
+    folder = path.parent
+    bare_names = {name.partition(".")[0] for level, name in source.imports if not level}
+    if any(read(str(folder / f"{name}.py")) is not None for name in bare_names - {path.name}) and (
+        read(str(folder / "__init__.py")) is None
     ):
-        return str(here), path.name
+        return str(folder), path.name
     parts = path.parts
     start = max(
-        (at + 1 for at, part in enumerate(parts[:-1]) if not part.isidentifier()),
+        (index + 1 for index, part in enumerate(parts[:-1]) if not part.isidentifier()),
         default=int(parts[0] == "src" and len(parts) > 1),
     )
     is_package = any(level for level, _ in source.imports) or (
-        read(str(here / "__init__.py")) is not None
+        read(str(folder / "__init__.py")) is not None
     )
     if start and parts[0] != "src" and not is_package:
-        return str(here), path.name
+        return str(folder), path.name
     return "/".join(parts[:start]) or ".", ".".join(parts[start:])

@@ -1,4 +1,4 @@
-"""The agents of a checkout: which one a file runs, and whether it is there."""
+"""The agents of a checkout: the agent of each evaluation file, and problems with it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from evalgate.values import frozen_dataclass
 
 
 def code_files(root: Path) -> Iterator[str]:
-    """Paths relative to `root`, posix, in a fixed order.
+    """Paths relative to `root`, POSIX, in a fixed order.
 
-    Left out: what a .gitignore of the tree names, git's own folder, `.env` files, environments,
-    `node_modules`, caches, evaluation files and their criteria, and evalgate.yml."""
+    Left out: git-ignored files, git's own folder, `.env` files, environments, `node_modules`,
+    caches, evaluation files and their criteria, and evalgate.yml."""
     pending = [("", IgnoreRules())]
     for prefix, entries, rules in walk.visit(root, pending, tell=lambda _: None):
         for name, entry in entries.items():
@@ -43,7 +43,7 @@ def code_files(root: Path) -> Iterator[str]:
 
 
 def is_evaluation_file(path: str) -> bool:
-    """True if a file, by its posix path below the root, holds cases, criteria or rules and not an
+    """True if a file, by its POSIX path below the root, holds cases, criteria or rules, and not an
     agent."""
     name = path.rpartition("/")[2]
     return (
@@ -77,8 +77,7 @@ LARGEST_SOURCE_BYTES = 4 * 10**6
 
 
 def reader(root: Path) -> agent_source.ReadText:
-    """A function that reads files below the root. It does not follow links that lead out of the
-    root."""
+    """A function that reads files below the root. It does not follow links out of the root."""
     root = root.resolve()
 
     def read(path: str) -> str | None:
@@ -98,28 +97,30 @@ def reader(root: Path) -> agent_source.ReadText:
 
 
 ENTRY_NAMES = frozenset({"root_agent", "get_agent_async"})
-"""What ADK looks for in an agent's module; also `app`, which other frameworks use as well."""
+"""The names that ADK searches in an agent's module. ADK also searches `app`, which other frameworks
+use too."""
 
 
 def offers_agent(source: str) -> bool:
     """True if the module defines, assigns or imports `root_agent`, `get_agent_async`, or an ADK
     `app`.
 
-    Source that this Python cannot parse is judged by its words."""
+    Source that evalgate's Python cannot parse is judged by its words."""
     if not any(name in source for name in (*ENTRY_NAMES, "google.adk", "import app", "as agent")):
         return False
     module = agent_source.parse(source)
     if module is None:
         return "root_agent" in source
     names = set(_bound_names(module.body))
-    from_agent = (
+    imported_names = (
         {alias.asname or alias.name for alias in statement.names}
         for statement in module.body
         if isinstance(statement, ast.ImportFrom)
         and (statement.module or "").split(".")[-1] == "agent"
     )  # `from .agent import app` is what ADK's own templates write in `__init__.py`
     is_app = "app" in names and (
-        "google.adk" in source or any("app" in imported for imported in from_agent)
+        "google.adk" in source
+        or any("app" in names_of_import for names_of_import in imported_names)
     )
     is_alias = any(
         isinstance(statement, ast.ImportFrom)
@@ -142,7 +143,7 @@ def defines_agent(source: str) -> bool:
 
 
 def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
-    """Names that the module's own level binds, within `if`, `try` and `with` too."""
+    """Names that the module's top level binds, including those within `if`, `try` and `with`."""
     for statement in body:
         match statement:
             case ast.Assign(targets=targets):
@@ -159,20 +160,20 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 yield from (alias.asname or alias.name for alias in aliases)
             case ast.If() | ast.Try() | ast.With():
-                inner = (getattr(statement, name, ()) for name in ("body", "orelse", "finalbody"))
-                handled = (handler.body for handler in getattr(statement, "handlers", ()))
-                yield from _bound_names(list(itertools.chain(*inner, *handled)))
+                blocks = (getattr(statement, name, ()) for name in ("body", "orelse", "finalbody"))
+                handler_blocks = (handler.body for handler in getattr(statement, "handlers", ()))
+                yield from _bound_names(list(itertools.chain(*blocks, *handler_blocks)))
             case _:
                 pass
 
 
 ReadSource = Callable[[str], str]
-"""The text of a file of the repository by its posix path; empty if it cannot be read."""
+"""Reads a file of the repository by its POSIX path; "" if it cannot be read."""
 
 
 @frozen_dataclass
 class AgentFolders:
-    """The folders that may hold an agent, by the names of their agent files; each is read at most
+    """The folders that may hold an agent, by the names of their agent files. Each is read at most
     once."""
 
     files: Mapping[str, frozenset[str]]
@@ -180,7 +181,7 @@ class AgentFolders:
     _cache: dict[str, bool] = field(default_factory=dict)
     _by_name: dict[str, list[str]] = field(default_factory=dict)
     _children: dict[str, list[str]] = field(default_factory=dict)
-    _apart: list[str] = field(default_factory=list)
+    _top_folders: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for folder in self.files:
@@ -205,24 +206,24 @@ class AgentFolders:
         return [folder for folder in self._by_name.get(name, ()) if self.holds_agent(folder)]
 
     def below(self, folder: str) -> list[str]:
-        """The folders right below `folder` that hold an agent."""
+        """The direct subfolders of `folder` that hold an agent."""
         return sorted(child for child in self._children.get(folder, ()) if self.holds_agent(child))
 
     def agents(self) -> list[str]:
-        """Every agent that lies in no other agent's folder: sub-agents are left out."""
-        if not self._apart:
+        """All agents that do not lie in another agent's folder, so without sub-agents."""
+        if not self._top_folders:
             for folder in sorted(self.files, key=_depth):
-                if not any(_is_within(folder, above) for above in self._apart) and self.holds_agent(
-                    folder
-                ):
-                    self._apart.append(folder)
-            self._apart.sort()
-        return self._apart
+                if not any(
+                    _is_within(folder, above) for above in self._top_folders
+                ) and self.holds_agent(folder):
+                    self._top_folders.append(folder)
+            self._top_folders.sort()
+        return self._top_folders
 
 
 @frozen_dataclass
 class AgentFolder:
-    """The folder of an agent and how it was found."""
+    """The folder of an agent, and how it was found."""
 
     folder: str
     found_by: str
@@ -235,7 +236,7 @@ class AgentFolder:
 
 @frozen_dataclass
 class Ambiguous:
-    """Several folders would do."""
+    """Several possible folders."""
 
     candidates: tuple[str, ...]
     sought: str
@@ -257,53 +258,54 @@ def find_agent(
 def _find_by_name(
     key: str, *, app_name: str, named_by: str, folders: AgentFolders
 ) -> AgentFolder | Ambiguous | None:
-    """Up from the file: the first folder that is, or has beneath it, an agent's folder of that
-    name; the shallowest."""
+    """Search upward from the file: the first folder that is, or contains, an agent's folder with
+    that name; the shallowest one."""
     candidates = folders.with_name(app_name)
-    for above in _ancestors(key):
-        within = [folder for folder in candidates if _is_within(folder, above)]
-        if not within:
+    for parent in _ancestors(key):
+        folders_within = [folder for folder in candidates if _is_within(folder, parent)]
+        if not folders_within:
             continue
-        depth = min(_depth(folder) for folder in within)
-        shallowest = [folder for folder in within if _depth(folder) == depth]
-        if len(shallowest) == 1:
+        depth = min(_depth(folder) for folder in folders_within)
+        shallowest_folders = [folder for folder in folders_within if _depth(folder) == depth]
+        if len(shallowest_folders) == 1:
             return AgentFolder(
-                folder=shallowest[0], found_by=f"session_input.app_name of case {named_by}"
+                folder=shallowest_folders[0], found_by=f"session_input.app_name of case {named_by}"
             )
         return Ambiguous(
-            candidates=tuple(sorted(shallowest)),
+            candidates=tuple(sorted(shallowest_folders)),
             sought=f"a folder named {app_name!r} with an agent",
         )
     return None
 
 
 def _find_nearest(key: str, *, folders: AgentFolders) -> AgentFolder | Ambiguous | None:
-    """Up from the file: the first folder that holds an agent, or whose direct children do; else the
-    only one."""
-    for above in _ancestors(key):
-        if folders.holds_agent(above):
-            return AgentFolder(folder=above, found_by="nearest agent above the file")
-        below = folders.below(above)
-        if len(below) == 1:
-            deeper = sum(
-                _is_within(folder, above) and folder != below[0] for folder in folders.agents()
+    """Search upward from the file: the first folder that holds an agent, or whose direct subfolders
+    do; else the only agent of the repository."""
+    for parent in _ancestors(key):
+        if folders.holds_agent(parent):
+            return AgentFolder(folder=parent, found_by="nearest agent above the file")
+        subfolders = folders.below(parent)
+        if len(subfolders) == 1:
+            deeper_count = sum(
+                _is_within(folder, parent) and folder != subfolders[0]
+                for folder in folders.agents()
             )
-            location = "the root" if above == "." else f"{above}/"
-            note = f"; {words.counted(deeper, 'other')} deeper" if deeper else ""
-            return AgentFolder(folder=below[0], found_by=f"only agent in {location}{note}")
-        if below:
-            return Ambiguous(candidates=tuple(below), sought="the nearest agent")
-    everywhere = folders.agents()
-    if len(everywhere) == 1:
-        return AgentFolder(folder=everywhere[0], found_by="only agent of the repository")
-    if everywhere:
-        return Ambiguous(candidates=tuple(everywhere), sought="the only agent of the repository")
+            location = "the root" if parent == "." else f"{parent}/"
+            note = f"; {words.counted(deeper_count, 'other')} deeper" if deeper_count else ""
+            return AgentFolder(folder=subfolders[0], found_by=f"only agent in {location}{note}")
+        if subfolders:
+            return Ambiguous(candidates=tuple(subfolders), sought="the nearest agent")
+    all_agents = folders.agents()
+    if len(all_agents) == 1:
+        return AgentFolder(folder=all_agents[0], found_by="only agent of the repository")
+    if all_agents:
+        return Ambiguous(candidates=tuple(all_agents), sought="the only agent of the repository")
     return None
 
 
 def evaluated_modules(source: str) -> Iterator[str]:
-    """The agents' modules that a test gives to ADK's `AgentEvaluator` as plain text, or by the name
-    of one."""
+    """The agents' modules that a test passes to ADK's `AgentEvaluator` as a text, or as a name for
+    a text."""
     module = agent_source.parse(source) if "AgentEvaluator" in source else None
     constants = {} if module is None else agent_source.constants_of(module)
     for node in () if module is None else ast.walk(module):
@@ -327,31 +329,31 @@ def evaluated_modules(source: str) -> Iterator[str]:
 
 
 def _closest_folders(module: str, candidates: Sequence[str]) -> list[str]:
-    """The folders that the most names of a module lead to, from wherever it is imported:
-    `team.desk.agent` is that of `src/team/desk`, not of `src/team`."""
-    parts = module.split(".")
+    """The folders that match the most parts of a module's name, wherever it is imported from:
+    `team.desk.agent` matches `src/team/desk`, not `src/team`."""
+    names = module.split(".")
     depths = {
         folder: max(
             (
                 depth
-                for depth in range(1, len(parts) + 1)
-                if folder.split("/")[-depth:] == parts[:depth]
+                for depth in range(1, len(names) + 1)
+                if folder.split("/")[-depth:] == names[:depth]
             ),
             default=0,
         )
         for folder in candidates
     }
-    most = max(depths.values(), default=0)
-    return [folder for folder, depth in depths.items() if depth == most > 0]
+    largest_depth = max(depths.values(), default=0)
+    return [folder for folder, depth in depths.items() if depth == largest_depth > 0]
 
 
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
-"""What pytest collects."""
+"""The files that pytest collects."""
 
 
 def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolder | None:
-    """The one candidate that the tests name, as people run `AgentEvaluator` by pytest: those of the
-    nearest folder above the file, else all of them."""
+    """The one candidate that tests name, because users run `AgentEvaluator` with pytest: tests of
+    the nearest folder above the file, else all tests."""
     tests = tree.other_python
     folders = [
         [path for path in tests if (path.rpartition("/")[0] or ".") == above]
@@ -376,7 +378,7 @@ def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolde
 
 
 def _named_agents(module: str, candidates: Sequence[str], tree: Tree) -> list[str]:
-    """The folders that a module leads to, or the one file that makes its agent."""
+    """The folders that a module's name matches, or the one file that makes its agent."""
     end = f"/{module.replace('.', '/')}.py"
     files = [
         path
@@ -387,7 +389,7 @@ def _named_agents(module: str, candidates: Sequence[str], tree: Tree) -> list[st
 
 
 def _ancestors(key: str) -> Iterator[str]:
-    """The folders above a file, nearest first, `.` last."""
+    """The folders above a file, the nearest first, `.` last."""
     return (str(folder) for folder in PurePosixPath(key).parents)
 
 
@@ -404,79 +406,81 @@ UNKNOWN = AgentUse(
     options={agents.DRIVERS[agents.DEFAULT].argument: "."},
     found_by="nothing found",
 )
-"""The agent of a suite that has none: the error reported with it keeps it from running."""
+"""The agent of a suite without one. The error that is reported with it prevents its run."""
 
 CODES = frozenset(
     {"no-agent", "ambiguous-agent", "agent-aside", "app-name-unmatched", "mixed-app-names"}
 )
-"""Of all problems that finding an agent may have."""
+"""Codes of all problems with finding an agent."""
 
 
 def choose_agents(
     sets: Mapping[str, EvalSet], *, gate_file: GateFile, tree: Tree
 ) -> tuple[dict[str, AgentUse], list[Problem]]:
-    """The agent by suite key, and what is wrong, in the order of the keys. Nothing is imported.
+    """The agent by suite key, and problems, in the order of the keys. Nothing is imported.
 
-    A rule of the gate file wins (of several the last); one of the default driver without an agent
-    only adds options."""
+    A matching rule of the gate file wins (the last one). A rule of the default driver without an
+    agent only adds options."""
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
-    elsewhere = functools.cache(
-        lambda: [p for p in tree.other_python if defines_agent(tree.read_source(p))]
+    other_files = functools.cache(
+        lambda: [path for path in tree.other_python if defines_agent(tree.read_source(path))]
     )
     argument = agents.DRIVERS[agents.DEFAULT].argument
-    chosen: dict[str, AgentUse] = {}
+    uses: dict[str, AgentUse] = {}
     problems: list[Problem] = []
-    absent: list[str] = []
+    keys_without_agent: list[str] = []
     for key in sorted(sets):
-        matching = [
+        rule_indexes = [
             index
             for index, rule in enumerate(gate_file.agents)
             if config_places.matches(key, rule.suites)
         ]
-        rule = gate_file.agents[matching[-1]] if matching else None
+        rule = gate_file.agents[rule_indexes[-1]] if rule_indexes else None
         use = None if rule is None else agents.rule_use(rule)
         if use is not None and (use.driver != agents.DEFAULT or argument in use.options):
-            chosen[key] = AgentUse(
+            uses[key] = AgentUse(
                 driver=use.driver,
                 options=use.options,
-                found_by=f"evalgate.yml agents[{matching[-1]}]",
+                found_by=f"evalgate.yml agents[{rule_indexes[-1]}]",
             )
             continue
         app_name, case_id = _app_name(key, sets[key], problems)
         agent = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
-        if agent is None and len(elsewhere()) == 1:
-            agent = AgentFolder(folder=elsewhere()[0], found_by="only file that makes a root_agent")
+        if agent is None and len(other_files()) == 1:
+            agent = AgentFolder(
+                folder=other_files()[0], found_by="only file that makes a root_agent"
+            )
         agent = _without_doubt(key, agent, folders=folders, tree=tree)
         problems.extend(_doubts(key, agent, app_name))
-        chosen[key] = UNKNOWN
+        uses[key] = UNKNOWN
         if isinstance(agent, AgentFolder):
             options = {**(rule.options if rule else {}), argument: agent.folder}
-            chosen[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=agent.found_by)
+            uses[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=agent.found_by)
         elif agent is None:
-            absent.append(key)
-    if absent:
-        problems.append(_no_agent(absent, elsewhere()))
-    return chosen, problems
+            keys_without_agent.append(key)
+    if keys_without_agent:
+        problems.append(_no_agent(keys_without_agent, other_files()))
+    return uses, problems
 
 
 def _without_doubt(
     key: str, agent: AgentFolder | Ambiguous | None, *, folders: AgentFolders, tree: Tree
 ) -> AgentFolder | Ambiguous | None:
-    """In place of a guess the agent that the tests run, which is what people mean."""
+    """The agent that the tests run, instead of a guess."""
     if agent is None or (isinstance(agent, AgentFolder) and not agent.is_doubtful):
         return agent
-    within = agent.candidates if isinstance(agent, Ambiguous) else (".",)
-    every = [
-        folder for folder in folders.files if any(_is_within(folder, above) for above in within)
+    parents = agent.candidates if isinstance(agent, Ambiguous) else (".",)
+    candidates = [
+        folder for folder in folders.files if any(_is_within(folder, parent) for parent in parents)
     ]
     return (
-        _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree)
+        _find_by_test(key, [folder for folder in candidates if folders.holds_agent(folder)], tree)
         or agent
     )
 
 
 def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> Iterator[Problem]:
-    """What speaks against the agent that was found for a file."""
+    """Problems with the agent that was found for a file."""
     if isinstance(agent, Ambiguous):
         message = f"found {len(agent.candidates)} candidates for {agent.sought}: "
         message += words.listed(agent.candidates, limit=8)
@@ -486,9 +490,9 @@ def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> I
     if agent is None:
         return
     is_named = agent.found_by.startswith("AgentEvaluator")
-    aside = "" if is_named else _examples_of(agent.folder, key)
-    if aside:
-        message = f"using the agent in `{agent.folder}` ({agent.found_by}), which lies in {aside}/ and may not be meant"
+    examples_folder = "" if is_named else _examples_of(agent.folder, key)
+    if examples_folder:
+        message = f"using the agent in `{agent.folder}` ({agent.found_by}), which lies in {examples_folder}/ and may not be meant"
         yield errors.warning(
             "agent-aside", message, Place(file=key), _rule_example(key, path=agent.folder)
         )
@@ -499,38 +503,39 @@ def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> I
 
 
 def _examples_of(folder: str, key: str) -> str:
-    """The folder of examples or tests that an agent lies in and the evaluation file does not; ""
-    for none."""
+    """The folder of examples or tests that contains the agent but not the evaluation file; "" if
+    there is none."""
     parts = folder.split("/")
-    above = (
-        "/".join(parts[: at + 1])
-        for at, name in enumerate(parts)
+    examples_folders = (
+        "/".join(parts[: index + 1])
+        for index, name in enumerate(parts)
         if name.lower() in agent_source.ASIDE
     )
-    return next((ancestor for ancestor in above if not key.startswith(f"{ancestor}/")), "")
+    return next(
+        (ancestor for ancestor in examples_folders if not key.startswith(f"{ancestor}/")), ""
+    )
 
 
-def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:
-    """The error that the files `absent` have no agent. `elsewhere`: files that make one and are not
-    agent.py."""
-    several = len(absent) > 1
+def _no_agent(keys: Sequence[str], other_files: Sequence[str]) -> Problem:
+    """The error for the files `keys`, which have no agent. `other_files`: files other than agent.py
+    that make one."""
+    is_several = len(keys) > 1
     files = (
-        f" for {words.counted(len(absent), 'evaluation file')} ({words.listed(absent)})"
-        if several
+        f" for {words.counted(len(keys), 'evaluation file')} ({words.listed(keys)})"
+        if is_several
         else ""
     )
     message = f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, "
     message += "or a root_agent.yaml"
-    message += f"; {words.listed(elsewhere, limit=8)} have a `root_agent`" if elsewhere else ""
+    message += f"; {words.listed(other_files, limit=8)} have a `root_agent`" if other_files else ""
     hint = _rule_example(
-        "**" if several else absent[0], path=elsewhere[0] if elsewhere else "path/to/agent"
+        "**" if is_several else keys[0], path=other_files[0] if other_files else "path/to/agent"
     )
-    return errors.error("no-agent", message, Place(file=absent[0]), hint)
+    return errors.error("no-agent", message, Place(file=keys[0]), hint)
 
 
 def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str, str]:
-    """The app that the file's sessions name, and the case that names it first; several are a
-    problem."""
+    """The app in the file's sessions, and the first case with it. Several apps are a problem."""
     cases_by_app: dict[str, str] = {}
     for case in eval_set.cases:
         if case.session is not None and case.session.app_name:
@@ -558,8 +563,8 @@ _RULE = re.compile(r"agents\[(\d+)\]$")
 
 
 class CheckoutView:
-    """What drivers may look at (base.Checkout), each looked for once it is asked for. `tree`: of an
-    earlier walk."""
+    """The parts of a checkout that drivers may read (base.Checkout), each found on first use.
+    `tree`: of an earlier walk."""
 
     def __init__(self, root: Path, *, tree: Tree | None = None) -> None:
         self.root = root
@@ -591,8 +596,8 @@ class CheckoutView:
 
 
 def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) -> Iterator[Problem]:
-    """Problems with the places of agents that a rule names, each agent once. `places`: of the rules
-    in evalgate.yml.
+    """Problems with the paths of agents that rules name, each agent once. `places`: of the rules in
+    evalgate.yml.
 
     An error if no environment could fix it, a warning if the agent may be installed."""
     checkout = CheckoutView(tree.root, tree=tree)
@@ -623,9 +628,9 @@ def _driver_hint(text: str) -> str:
     name, colon, argument = text.partition(":")
     if not colon or len(name) < 2 or not name.isidentifier():
         return ""
-    close = words.nearest(name, agents.DRIVERS)
+    nearest_driver = words.nearest(name, agents.DRIVERS)
     return (
-        f"Did you mean `{close}:{argument}`?"
-        if close
+        f"Did you mean `{nearest_driver}:{argument}`?"
+        if nearest_driver
         else f"`{name}` is not a known driver: {', '.join(agents.DRIVERS)}."
     )

@@ -1,4 +1,4 @@
-"""The agents that the first case of a repository may be for, and where that case goes."""
+"""The agents for the first case of a repository, and the file of that case."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FILE = f"{NAME}.evalset.json"
 
 def folder_of(settings: Settings) -> str:
     """The folder of the first case: in the folder that the user named, else at the root."""
-    above = settings.paths[0].strip("/") if settings.paths else "."
-    return (PurePosixPath(above) / FOLDER).as_posix()
+    parent = settings.paths[0].strip("/") if settings.paths else "."
+    return (PurePosixPath(parent) / FOLDER).as_posix()
 
 
 def suite_of(use: AgentUse, settings: Settings) -> Suite:
-    """A suite whose only case has nothing yet."""
+    """A suite with one case without turns."""
     case = Case(case_id=NAME, conversation=())
     return Suite(
         key=f"{folder_of(settings)}/{FILE}",
@@ -38,15 +38,15 @@ def suite_of(use: AgentUse, settings: Settings) -> Suite:
 
 
 def find_agents(settings: Settings) -> list[AgentUse]:
-    """The agents that a first case may be for, the likeliest first: the one that a run would take;
-    else those of ADK, of other frameworks, and functions that answer. Those below examples and
-    tests come last."""
+    """The agents for a first case, the likeliest first: the one that a run would use; else agents
+    of ADK, agents of other frameworks, and functions that answer. Those below examples and tests
+    come last."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     suite = suite_of(discovery_agents.UNKNOWN, settings)
-    chosen, _ = discovery_agents.choose_agents(
+    uses_by_key, _ = discovery_agents.choose_agents(
         {suite.key: suite.eval_set}, gate_file=settings.gate_file, tree=tree
     )
-    use = chosen[suite.key]
+    use = uses_by_key[suite.key]
     if use.found_by.startswith("evalgate.yml"):
         return [use]
     uses = [] if use == discovery_agents.UNKNOWN else [use]
@@ -59,7 +59,7 @@ def find_agents(settings: Settings) -> list[AgentUse]:
         ]
     files = list(discovery_agents.code_files(settings.root))
     read = discovery_agents.reader(settings.root)
-    # the agent that others serve is made last
+    # a module makes its main agent last
     uses += reversed([*agent_source.find_frameworks(files, read)])
     uses = [use for use in uses if _is_below(use, settings)]
     if not uses:
@@ -68,7 +68,7 @@ def find_agents(settings: Settings) -> list[AgentUse]:
 
 
 def _is_below(use: AgentUse, settings: Settings) -> bool:
-    """True if an agent lies in one of the places that the user named."""
+    """True if an agent lies below a path that the user named."""
     file = (settings.root / _place_of(use)).resolve()
     places = [(settings.root / path).resolve() for path in settings.paths]
     return not places or any(file.is_relative_to(place) for place in places)
@@ -86,6 +86,6 @@ def _is_aside(use: AgentUse) -> bool:
 
 
 def no_agent() -> ConfigError:
-    """The error that nothing looks like an agent."""
+    """The error if no agent was found."""
     hint = "Name it: --agent adk:FOLDER, --agent python:MODULE:FUNCTION, or another driver (docs/agents)."
     return ConfigError("no agent was found", hint=hint)

@@ -1,4 +1,4 @@
-"""Which criteria a suite has: named by the user, beside its file, above it, or ADK's defaults."""
+"""The criteria of a suite: named by the user, beside its file, above it, or ADK's defaults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from evalgate.text import plain, words
 from evalgate.values import Json
 
 FOR_ALL = "include_intermediate_responses_in_final"
-"""ADK's option of every criterion (BaseCriterion), which two of them read."""
+"""ADK's option of every criterion (BaseCriterion); two of them use it."""
 _BOOLEAN = TypeAdapter(bool)
 LARGEST_CONFIG = 1024 * 1024
 
@@ -46,19 +46,19 @@ LARGEST_CONFIG = 1024 * 1024
 def check(
     uses: Iterable[CriterionUse], *, specs: Mapping[str, CriterionSpec], is_compared: bool = False
 ) -> tuple[tuple[CriterionUse, ...], tuple[Problem, ...]]:
-    """Check each criterion's name, threshold and options; return the criteria in order, and the
+    """Check each criterion's name, threshold and options. Returns the criteria in order, and the
     problems.
 
-    A criterion with an error is kept as written. Custom metrics (`code`) have no scale and options
-    of their own, so that only a threshold that is not a number is reported. `is_compared`: without
-    a threshold the base decides."""
-    checked: list[CriterionUse] = []
+    Criteria with an error are returned as written. Custom metrics (`code`) have no scale and
+    options, so only a threshold that is not a number is reported. `is_compared`: the base decides
+    criteria without a threshold."""
+    checked_uses: list[CriterionUse] = []
     problems: list[Problem] = []
     for use in uses:
         spec = specs.get(use.metric or use.name)
         if use.code is not None:
             problems.extend(_threshold_problems(use, None))
-            checked.append(use)
+            checked_uses.append(use)
         elif spec is None:
             names = ", ".join(
                 sorted(name for name, criterion in specs.items() if not criterion.informational)
@@ -69,14 +69,14 @@ def check(
             hint = words.did_you_mean(use.name, specs, fallback=hint)
             message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
             problems.append(errors.error("unknown-criterion", message, use.place, hint))
-            checked.append(use)
+            checked_uses.append(use)
         else:
             checked_use, use_problems = _check_use(use, spec)
-            checked.append(criteria_base.with_facts(checked_use, spec))
+            checked_uses.append(criteria_base.with_facts(checked_use, spec))
             problems.extend(use_problems)
     if is_compared:
         problems = [problem for problem in problems if problem.code != "no-threshold"]
-    return tuple(checked), tuple(problems)
+    return tuple(checked_uses), tuple(problems)
 
 
 def informational_uses(
@@ -117,8 +117,8 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
     )
     if not checked_use.informational:
         problems.extend(_threshold_problems(checked_use, spec))
-    is_turned = use.lower_is_better and not (spec.lower_is_better or spec.either_way)
-    if is_turned and spec.scale.highest is not None:
+    is_reversed = use.lower_is_better and not (spec.lower_is_better or spec.either_way)
+    if is_reversed and spec.scale.highest is not None:
         message = f"`{use.name}` is best at {spec.scale.highest:g}; with `lower_is_better` the worst answers pass"
         hint = "Remove `lower_is_better`: it is for cost-like custom metrics. ADK ignores it."
         problems.append(errors.warning("scale-turned-round", message, use.place, hint))
@@ -143,17 +143,17 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[P
     scale = use.scale if spec is None else spec.scale
     lowest = -math.inf if scale.lowest is None else scale.lowest
     highest = math.inf if scale.highest is None else scale.highest
-    always = highest if use.lower_is_better else lowest
-    if threshold == always and math.isfinite(always):
+    passing_threshold = highest if use.lower_is_better else lowest
+    if threshold == passing_threshold and math.isfinite(passing_threshold):
         message = f"`{use.name}`: every score passes a threshold of {threshold:g}"
         hint = f"The criterion scores {_scale_text(scale)}; a threshold of {threshold:g} always passes."
         return [errors.warning("threshold-always-passes", message, use.place, hint)]
     if lowest <= threshold <= highest and not math.isinf(threshold):
         return []
-    unreachable = threshold < lowest if use.lower_is_better else threshold > highest
-    effect = "no score can reach it" if unreachable else "every score passes it"
+    is_unreachable = threshold < lowest if use.lower_is_better else threshold > highest
+    effect = "no score can reach it" if is_unreachable else "every score passes it"
     message = f"`{use.name}`: the threshold is {threshold:g}, the criterion scores {_scale_text(scale)}: {effect}"
-    # on a scale of 10 or 100, instead of up to 1
+    # the threshold may be meant on a scale of 10 or 100
     is_share = highest == 1 and 2 <= threshold <= 100
     hint = f"Did you mean {threshold / (10 if threshold <= 10 else 100):g}?" if is_share else ""
     return [errors.error("threshold-out-of-range", message, use.place, hint)]
@@ -172,8 +172,8 @@ def _scale_text(scale: Scale) -> str:
 
 
 def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list[Problem]]:
-    """The effective options and their problems: an error if ADK refuses, a warning if it ignores
-    them."""
+    """The effective options, and their problems: an error if ADK rejects them, a warning if ADK
+    ignores them."""
     fields = spec.options.model_fields.items()
     option_names = {name for field, info in fields for name in (field, info.alias) if name}
     unknown_names = set() if spec.is_beyond_adk else set(use.options) - option_names
@@ -184,19 +184,19 @@ def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list
         if name in unknown_names and (problem := _unknown_option(use, spec, name))
     ]
     try:
-        valid = spec.options.model_validate(options)
+        valid_options = spec.options.model_validate(options)
     except ValidationError as error:
         invalid_options = [
             _option_problem(use, spec, finding) for finding in error.errors(include_url=False)
         ]
         return use.options, [*problems, *invalid_options]
-    return valid.model_dump(mode="json", exclude_unset=True), problems
+    return valid_options.model_dump(mode="json", exclude_unset=True), problems
 
 
 def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Problem | None:
-    """The problem with an option that the criterion does not have: ADK keeps any, and reads none.
+    """The problem with an option that the criterion does not have: ADK accepts and ignores it.
 
-    One option is ADK's for every criterion, even if it has no effect."""
+    One option is ADK's for every criterion, even without effect."""
     if shapes.field(name) == FOR_ALL:
         try:
             _BOOLEAN.validate_python(use.options[name])
@@ -259,16 +259,16 @@ def _option(path: tuple[int | str, ...]) -> str:
 
 def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     """The field names of the model at `path` within `model`; empty if there is no model."""
-    here: type[BaseModel] | None = model
+    current: type[BaseModel] | None = model
     for step in path:
-        if isinstance(step, int) or here is None:
+        if isinstance(step, int) or current is None:
             continue
         info = next(
-            (field for name, field in here.model_fields.items() if step in (name, field.alias)),
+            (field for name, field in current.model_fields.items() if step in (name, field.alias)),
             None,
         )
-        here = _model_in(info.annotation) if info else None
-    return list(here.model_fields) if here else []
+        current = _model_in(info.annotation) if info else None
+    return list(current.model_fields) if current else []
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -288,7 +288,7 @@ SCENARIO_DEFAULT = CriterionUse(
     options={"judge": "llm"},
     where_applicable=True,
 )
-"""The criterion of scenarios if no config is found: ADK's defaults compare turns that scenarios
+"""The criterion of scenarios if no config is found. ADK's defaults compare turns, which scenarios
 lack."""
 
 ADK_CONFIG = "test_config.json"
@@ -298,7 +298,7 @@ _YAML = (".yaml", ".yml")
 
 
 class CriteriaFinder:
-    """Finds the criteria of each suite; reads each config once, reports its problems once."""
+    """Finds the criteria of each suite. Reads each config once, and reports its problems once."""
 
     def __init__(
         self, tree: Tree, settings: Settings, *, specs: Mapping[str, CriterionSpec]
@@ -310,7 +310,7 @@ class CriteriaFinder:
         self._gate_file = settings.places.file if settings.places is not None else "evalgate.yml"
         self._read: dict[str, tuple[CriterionUse, ...]] = {}
         self._foreign: dict[str, bool] = {}
-        self._elsewhere: dict[str, None] = {}
+        self._other_configs: dict[str, None] = {}
         self._by_folder: dict[PurePosixPath, list[str]] = {}
         for path in (*tree.config_files, *tree.other_json):
             self._by_folder.setdefault(PurePosixPath(path).parent, []).append(path)
@@ -319,15 +319,13 @@ class CriteriaFinder:
     def criteria_of(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
     ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse]:
-        """The first that there is: `criteria`, gate file, beside, above, the defaults;
-        informational ones last.
-
-        And who leads the scenarios, as the file of the criteria says.
-        """
+        """The criteria of a suite, their source, and the simulated user of that source. In order of
+        priority: `criteria`, the gate file, a file beside, a file above, the defaults.
+        Informational criteria come last."""
         uses, origin, file = self._first(key, cases, is_dataset=is_dataset)
         simulator = self._simulators.get(PurePosixPath(file).as_posix(), SimulatorUse())
-        every = (*uses, *informational_uses(self._specs, beside=uses))
-        return every, CriteriaSource(origin=origin, file=file), simulator
+        all_uses = (*uses, *informational_uses(self._specs, beside=uses))
+        return all_uses, CriteriaSource(origin=origin, file=file), simulator
 
     def _first(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
@@ -347,7 +345,7 @@ class CriteriaFinder:
                 read=lambda label: walk.read_user_file(criteria_path, label=label),
             )
             return uses, ConfigOrigin.EXPLICIT, file
-        index, rule = -1, None  # the last rule that speaks of the criteria of the file
+        index, rule = -1, None  # the last rule with criteria for the file
         for number, suite_rule in enumerate(self._settings.gate_file.suites):
             if (
                 suite_rule.criteria is not None or suite_rule.config is not None
@@ -373,68 +371,66 @@ class CriteriaFinder:
         return self._defaults(cases), ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
-        """ADK's defaults, each for the cases that it applies to; of scenarios another one. In ADK
-        each decides all."""
-        fitting = self._settings.deviations.fitting_defaults
-        led = fitting and any(case.scenario is not None for case in cases)
-        compared = [
-            CriterionUse(name=name, threshold=value, where_applicable=fitting)
+        """ADK's defaults, each for the cases to which it applies; for scenarios another criterion.
+        In ADK each default decides all cases."""
+        is_fitting = self._settings.deviations.fitting_defaults
+        is_led = is_fitting and any(case.scenario is not None for case in cases)
+        turn_uses = [
+            CriterionUse(name=name, threshold=value, where_applicable=is_fitting)
             for name, value in ADK_DEFAULTS.items()
         ]
-        compared = compared if not led or any(case.scenario is None for case in cases) else []
+        turn_uses = turn_uses if not is_led or any(case.scenario is None for case in cases) else []
         defaults = (
             use
-            for use in (*compared, *([SCENARIO_DEFAULT] if led else ()))
+            for use in (*turn_uses, *([SCENARIO_DEFAULT] if is_led else ()))
             if use.name in self._specs
         )
         uses, _ = check(defaults, specs=self._specs)
         return tuple(uses)
 
     def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
-        """The config of the nearest folder that has one: test_config.json, for a dataset
-        agents-cli's, then eval_config.json, then the only other file that holds ADK's criteria."""
+        """The config of the nearest folder that has one: test_config.json, agents-cli's config for
+        a dataset, eval_config.json, then the only other file with ADK's criteria."""
         for folder in PurePosixPath(key).parents:
-            here = {
+            paths = {
                 PurePosixPath(path).name: path for path in sorted(self._by_folder.get(folder, ()))
             }
-            if ADK_CONFIG in here:
-                return here[ADK_CONFIG]
-            of_datasets = (here[name] for name in YAML_CONFIGS if is_dataset and name in here)
-            if config_path := next(
-                (path for path in of_datasets if not self._is_foreign(path)), None
-            ):
+            if ADK_CONFIG in paths:
+                return paths[ADK_CONFIG]
+            configs = (paths[name] for name in YAML_CONFIGS if is_dataset and name in paths)
+            if config_path := next((path for path in configs if not self._is_foreign(path)), None):
                 return config_path
-            alike = [path for path in here.values() if path != key and self._holds_criteria(path)]
-            usual = here.get("eval_config.json", "")
-            if usual in alike or len(alike) == 1:
-                config_path = usual if usual in alike else alike[0]
-                self._elsewhere[config_path] = None
+            alike = [path for path in paths.values() if path != key and self._holds_criteria(path)]
+            usual_path = paths.get("eval_config.json", "")
+            if usual_path in alike or len(alike) == 1:
+                config_path = usual_path if usual_path in alike else alike[0]
+                self._other_configs[config_path] = None
                 return config_path
             if alike:
-                self._tell_several(alike)
+                self._report_several(alike)
         return None
 
     def _holds_criteria(self, path: str) -> bool:
-        """True if a file of any name has ADK's shape: `criteria` by name, one of them known or with
-        code."""
+        """True if a file has ADK's shape, whatever its name: `criteria` by name, one of them known
+        or with code."""
         if path not in self._foreign:
             data = self.tree.read(path, largest=LARGEST_CONFIG) if path.endswith(".json") else b""
             is_config = PurePosixPath(path).name in walk.CONFIG_NAMES
-            value = None
+            raw = None
             holds = isinstance(data, bytes) and b'"criteria"' in data
             if isinstance(data, bytes) and holds:
                 with suppress(ValueError, RecursionError):
-                    value = json.loads(data.decode("utf-8-sig"))
-                fields = value if isinstance(value, dict) else {}
+                    raw = json.loads(data.decode("utf-8-sig"))
+                fields = raw if isinstance(raw, dict) else {}
                 uses = fields.get("criteria")
                 names = (
                     {*self._specs, *(fields.get("custom_metrics") or ())}
                     if isinstance(uses, dict)
                     else set()
                 )
-                # its reader reports an eval_config.json that cannot be read
+                # an eval_config.json that cannot be read is reported by its reader
                 holds = (
-                    (uses is not None or value is None)
+                    (uses is not None or raw is None)
                     if is_config
                     else not names.isdisjoint(uses or ())
                 )
@@ -442,25 +438,25 @@ class CriteriaFinder:
         return not self._foreign[path]
 
     def elsewhere(self) -> Iterator[Problem]:
-        """One note of all configs that have a name which ADK itself does not look for."""
-        if self._elsewhere:
-            files = words.listed(f"`{path}`" for path in self._elsewhere)
+        """One note about all configs with names that ADK itself does not read."""
+        if self._other_configs:
+            files = words.listed(f"`{path}`" for path in self._other_configs)
             message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
             yield errors.note(
-                "criteria-elsewhere", message, Place(file=next(iter(self._elsewhere)))
+                "criteria-elsewhere", message, Place(file=next(iter(self._other_configs)))
             )
 
-    def _tell_several(self, paths: Sequence[str]) -> None:
+    def _report_several(self, paths: Sequence[str]) -> None:
         message = f"{words.listed(paths)} each hold criteria and none is called test_config.json, so none is used"
         hint = "Rename one to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml."
         self.problems.append(errors.warning("near-name", message, Place(file=paths[0]), hint))
 
     def _is_foreign(self, path: str) -> bool:
-        """True if the content is not ours: others call files eval_config.yaml as well. Unreadable
-        files are reported by their reader."""
+        """True if the file is not a config of agents-cli: others use the name eval_config.yaml too.
+        Unreadable files are reported by their reader."""
         if path not in self._foreign:
-            data = self.tree.read(path)
-            text = plain.decode(data, file=path)
+            content = self.tree.read(path)
+            text = plain.decode(content, file=path)
             self._foreign[path] = (
                 isinstance(text, str) and formats.kind_of(text, file=path) is FileKind.OTHER
             )
@@ -477,8 +473,8 @@ class CriteriaFinder:
         self, path: str, *, named_by: str = "", read: Callable[[str], bytes | Problem] | None = None
     ) -> tuple[CriterionUse, ...]:
         if path not in self._read:
-            data = (read or self.tree.read)(path)
-            text = plain.decode(data, file=path)
+            content = (read or self.tree.read)(path)
+            text = plain.decode(content, file=path)
             if isinstance(text, Problem):
                 self._read[path] = ()
                 self.problems.append(
@@ -496,8 +492,8 @@ class CriteriaFinder:
         return self._read[path]
 
     def _of_rule(self, raw: Json, index: int, config: str) -> tuple[CriterionUse, ...]:
-        """Criteria within the gate file: the same reader, with the places of the gate file. They
-        may name metrics of the dataset's `config`, and give them thresholds."""
+        """Criteria in the gate file: the same reader, with places in the gate file. They may name
+        metrics of the dataset's `config`, and set thresholds for them."""
         name = f"{self._gate_file}#{index}#{config}"
         if name not in self._read:
             places_of = self._settings.places or (lambda *_: Place(file=self._gate_file))
@@ -520,8 +516,8 @@ class CriteriaFinder:
     def _checked(self, reading: CriteriaReading, place: Place) -> tuple[CriterionUse, ...]:
         uses, problems = check(reading.criteria, specs=self._specs, is_compared=reading.is_compared)
         is_read = not any(problem.severity is Severity.ERROR for problem in reading.problems)
-        empty = _asserts_nothing(uses, place) if is_read else ()
-        self.problems += [*reading.problems, *problems, *empty]
+        empty_problems = _asserts_nothing(uses, place) if is_read else ()
+        self.problems += [*reading.problems, *problems, *empty_problems]
         return uses
 
 
@@ -542,20 +538,20 @@ def _asserts_nothing(uses: tuple[CriterionUse, ...], place: Place) -> Iterator[P
 
 
 def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:
-    """One warning for all suites that run on the defaults, and files near them that may have been
-    meant."""
+    """One warning about all suites with the default criteria, and files near them that may have
+    been meant."""
     if not suites:
         return
     keys = [suite.key for suite in suites]
-    above = {folder for key in keys for folder in PurePosixPath(key).parents}
-    alike = sorted(
+    parents = {folder for key in keys for folder in PurePosixPath(key).parents}
+    yaml_configs = sorted(
         path
         for path in tree.config_files
-        if path.endswith(_YAML) and PurePosixPath(path).parent in above
+        if path.endswith(_YAML) and PurePosixPath(path).parent in parents
     )
     hint = "Add a test_config.json next to or above the file."
-    if alike:
-        hint = f"{words.listed(alike)} may hold criteria: write them into a test_config.json, {EXAMPLE}."
+    if yaml_configs:
+        hint = f"{words.listed(yaml_configs)} may hold criteria: write them into a test_config.json, {EXAMPLE}."
     deciding = [use for suite in suites for use in suite.criteria if use.threshold is not None]
     defaults = " and ".join(dict.fromkeys(f"{use.name} {use.threshold:g}" for use in deciding))
     owner = "ADK's" if {use.name for use in deciding} <= ADK_DEFAULTS.keys() else "the"

@@ -48,10 +48,10 @@ SHOWN = "`evalgate list` shows them, `evalgate validate` checks them."
 
 @frozen_dataclass
 class Discovery:
-    """The suites in the order of their paths, all problems, and the tree that was searched.
+    """The suites in the order of their paths, all problems, and the searched tree.
 
-    A file that cannot be read has problems and no suite; `unread`: its criteria and agent, as far
-    as they are known. `libraries`: the files of other formats than ADK's, and which of them run."""
+    A file that cannot be read has problems and no suite; `unread`: its criteria and agent, if they
+    are known. `libraries`: the files of other formats than ADK's, and which of them run."""
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
@@ -68,10 +68,10 @@ def discover(
     unrun_suffices: bool = False,
 ) -> Discovery:
     """Find everything to evaluate below `settings.root`; nothing is imported or run. `tree`: its
-    walk, if it is known.
+    walk, if it exists already.
 
-    Raises NothingToDo if no file or case is left and no problem explains it; with `unrun_suffices`
-    only if there is no library file of any kind either."""
+    Raises NothingToDo if no file or case is left and no problem explains it; with `unrun_suffices`,
+    only if there is no library file either."""
     search = _Search(settings, tree, unrun_suffices=unrun_suffices)
     libraries = search.files.libraries
     if libraries and unrun_suffices and not (search.keys or search.others):
@@ -87,9 +87,9 @@ def discover(
 
 
 class _Search:
-    """The evaluation sets that are selected: `sets` of ADK's files, `others` of other formats; what
-    is wrong with their files, and with those that are not run (`unrun`). `keys`: ADK's files that
-    are selected."""
+    """The selected evaluation sets: `sets` of ADK's files, `others` of other formats; and the
+    problems of their files and of files that are not run (`unrun`). `keys`: ADK's selected
+    files."""
 
     def __init__(self, settings: Settings, tree: Tree | None, *, unrun_suffices: bool) -> None:
         self.settings = settings
@@ -100,11 +100,11 @@ class _Search:
             if settings.paths
             else set(tree.evaluation_files)
         )
-        self.read = read = _read_sets(tree, sorted(self.keys), exact_keys=files.exact_files)
-        self.sets, unknown = pick_cases(read.sets, files.chosen)
+        self.reading = reading = _read_sets(tree, sorted(self.keys), exact_keys=files.exact_files)
+        self.sets, unknown = pick_cases(reading.sets, files.chosen)
         if settings.grep:
             self.sets = find_cases(self.sets, settings.grep)
-        self.problems = (*files.unmatched, *tree.problems, *read.problems, *unknown)
+        self.problems = (*files.unmatched, *tree.problems, *reading.problems, *unknown)
         self.others, self.unrun = _of_libraries(files.libraries, files.library_selections, settings)
         if unrun_suffices:
             self.others, homeless = _with_agents(
@@ -113,12 +113,12 @@ class _Search:
             self.unrun = (*self.unrun, *homeless)
 
     def insist(self) -> None:
-        """Raises NothingToDo if nothing is left and no problem explains it."""
+        """Raise NothingToDo if nothing is left and no problem explains it."""
         files = self.files
-        read = self.read
+        reading = self.reading
         outside = (problem for problem in files.unmatched if problem.code == "outside-root")
-        of_libraries = (problem for library in files.libraries for problem in library.problems)
-        is_library_broken = bool(errors_in((*of_libraries, *self.unrun)))
+        library_problems = (problem for library in files.libraries for problem in library.problems)
+        is_library_broken = bool(errors_in((*library_problems, *self.unrun)))
         evaluations = [
             words.counted(library.size(), library.noun)
             for library in files.libraries
@@ -128,18 +128,18 @@ class _Search:
             message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"
             raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self.unrun))
         is_explained = is_library_broken or errors_in(
-            (*files.tree.problems, *read.problems, *outside)
+            (*files.tree.problems, *reading.problems, *outside)
         )
         if not (self.sets or self.others or is_explained):
             counts = {
-                "cases": sum(len(eval_set.cases) for eval_set in read.sets.values()),
-                "files": len(read.sets),
+                "cases": sum(len(eval_set.cases) for eval_set in reading.sets.values()),
+                "files": len(reading.sets),
             }
             raise hints.nothing_found(
                 files.tree,
                 **counts,
                 grep=self.settings.grep,
-                other_files=read.lookalikes,
+                other_files=reading.lookalikes,
                 problems=self.problems,
             )
 
@@ -147,28 +147,28 @@ class _Search:
 def _unread(
     search: _Search, finder: CriteriaFinder, specs: Mapping[str, CriterionSpec]
 ) -> tuple[Suite, ...]:
-    """Suites of files that cannot be read: their configs may be wrong, too; all is reported at
-    once."""
+    """Suites of files that cannot be read: their configs may be wrong too, and everything is
+    reported at once."""
     settings = search.settings
     libraries = search.files.libraries
-    broken = {
+    broken_sets = {
         key: EvalSet(eval_set_id="", cases=())
         for key in _broken(libraries, search.unrun, search.others)
     }
-    empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(search.read.failed)}
+    empty_sets = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(search.reading.failed)}
     uses, _ = discovery_agents.choose_agents(
-        {**empty, **broken}, gate_file=settings.gate_file, tree=search.files.tree
+        {**empty_sets, **broken_sets}, gate_file=settings.gate_file, tree=search.files.tree
     )
     return (
-        *_suites(empty, search.read, uses, finder=finder, settings=settings),
-        *_suites_of(libraries, broken, uses, specs=specs, settings=settings),
+        *_suites(empty_sets, search.reading, uses, finder=finder, settings=settings),
+        *_suites_of(libraries, broken_sets, uses, specs=specs, settings=settings),
     )
 
 
 def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery:
     """The sets with their criteria and agents."""
     settings = search.settings
-    read = search.read
+    reading = search.reading
     tree = search.files.tree
     libraries = search.files.libraries
     rules = settings.gate_file
@@ -177,9 +177,9 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
     uses, agent_problems = discovery_agents.choose_agents(
         {**search.sets, **search.others}, gate_file=rules, tree=tree
     )
-    of_adk = _suites(search.sets, read, uses, finder=finder, settings=settings)
+    adk_suites = _suites(search.sets, reading, uses, finder=finder, settings=settings)
     unsorted_suites = (
-        *of_adk,
+        *adk_suites,
         *_suites_of(libraries, search.others, uses, specs=specs, settings=settings),
     )
     suites = tuple(sorted(unsorted_suites, key=lambda suite: suite.key))
@@ -187,20 +187,20 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS
     ]
     names = {*specs, *(use.name for suite in (*suites, *unread) for use in suite.criteria)}
-    found_ever = {
+    all_files = {
         *tree.evaluation_files,
         *search.keys,
         *(file for library in libraries for file in library.files()),
     }
-    found_ever -= read.lookalikes
+    all_files -= reading.lookalikes
     unheeded_problems = _unheeded(
         tree,
         settings,
         suites,
         unread,
         run=search.keys,
-        files=found_ever,
-        other_files=read.lookalikes,
+        files=all_files,
+        other_files=reading.lookalikes,
         names=names,
     )
     defaults = criteria.defaults_problems(on_defaults, tree)
@@ -252,8 +252,8 @@ def _unheeded(
     yield from hints.passed_over_configs(tree, (*suites, *unread)) if is_whole else ()
     yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
     rows = formats.FORMATS.values()
-    of_rows = (file for row in rows for file in row.left_out(tree, exclude=rules.exclude))
-    left_out = (*tree.excluded, *tree.ignored, *other_files, *of_rows)
+    left_out_files = (file for row in rows for file in row.left_out(tree, exclude=rules.exclude))
+    left_out = (*tree.excluded, *tree.ignored, *other_files, *left_out_files)
     yield from hints.pattern_problems(
         settings, files=files | (exact_files - other_files), left_out=left_out
     )
@@ -262,13 +262,13 @@ def _unheeded(
 
 @frozen_dataclass
 class SelectedFiles:
-    """The files that the user's selections name."""
+    """The files that the user selected."""
 
-    tree: Tree  # walked again if a selection names a folder that was skipped
+    tree: Tree  # walked again if a selection names a skipped folder
     chosen: list[Selection]  # of ADK's files
     exact_files: set[str]  # named exactly
-    libraries: tuple[FormatFiles, ...]  # with what is selected of them
-    library_selections: list[Selection]  # of their files
+    libraries: tuple[FormatFiles, ...]  # with their selected files
+    library_selections: list[Selection]  # of the libraries' files
     unmatched: tuple[Problem, ...]
 
 
@@ -319,25 +319,25 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
 
 
 def _selections(texts: Iterable[str], files: Files) -> list[Selection]:
-    """What the texts select of the files, without those that select nothing."""
+    """The selections of the texts, without those that match no file."""
     selections = (parse_selection(text, files=files) for text in texts)
     return [selection for selection in selections if isinstance(selection, Selection)]
 
 
 def _add_configs(tree: Tree, files: Iterable[str]) -> None:
-    """Add the configs beside files that are named, wherever they lie."""
-    beside = {
+    """Add the configs beside named files, wherever they are."""
+    neighbors = {
         (PurePosixPath(key).parent / name).as_posix() for key in files for name in walk.CONFIG_NAMES
     }
     tree.config_files |= {
-        path for path in beside if _is_within(path, tree.root) and (tree.root / path).is_file()
+        path for path in neighbors if _is_within(path, tree.root) and (tree.root / path).is_file()
     }
 
 
 def _of_libraries(
     libraries: Sequence[FormatFiles], selected: Sequence[Selection], settings: Settings
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets of libraries that are selected, and their problems."""
+    """The selected sets of libraries, and their problems."""
     selected_ids = {
         key: selection.case_ids
         for selection in selected
@@ -347,34 +347,36 @@ def _of_libraries(
     sets: dict[str, EvalSet] = {}
     problems: list[Problem] = []
     for library in libraries:
-        of_library, of_run = library.eval_sets(selected_ids)
-        sets |= of_library
-        problems += of_run
-    sets, unknown = pick_cases(
+        library_sets, library_problems = library.eval_sets(selected_ids)
+        sets |= library_sets
+        problems += library_problems
+    sets, unknown_cases = pick_cases(
         sets, [selection for selection in selected if sets.keys() & set(selection.keys)]
     )
     if settings.grep:
         sets = find_cases(sets, settings.grep)
-    return sets, (*problems, *unknown)
+    return sets, (*problems, *unknown_cases)
 
 
 def _with_agents(
     libraries: Sequence[FormatFiles], sets: dict[str, EvalSet], gate_file: GateFile, tree: Tree
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets that have an agent here, and a note on the others: they may be an app's that runs
+    """The sets with an agent here, and a note about the others: they may belong to an app that runs
     elsewhere."""
     uses, _ = discovery_agents.choose_agents(sets, gate_file=gate_file, tree=tree)
     usable_sets = {
         key: eval_set for key, eval_set in sets.items() if uses[key] != discovery_agents.UNKNOWN
     }
-    lacking = [key for key in sets if key not in usable_sets]
-    if not lacking:
+    keys_without_agent = [key for key in sets if key not in usable_sets]
+    if not keys_without_agent:
         return sets, ()
-    noun = next(library.noun for library in libraries if library.is_of_cases(lacking[0]))
-    count = words.counted(sum(len(sets[key].cases) for key in lacking), noun)
+    noun = next(library.noun for library in libraries if library.is_of_cases(keys_without_agent[0]))
+    count = words.counted(sum(len(sets[key].cases) for key in keys_without_agent), noun)
     message = f"no agent is known for {count}, without which `evalgate run` does not start"
     hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
-    return usable_sets, (errors.note("ces-no-agent", message, Place(file=lacking[0]), hint),)
+    return usable_sets, (
+        errors.note("ces-no-agent", message, Place(file=keys_without_agent[0]), hint),
+    )
 
 
 def _files(
@@ -389,7 +391,8 @@ def _files(
 
 
 def _is_within(path: str, root: Path) -> bool | None:
-    """True if a path leads to the root or below, links followed; None if it cannot be a path."""
+    """True if a path leads to the root or below, with links followed; None if it is not a valid
+    path."""
     try:
         return (root / path).resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError, ValueError):  # such as loops of links
@@ -397,8 +400,8 @@ def _is_within(path: str, root: Path) -> bool | None:
 
 
 def _ignored_within(tree: Tree, settings: Settings) -> set[str]:
-    """The evaluation files that git ignores, of those that are selected by folder or glob; without
-    selections all."""
+    """The git-ignored evaluation files that are selected by folder or glob; all if nothing is
+    selected."""
     if not settings.paths or not tree.ignored:
         return set(tree.ignored)
     files = _files(tree.root, tree.ignored, is_file=lambda _: False)
@@ -409,8 +412,8 @@ def _ignored_within(tree: Tree, settings: Settings) -> set[str]:
 
 
 def _relative(text: str, root: Path) -> str:
-    """A selection, relative to the root if its absolute path is within it, or a link leads to the
-    root."""
+    """A selection, relative to the root if its absolute path is within the root, or a link leads to
+    the root."""
     path = Path(text.strip())
     try:
         if not path.is_absolute():
@@ -427,10 +430,10 @@ def _relative(text: str, root: Path) -> str:
 
 @frozen_dataclass
 class _Read:
-    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those of
+    """Evaluation sets by key. `failed`: keys that could not be read; `datasets`: those of
     agents-cli.
 
-    `lookalikes`: files that only have the name of an evaluation file."""
+    `lookalikes`: files that have only the name of an evaluation file."""
 
     sets: dict[str, EvalSet]
     failed: set[str]
@@ -440,19 +443,19 @@ class _Read:
 
 
 def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) -> _Read:
-    """Read the files; those that are evaluation files only by name are skipped unless in
+    """Read the files. Files with only the name of an evaluation file are skipped unless they are in
     `exact_keys`."""
     read = _Read(sets={}, failed=set(), datasets=set(), lookalikes=set(), problems=[])
     for key in keys:
-        is_meant = key in exact_keys or key.endswith(walk.OWN_ENDINGS)
-        data = tree.read(key)
-        text = plain.decode(data, file=key)
+        is_intended = key in exact_keys or key.endswith(walk.OWN_ENDINGS)
+        content = tree.read(key)
+        text = plain.decode(content, file=key)
         if isinstance(text, Problem):
             problem: Problem | None = text
-            if not is_meant and isinstance(data, Problem):  # nobody can tell whether it is ADK's
+            if not is_intended and isinstance(content, Problem):  # the file may not be ADK's
                 problem = errors.warning(text.code, text.message, text.place, text.hint)
-            elif not is_meant and not isinstance(data, Problem):
-                kind = formats.kind_of(data.decode("utf-8", errors="replace"), file=key)
+            elif not is_intended and not isinstance(content, Problem):
+                kind = formats.kind_of(content.decode("utf-8", errors="replace"), file=key)
                 problem = text if kind in formats.CASE_FILES else None
             read.problems.extend([problem] if problem is not None else [])
             (
@@ -464,7 +467,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
         kind = formats.kind_of(text, file=key)
         if kind is FileKind.DATASET:
             read.datasets.add(key)
-        elif kind is not FileKind.EVAL_SET and not is_meant:
+        elif kind is not FileKind.EVAL_SET and not is_intended:
             read.lookalikes.add(key)
             continue
         reading = formats.parse_eval_set(text, file=key)
@@ -478,7 +481,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
 
 def _suites(
     sets: Mapping[str, EvalSet],
-    read: _Read,
+    reading: _Read,
     uses: Mapping[str, AgentUse],
     *,
     finder: CriteriaFinder,
@@ -488,7 +491,7 @@ def _suites(
     suites = []
     for key in sorted(sets):
         criterion_uses, source, simulator = finder.criteria_of(
-            key, sets[key].cases, is_dataset=key in read.datasets
+            key, sets[key].cases, is_dataset=key in reading.datasets
         )
         suite = Suite(
             key=key,
@@ -510,19 +513,19 @@ def _suites_of(
     specs: Mapping[str, CriterionSpec],
     settings: Settings,
 ) -> Iterator[Suite]:
-    """A suite for each file of a library, scored as its evaluations say."""
+    """A suite for each file of a library, scored as its evaluations require."""
     for library, key in (
         (library, key) for library in libraries for key in sets if library.is_of_cases(key)
     ):
         agent = agents.with_defaults(uses[key], settings)
-        decide = [
+        deciding = [
             base.with_facts(use, specs[use.name])
             for use in library.criteria_of(sets[key].cases, agent)
         ]
         yield Suite(
             key=key,
             eval_set=sets[key],
-            criteria=(*decide, *criteria.informational_uses(specs, beside=decide)),
+            criteria=(*deciding, *criteria.informational_uses(specs, beside=deciding)),
             criteria_source=CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
             agent=agent,
             simulator=SimulatorUse(max_turns=None),
@@ -532,8 +535,8 @@ def _suites_of(
 def _broken(
     libraries: Sequence[FormatFiles], unrun: Iterable[Problem], sets: Collection[str]
 ) -> list[str]:
-    """The evaluation files that an error keeps from being run. Includes files that the user named
-    if they have only evaluations that are not run."""
+    """The evaluation files that an error prevents from running. Includes files that the user named
+    and that have only evaluations that are not run."""
     files = {
         problem.place.file
         for problem in unrun
@@ -546,7 +549,7 @@ def _broken(
     )
 
 
-# --- which files and cases the user asked for ----------------------------------------------------
+# --- the selected files and cases ---------------------------------------------------------------
 
 
 CODES = frozenset({"unknown-case", "selection-unmatched"})
@@ -555,10 +558,10 @@ CODES = frozenset({"unknown-case", "selection-unmatched"})
 
 @frozen_dataclass
 class Selection:
-    """One selection of the user's: its files, and the case ids it is limited to (none: all cases).
+    """One selection of the user: its files, and the case ids that it is limited to (empty: all
+    cases).
 
-    `is_file`: it names one file exactly.
-    """
+    `is_file`: it names one file exactly."""
 
     text: str
     keys: tuple[str, ...]
@@ -568,11 +571,11 @@ class Selection:
 
 @frozen_dataclass
 class Files:
-    """What selections are resolved against; posix paths relative to the root.
+    """The files for selections; POSIX paths relative to the root.
 
-    `eval_files`: the evaluation files of the walk. `is_file`, `is_folder`: whether a path exists,
-    walked or not; nothing outside the root is a folder here. `is_outside`: whether a path leads out
-    of the root, by itself or by a link."""
+    `eval_files`: the evaluation files of the walk. `is_file`, `is_folder`: True if a path exists,
+    walked or not; folders outside the root do not count. `is_outside`: True if a path leads out of
+    the root, by itself or by a link."""
 
     eval_files: tuple[str, ...]
     is_file: Callable[[str], bool]
@@ -581,11 +584,10 @@ class Files:
 
 
 def parse_selection(text: str, *, files: Files) -> Selection | Problem:
-    """`PATH`, `FOLDER`, `GLOB`, each optionally with `:case_1,case_2`; split at the last colon that
-    gives a match.
+    """`PATH`, `FOLDER`, `GLOB`, each optionally with `:case_1,case_2`; split at the last colon with
+    a match.
 
-    A file that is named exactly is taken whatever its name is and whether git ignores it or not.
-    """
+    A file that is named exactly is used whatever its name, even if git ignores it."""
     if not text.strip():
         message = f"{text!r} matches no evaluation file: it is empty"
         hint = "Is a variable not set? Without a selection all evaluation files are used."
@@ -606,9 +608,8 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
 
 
 def unsearched_folders(texts: Iterable[str], *, files: Files) -> list[str]:
-    """The folders that selections name, in which the walk found nothing: it may have passed them
-    over."""
-    paths = (_path(part) for text in texts for part in (text, *(text[:at] for at in _ends(text))))
+    """Folders in selections without files from the walk: the walk may have skipped them."""
+    paths = (_path(part) for text in texts for part in (text, *(text[:end] for end in _ends(text))))
     return sorted(
         {
             path
@@ -621,7 +622,7 @@ def unsearched_folders(texts: Iterable[str], *, files: Files) -> list[str]:
 def pick_cases(
     sets: Mapping[str, EvalSet], selections: Sequence[Selection]
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets reduced to the selected cases; all without selections. A set without cases is
+    """The sets reduced to the selected cases; all without selections. Sets without cases are
     dropped.
 
     A case id that is in no file of its selection is a problem."""
@@ -638,13 +639,13 @@ def pick_cases(
             elif earlier is not None:
                 earlier.update(selection.case_ids)
         problems.extend(_unknown_cases(selection, {key: sets[key] for key in keys}))
-    picked: dict[str, EvalSet] = {}
+    picked_sets: dict[str, EvalSet] = {}
     for key, ids in ids_by_key.items():
         if ids is None:
-            picked[key] = sets[key]
+            picked_sets[key] = sets[key]
         elif cases := tuple(case for case in sets[key].cases if case.case_id.strip() in ids):
-            picked[key] = _with_cases(sets[key], cases)
-    return picked, tuple(problems)
+            picked_sets[key] = _with_cases(sets[key], cases)
+    return picked_sets, tuple(problems)
 
 
 def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
@@ -653,7 +654,7 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
 
     The pattern is a regular expression, or plain text if it is not a valid one; case is ignored."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # for sets that look nested: `[[]`
+        warnings.simplefilter("ignore", FutureWarning)  # about sets that look nested: `[[]`
         try:
             search = re.compile(pattern, re.IGNORECASE).search
         except (re.error, OverflowError, RecursionError):
@@ -674,7 +675,7 @@ def _with_cases(eval_set: EvalSet, cases: tuple[Case, ...]) -> EvalSet:
 
 
 def opening_text(case: Case) -> str:
-    """The first thing that the user says; empty if that is nothing or not text."""
+    """The user's first text; "" if there is none."""
     if case.scenario is not None:
         return case.scenario.starting_prompt
     if not case.conversation:
@@ -699,8 +700,8 @@ def _matched(text: str, files: Files) -> tuple[str, ...]:
 
 
 def _path(text: str) -> str:
-    stripped = text.strip()
-    return posixpath.normpath(stripped) if stripped else ""
+    path_text = text.strip()
+    return posixpath.normpath(path_text) if path_text else ""
 
 
 def _below(folder: str, keys: Iterable[str]) -> list[str]:
@@ -708,14 +709,15 @@ def _below(folder: str, keys: Iterable[str]) -> list[str]:
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Positions of the colons that may end a path, last first; not the one of a Windows drive."""
+    """Positions of the colons that may end a path, the last first; without that of a Windows
+    drive."""
     for match in reversed(list(re.finditer(":", text))):
         if not (match.start() == 1 and text[0].isalpha() and text[2:3] in ("/", "\\")):
             yield match.start()
 
 
 def _unmatched(text: str, files: Files) -> Problem:
-    path = next((text[:at] for at in _ends(text)), text)
+    path = next((text[:end] for end in _ends(text)), text)
     if files.is_outside(_path(path)):
         message = f"{text!r} is outside the repository"
         return errors.error(
@@ -732,8 +734,8 @@ def _unmatched(text: str, files: Files) -> Problem:
         if is_folder
         else f"{text!r} matches no evaluation file"
     )
-    there = f"Found {words.counted(len(files.eval_files), 'evaluation file')}: {words.listed(files.eval_files)}."
-    hint = f"Did you mean `{close}`?" if close else there if files.eval_files else ""
+    all_files_text = f"Found {words.counted(len(files.eval_files), 'evaluation file')}: {words.listed(files.eval_files)}."
+    hint = f"Did you mean `{close}`?" if close else all_files_text if files.eval_files else ""
     return errors.error("selection-unmatched", message, hint=hint)
 
 

@@ -1,5 +1,5 @@
-"""The `.env` of an agent: its variables that judges use as well, and how the base's agent gets one
-that git does not keep."""
+"""The `.env` of an agent: variables in it that judges use too, and copies of untracked files for
+the base's agent."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _LINE = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)")
 
 @frozen_dataclass
 class JudgeEnvironment:
-    """What judges use."""
+    """The environment of judges."""
 
     environ: Environ
     # names of variables by the file that sets them
     used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unused: tuple[str, ...] = ()  # a sentence on each file that sets a key which does not count
-    keys: frozenset[str] = frozenset()  # names of the variables that have keys of judges
+    unused: tuple[str, ...] = ()  # a sentence about each file whose key is not used
+    keys: frozenset[str] = frozenset()  # names of variables with keys of judges
 
 
 def of_judges(
     environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, root: Path
 ) -> JudgeEnvironment:
-    """`environ` with the keys and settings of models that files of the agents at `root` set and
-    nothing else does.
+    """`environ` with keys and settings of models that are set only in files of the agents at
+    `root`.
 
-    In a workflow a file that the commit brings along does not count, and none says whom to ask:
-    neither addresses, nor a key beside the address that it is for."""
+    In a workflow, files that are part of the commit are not used. Files never decide the address of
+    a model: addresses are not used, and neither are keys beside them."""
     variable_names = {
         CREDENTIALS,
         judge.api_key_env,
@@ -75,7 +75,7 @@ def of_judges(
         for addresses, keys in _foreign_addresses(values, environ) if not judge.base_url else ():
             if keys & file_values.keys():
                 unused.append(
-                    f"`{file}` sets {words.listed(addresses)}, which never says whom judges ask, so the key beside "
+                    f"`{file}` sets {words.listed(addresses)}, which never decides the judges' address, so the key beside "
                     "it does not count either; set both in the environment."
                 )
                 file_values = {
@@ -83,7 +83,7 @@ def of_judges(
                 }
         new_values = {
             name: value for name, value in file_values.items() if name not in judge_values
-        }  # of two agents' the first counts
+        }  # the first of two agents' files counts
         if new_values:
             judge_values |= new_values
             used[file] = tuple(new_values)
@@ -93,8 +93,8 @@ def of_judges(
 def _foreign_addresses(
     values: Mapping[str, str], environ: Environ
 ) -> Iterator[tuple[list[str], set[str]]]:
-    """The addresses that a file sets and the environment does not, each provider's with the names
-    of its keys."""
+    """The addresses that a file sets and the environment does not, each with the names of its
+    provider's keys."""
     for provider in PROVIDERS.values():
         addresses = [
             name
@@ -108,29 +108,30 @@ def _foreign_addresses(
 def lend(
     pairs: Iterable[tuple[AgentUse, AgentUse]], *, root: Path, base: Path, environ: Environ
 ) -> tuple[str, ...]:
-    """Give the base's agents, whose checkout is at `base`, the files of head's at `root` that the
-    commit does not bring along; their paths. `pairs`: head's agent and the base's."""
+    """Copy the files of head's agents at `root` that are not part of the commit to the base's
+    agents, whose checkout is at `base`. Returns their paths. `pairs`: head's agent and the
+    base's."""
     paths = []
     for head_use, base_use in pairs:
         for path in _files([head_use], root):
             relative = path.relative_to(root)
-            to = base / relative
-            if not to.parent.is_dir():  # the change moved the agent
-                to = folder_of(base_use.options, base) / NAME
-            is_inside = to.parent.resolve() == base.resolve() / to.parent.relative_to(base)
-            if is_inside and not os.path.lexists(to) and not _commit_reason(path, root, environ):
-                shutil.copyfile(path, to)
+            copy = base / relative
+            if not copy.parent.is_dir():  # the change moved the agent
+                copy = folder_of(base_use.options, base) / NAME
+            is_inside = copy.parent.resolve() == base.resolve() / copy.parent.relative_to(base)
+            if is_inside and not os.path.lexists(copy) and not _commit_reason(path, root, environ):
+                shutil.copyfile(path, copy)
                 paths.append(relative.as_posix())
     return tuple(dict.fromkeys(paths))
 
 
 def of_agent(use: AgentUse, root: Path) -> dict[str, str]:
-    """What the nearest file of an agent sets."""
+    """The variables in the nearest file of an agent."""
     return {name: value for path in _files([use], root) for name, value in read(path).items()}
 
 
 def read(path: Path) -> dict[str, str]:
-    """The variables that a file sets, as written there: values that refer to others are left
+    """The variables in a file, as written there. Values that refer to other variables are left
     out."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
@@ -141,7 +142,7 @@ def read(path: Path) -> dict[str, str]:
 
 
 def parse(text: str) -> dict[str, str]:
-    """What a file with this text sets, quotes and comments taken off."""
+    """The variables in a file with this text, without quotes and comments."""
     values = {}
     for line in text.splitlines():
         if (match := _LINE.fullmatch(line)) is not None:
@@ -178,5 +179,5 @@ def _commit_reason(path: Path, root: Path, environ: Environ) -> str:
     try:
         git.find_source(root)
     except UnavailableError:
-        return "this is no git checkout, which would tell that it is not part of the commit"
+        return "without a git checkout it may be part of the commit"
     return "git tracks it" if git.first_committed([path], root, environ) else ""

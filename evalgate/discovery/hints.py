@@ -1,5 +1,5 @@
-"""What may have been meant: rules that match nothing, files that git ignores or that are nearly
-named right."""
+"""Hints for likely mistakes: rules that match nothing, files that git ignores, and files with
+nearly correct names."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def pattern_problems(
     """A warning for each rule of `agents`, `suites` and `exclude` whose globs match no evaluation
     file.
 
-    In a rule with several globs, those that name a file exactly are reported alone. `files`: all
-    evaluation files of the repository, whatever a run selects. `left_out`: files that are excluded
-    or that git ignores, for `exclude`. An `exclude` without a match may be a precaution: it is
-    reported if a similar name exists."""
+    In a rule with several globs, exact file names are reported alone. `files`: all evaluation files
+    of the repository, whatever a run selects. `left_out`: excluded and git-ignored files, for
+    `exclude`. An `exclude` without a match may be a precaution: it is reported only if a similar
+    name exists."""
     gate_file = settings.gate_file
     locate = settings.places or _no_places
     of_agents = [
@@ -46,16 +46,20 @@ def pattern_problems(
         for index, pattern in enumerate(patterns):
             if not _is_glob(pattern) and not _matches_any([pattern], files):
                 yield _idle_rule(f"{rule}: `{pattern}`", [pattern], files, locate(*path, index))
-    every = {*files, *left_out}
+    all_files = {*files, *left_out}
     for index, pattern in enumerate(gate_file.exclude):
-        idle = not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped(pattern)
-        if idle and _nearest_name(pattern, every):
-            yield _idle_rule(f"`exclude`: `{pattern}`", [pattern], every, locate("exclude", index))
+        is_idle = not _matches_any([pattern.removeprefix("!")], all_files) and not _is_skipped(
+            pattern
+        )
+        if is_idle and _nearest_name(pattern, all_files):
+            yield _idle_rule(
+                f"`exclude`: `{pattern}`", [pattern], all_files, locate("exclude", index)
+            )
 
 
 def exact_names(gate_file: GateFile) -> frozenset[str]:
-    """The files that rules of `agents` and `suites` name exactly: they may be called as nobody
-    would find them."""
+    """The files that rules of `agents` and `suites` name exactly. Their names may be unusual for
+    evaluation files."""
     patterns = [pattern for agent in gate_file.agents for pattern in agent.suites]
     patterns += [pattern for suite in gate_file.suites for pattern in suite.match]
     return frozenset(pattern for pattern in patterns if not _is_glob(pattern))
@@ -88,14 +92,14 @@ def _matches_any(patterns: Sequence[str], files: Iterable[str]) -> bool:
 
 
 def _is_skipped(pattern: str) -> bool:
-    """True if the pattern is for folders that no walk enters, whatever is in them."""
+    """True if the pattern is for folders that no walk enters."""
     folders = [part for part in pattern.removeprefix("!").split("/") if part.strip("*")]
     return any(part in walk.SKIPPED_FOLDERS or part.startswith(".") for part in folders)
 
 
 def _idle_rule(rule: str, patterns: Sequence[str], files: Iterable[str], place: Place) -> Problem:
-    close = next(filter(None, (_nearest_name(pattern, files) for pattern in patterns)), None)
-    hint = f"Did you mean `{close}`?" if close else "`evalgate list` shows all files."
+    nearest_file = next(filter(None, (_nearest_name(pattern, files) for pattern in patterns)), None)
+    hint = f"Did you mean `{nearest_file}`?" if nearest_file else "`evalgate list` shows all files."
     return errors.warning(
         "rule-matches-nothing",
         f"{rule} matches no evaluation file, so the rule has no effect",
@@ -105,74 +109,75 @@ def _idle_rule(rule: str, patterns: Sequence[str], files: Iterable[str], place: 
 
 
 def _nearest_name(pattern: str, keys: Iterable[str]) -> str | None:
-    """The file, or the folder of files, that a glob was probably meant for; none among too many to
-    look at each."""
+    """The file, or the folder of files, that a glob probably means; None if there are too many
+    files to examine."""
     keys = list(keys)
     if len(keys) > MOST_LOOKED_AT:
         return None
-    plain = pattern.strip("!/").removesuffix("*").removesuffix("*").rstrip("/")
+    plain_text = pattern.strip("!/").removesuffix("*").removesuffix("*").rstrip("/")
     paths = [PurePosixPath(key) for key in keys]
     folders = {
         str(folder): f"{folder}/" for path in paths for folder in path.parents if str(folder) != "."
     }
     files = {str(path): str(path) for path in paths}
     names = {path.name: str(path) for path in paths}
-    for candidates in (files, folders) if plain.endswith(".json") else (folders, files):
-        if close := words.nearest(plain, candidates):
-            return candidates[close]
-    close = words.nearest(plain.rpartition("/")[2], names)
-    return names[close] if close else None
+    for candidates in (files, folders) if plain_text.endswith(".json") else (folders, files):
+        if nearest_text := words.nearest(plain_text, candidates):
+            return candidates[nearest_text]
+    nearest_text = words.nearest(plain_text.rpartition("/")[2], names)
+    return names[nearest_text] if nearest_text else None
 
 
 FOUND = frozenset({ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.DEFAULTS})
-"""Origins of criteria that nobody named, so that another file could have been theirs."""
+"""Origins of criteria that the user did not name, so that another file may have been meant."""
 
 
 def ignored_files(
     tree: Tree, *, within: Collection[str], run: Collection[str], exclude: Sequence[str]
 ) -> Iterator[Problem]:
-    """A warning for the evaluation files `within` those that git ignores. Not for copies of a file
-    that is `run` (a build makes such), nor for what `exclude` takes out."""
+    """A warning for the git-ignored evaluation files in `within`, except copies of a file in `run`
+    (as builds make them) and files that `exclude` matches."""
     by_name: dict[str, list[str]] = {}
     for key in run:
         by_name.setdefault(PurePosixPath(key).name, []).append(key)
 
     def is_copy(path: str) -> bool:
-        alike = by_name.get(PurePosixPath(path).name, ())
-        content = tree.read(path) if alike else b""
-        return isinstance(content, bytes) and any(tree.read(key) == content for key in alike)
+        same_name_files = by_name.get(PurePosixPath(path).name, ())
+        content = tree.read(path) if same_name_files else b""
+        return isinstance(content, bytes) and any(
+            tree.read(key) == content for key in same_name_files
+        )
 
     candidates = [
         path
         for path in tree.ignored
         if path.endswith("evalset.json") and path in within and path not in run
     ]
-    missed = [
+    missed_files = [
         path for path in candidates if not is_copy(path) and not places.matches(path, exclude)
     ]
-    if missed:
-        it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
+    if missed_files:
+        it, subject = ("it", "it is") if len(missed_files) == 1 else ("them", "they are")
         yield errors.warning(
             "ignored-by-git",
-            f"git ignores {words.listed(f'`{path}`' for path in missed)}, so {they} not evaluated",
-            Place(file=missed[0]),
+            f"git ignores {words.listed(f'`{path}`' for path in missed_files)}, so {subject} not evaluated",
+            Place(file=missed_files[0]),
             f"Name {it} to evaluate {it} anyway, remove {it} from .gitignore, or `exclude` {it} in evalgate.yml.",
         )
 
 
 def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """A warning for each config that git ignores and that would otherwise be the nearest of a
-    suite."""
-    ignored = {
+    """A warning for each git-ignored config that would otherwise be the nearest of a suite."""
+    ignored_paths = {
         path
         for path in tree.ignored_configs - tree.config_files
         if path.endswith(criteria.ADK_CONFIG)
     }
-    for path, served in _by_nearest(suites, lambda _: ignored).items():
+    for path, affected_suites in _by_nearest(suites, lambda _: ignored_paths).items():
         yield errors.warning(
             "ignored-by-git",
             f"git ignores `{path}`, so it is not read; other criteria apply to "
-            f"{words.listed(suite.key for suite in served)}",
+            f"{words.listed(suite.key for suite in affected_suites)}",
             Place(file=path),
             "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
@@ -185,35 +190,35 @@ LARGEST_BYTES = 1024 * 1024
 def misnamed_files(
     tree: Tree, *, run: Collection[str], exclude: Sequence[str]
 ) -> Iterator[Problem]:
-    """A warning for files that are nearly called like evaluation files and hold cases."""
+    """A warning for files with cases whose names are similar to those of evaluation files."""
     candidates = [
         path for path in tree.near_names if path not in run and not places.matches(path, exclude)
     ]
-    missed = [path for path in candidates[:MOST_READ] if holds_cases(tree, path)]
-    if missed:
-        it, are = ("it", "is") if len(missed) == 1 else ("each", "are")
+    missed_files = [path for path in candidates[:MOST_READ] if holds_cases(tree, path)]
+    if missed_files:
+        it, verb = ("it", "is") if len(missed_files) == 1 else ("each", "are")
         yield errors.warning(
             "near-name",
-            f"{words.listed(f'`{path}`' for path in missed)} {are} not evaluated: the name must end in "
+            f"{words.listed(f'`{path}`' for path in missed_files)} {verb} not evaluated: the name must end in "
             f"`.evalset.json` (lower case)",
-            Place(file=missed[0]),
+            Place(file=missed_files[0]),
             f"Rename {it} to *.evalset.json, name {it} in the run, or `exclude` {it} in evalgate.yml.",
         )
 
 
 def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """A warning for each file that is nearly called test_config.json, and nearer to a suite than
-    what counts for it."""
-    alike = (
+    """A warning for each file with a name similar to test_config.json that is nearer to a suite
+    than the suite's config."""
+    near_names = (
         path for path in tree.near_names if walk.NEAR_CONFIG.fullmatch(path.rpartition("/")[2])
     )
-    near = {path for path in alike if _holds(tree, path, b"criteria")}
-    # shown with the defaults
-    dashed = {path for path in tree.config_files if path.endswith("test-config.json")}
-    missed = _by_nearest(
-        suites, lambda suite: near | dashed if suite.criteria_source.file else near
+    near = {path for path in near_names if _holds(tree, path, b"criteria")}
+    # for suites on the defaults, these are part of the warning about defaults
+    dashed_names = {path for path in tree.config_files if path.endswith("test-config.json")}
+    missed_configs = _by_nearest(
+        suites, lambda suite: near | dashed_names if suite.criteria_source.file else near
     )
-    for path, affected_suites in missed.items():
+    for path, affected_suites in missed_configs.items():
         file = affected_suites[0].criteria_source.file
         used = f"using `{file}`" if file else "using ADK's defaults"
         yield errors.warning(
@@ -226,9 +231,9 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
 
 
 def passed_over_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """A note of the eval_config files that no suite's criteria come from."""
-    used = {suite.criteria_source.file for suite in suites}
-    names = sorted(path for path in tree.config_files - used if "eval_config." in path)
+    """A note about the eval_config files that no suite uses."""
+    used_files = {suite.criteria_source.file for suite in suites}
+    names = sorted(path for path in tree.config_files - used_files if "eval_config." in path)
     if idle := [path for path in names[:MOST_READ] if _holds(tree, path, b"criteria", b"metric")]:
         yield errors.note(
             "config-unused",
@@ -239,36 +244,36 @@ def passed_over_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem
 
 
 def holds_cases(tree: Tree, path: str) -> bool:
-    """True if the file has a key that only such sets have."""
+    """True if the file has a key that only evaluation sets have."""
     return _holds(tree, path, b"eval_cases", b"evalCases", b"expected_tool_use")
 
 
 def _by_nearest(
     suites: Iterable[Suite], files: Callable[[Suite], Collection[str]]
 ) -> dict[str, list[Suite]]:
-    """The suites that one of these files would be nearer to than what counts for them, by file."""
-    served: dict[str, list[Suite]] = {}
+    """By file, the suites to which it would be nearer than their own config."""
+    suites_by_file: dict[str, list[Suite]] = {}
     for suite in suites:
         is_found = suite.criteria_source.origin in FOUND
         if is_found and (path := _nearest_config(suite, files(suite))) is not None:
-            served.setdefault(path, []).append(suite)
-    return served
+            suites_by_file.setdefault(path, []).append(suite)
+    return suites_by_file
 
 
-def _nearest_config(suite: Suite, near: Collection[str]) -> str | None:
-    counts = suite.criteria_source.file
+def _nearest_config(suite: Suite, candidates: Collection[str]) -> str | None:
+    own_config = suite.criteria_source.file
     for folder in PurePosixPath(suite.key).parents:
-        if counts and folder == PurePosixPath(counts).parent:
+        if own_config and folder == PurePosixPath(own_config).parent:
             return None
-        beside = sorted(path for path in near if PurePosixPath(path).parent == folder)
-        if beside:
-            return beside[0]
+        neighbors = sorted(path for path in candidates if PurePosixPath(path).parent == folder)
+        if neighbors:
+            return neighbors[0]
     return None
 
 
 def _holds(tree: Tree, path: str, *marks: bytes) -> bool:
-    data = tree.read(path, largest=LARGEST_BYTES)
-    return isinstance(data, bytes) and any(mark in data for mark in marks)
+    content = tree.read(path, largest=LARGEST_BYTES)
+    return isinstance(content, bytes) and any(mark in content for mark in marks)
 
 
 MOST_LOOKALIKES_READ = 300
@@ -283,17 +288,17 @@ def nothing_found(
     other_files: Collection[str],
     problems: Iterable[Problem],
 ) -> NothingToDo:
-    """The error for a run without cases. `cases`, `files`: how many were read before the search
-    text was applied. `other_files`: files that were skipped because only their name is that of an
-    evaluation file."""
+    """The error for a run without cases. `cases`, `files`: their numbers before the search text was
+    applied. `other_files`: files that were skipped because only their names are those of evaluation
+    files."""
     all_problems = tuple(problems)
     if cases and grep:
         message = f"none of {words.counted(cases, 'case')} in {words.counted(files, 'evaluation file')} matches {grep!r}"
         hint = "`grep` searches case ids and the first user text."
     elif evaluation_files := [path for path in tree.evaluation_files if path not in other_files]:
         message = "no case was selected"
-        are = "is" if len(evaluation_files) == 1 else "are"
-        hint = f"There {are} {words.counted(len(evaluation_files), 'evaluation file')}: {words.listed(evaluation_files)}."
+        verb = "is" if len(evaluation_files) == 1 else "are"
+        hint = f"There {verb} {words.counted(len(evaluation_files), 'evaluation file')}: {words.listed(evaluation_files)}."
     else:
         hint = "\n    ".join((FIRST_CASE, *_search_lines(tree, sorted(other_files))))
         message = "there is no evaluation file yet"
@@ -302,11 +307,11 @@ def nothing_found(
 
 
 FIRST_CASE = "`evalgate init` asks your agent one question and makes the first case of it."
-MOST_OTHERS_TOLD = 5
+MOST_OTHERS_SHOWN = 5
 
 
 def _search_lines(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
-    for path in other_files[:MOST_OTHERS_TOLD]:
+    for path in other_files[:MOST_OTHERS_SHOWN]:
         if reason := _other_content(tree, path):
             yield f"{path} has only the name of one: {reason}"
     yield (
@@ -318,19 +323,21 @@ def _search_lines(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
     other_files = sorted(
         {*tree.near_names[:MOST_LOOKALIKES_READ], *tree.other_json[:MOST_LOOKALIKES_READ]}
     )
-    alike = [path for path in other_files if holds_cases(tree, path)]
-    if alike:
-        verb = "looks" if len(alike) == 1 else "look"
-        yield f"{words.listed(alike)} {verb} like an evaluation set: rename to *.evalset.json, or name it."
+    lookalikes = [path for path in other_files if holds_cases(tree, path)]
+    if lookalikes:
+        verb = "looks" if len(lookalikes) == 1 else "look"
+        yield f"{words.listed(lookalikes)} {verb} like an evaluation set: rename to *.evalset.json, or name it."
 
 
 def _other_content(tree: Tree, path: str) -> str:
     """The first error in a file that is not an evaluation set, with its hint; "" if there is no
     error."""
-    data = tree.read(path, largest=LARGEST_BYTES)
-    text = data if isinstance(data, Problem) else text_plain.decode(data, file=path)
+    content = tree.read(path, largest=LARGEST_BYTES)
+    text = content if isinstance(content, Problem) else text_plain.decode(content, file=path)
     problems = (
         [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
     )
-    first = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
-    return f"{first.message}. {first.hint}".rstrip(". ") + "." if first else ""
+    first_error = next(
+        (problem for problem in problems if problem.severity is Severity.ERROR), None
+    )
+    return f"{first_error.message}. {first_error.hint}".rstrip(". ") + "." if first_error else ""

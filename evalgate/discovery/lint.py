@@ -1,4 +1,4 @@
-"""The vacuous-gate linter: what evaluation files and criteria say that cannot mean what their
+"""The linter for gates without effect: evaluation files and criteria that cannot mean what their
 author wants."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from evalgate.text import templates, words
 
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
-    """The built-in criteria of the suite that need `need` and that somebody chose."""
+    """The built-in criteria of the suite that have this need and are not defaults."""
     return (
         use
         for use in suite.criteria
@@ -37,35 +37,36 @@ def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
 
 
 def _place_of(suite: Suite, case: Case) -> Place:
-    """The place of a case, else its file."""
+    """The place of a case, else of its file."""
     return case.place or Place(file=suite.key)
 
 
 def _case_names(cases: Sequence[Case]) -> str:
-    """`case a`, `cases a, b and 7 more`."""
+    """`case a`, or `cases a, b and 7 more`."""
     return (
         f"{'case' if len(cases) == 1 else 'cases'} {words.listed(case.case_id for case in cases)}"
     )
 
 
 def identical_cases(suite: Suite) -> Iterator[Problem]:
-    """Cases that ask and expect the same: they count twice and tell nothing more. One warning."""
+    """Cases with the same input and expectations: they count twice and add no information. One
+    warning."""
     by_opening: dict[tuple[str, int], list[Case]] = {}
     for case in suite.eval_set.cases:
         by_opening.setdefault(
             (discover.opening_text(case), len(case.conversation or ())), []
         ).append(case)
     identical: list[tuple[Case, Sequence[Case]]] = []
-    for alike in by_opening.values():
+    for similar_cases in by_opening.values():
         by_content: dict[str, list[Case]] = {}
-        for case in alike if len(alike) > 1 else ():
+        for case in similar_cases if len(similar_cases) > 1 else ():
             by_content.setdefault(_content(case), []).append(case)
-        identical += ((first, copies) for first, *copies in by_content.values() if copies)
+        identical += ((first_case, copies) for first_case, *copies in by_content.values() if copies)
     if identical:
         message = words.listed(
             (
-                f"{_case_names(copies)} {'is' if len(copies) == 1 else 'are'} identical to case {first.case_id}"
-                for first, copies in identical
+                f"{_case_names(copies)} {'is' if len(copies) == 1 else 'are'} identical to case {first_case.case_id}"
+                for first_case, copies in identical
             ),
             limit=5,
         )
@@ -75,17 +76,15 @@ def identical_cases(suite: Suite) -> Iterator[Problem]:
 
 
 def silent_conversations(suite: Suite) -> Iterator[Problem]:
-    """A conversation without turns: no criterion has anything to say. A turn in which the user says
-    nothing: models refuse it or make something up."""
-    empty = [
+    """A conversation without turns: no criterion can score it. A turn without user text: models
+    refuse it or invent an answer."""
+    empty_cases = [
         case for case in suite.eval_set.cases if case.scenario is None and not case.conversation
     ]
-    if empty:
-        message = (
-            f"{_case_names(empty)}: the conversation has no turns, so the agent is never called"
-        )
-        yield errors.error("empty-conversation", message, place=_place_of(suite, empty[0]))
-    silent = [
+    if empty_cases:
+        message = f"{_case_names(empty_cases)}: the conversation has no turns, so the agent is never called"
+        yield errors.error("empty-conversation", message, place=_place_of(suite, empty_cases[0]))
+    silent_cases = [
         case
         for case in suite.eval_set.cases
         if any(
@@ -94,9 +93,9 @@ def silent_conversations(suite: Suite) -> Iterator[Problem]:
             for turn in case.conversation or ()
         )
     ]
-    if silent:
-        message = f"{_case_names(silent)}: a turn has no user text"
-        yield errors.warning("empty-user-text", message, place=_place_of(suite, silent[0]))
+    if silent_cases:
+        message = f"{_case_names(silent_cases)}: a turn has no user text"
+        yield errors.warning("empty-user-text", message, place=_place_of(suite, silent_cases[0]))
 
 
 def _has_text(content: Content) -> bool:
@@ -104,7 +103,7 @@ def _has_text(content: Content) -> bool:
 
 
 def _content(case: Case) -> str:
-    """All that a case asks and expects, without the ids that files give at random."""
+    """The input and expectations of a case, without random ids of files."""
     turns = [
         (turn.user_content, turn.final_response, turn.tool_calls, turn.rubrics)
         for turn in case.conversation or ()
@@ -124,20 +123,23 @@ def _deciding(suite: Suite, case: Case) -> list[CriterionUse]:
 
 
 def nothing_expected(suite: Suite) -> Iterator[Problem]:
-    """A trajectory is scored although no case expects a tool call, or some do not mention tools."""
+    """A trajectory is scored although no case expects a tool call, or some cases do not mention
+    tools."""
     use = next((use for use in suite.criteria if use.name == TRAJECTORY and use.code is None), None)
-    static = [
+    scripted_cases = [
         case
         for case in suite.eval_set.cases
         if case.conversation and use is not None and use.applies_to(case)
     ]
     if (
         use is None
-        or not static
-        or (use.where_applicable and any(len(_deciding(suite, case)) > 1 for case in static))
+        or not scripted_cases
+        or (
+            use.where_applicable and any(len(_deciding(suite, case)) > 1 for case in scripted_cases)
+        )
     ):
         return
-    if not any(turn.tool_calls for case in static for turn in case.conversation or ()):
+    if not any(turn.tool_calls for case in scripted_cases for turn in case.conversation or ()):
         effect = (
             "it passes only if the agent calls no tools"
             if use.options.get("match_type", "EXACT") == "EXACT"
@@ -147,63 +149,69 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
         hint = "Add the expected `tool_uses` to `intermediate_data`, or remove the criterion."
         yield errors.warning("nothing-expected", message, place=Place(file=suite.key), hint=hint)
         return
-    silent = [
-        case for case in static if all(turn.events is None for turn in case.conversation or ())
+    silent_cases = [
+        case
+        for case in scripted_cases
+        if all(turn.events is None for turn in case.conversation or ())
     ]
-    if silent:
+    if silent_cases:
         yield errors.note(
             "nothing-expected-in-case",
-            f"`{TRAJECTORY}`: {_case_names(silent)} say{'s' if len(silent) == 1 else ''} nothing about tools, "
+            f"`{TRAJECTORY}`: {_case_names(silent_cases)} say{'s' if len(silent_cases) == 1 else ''} nothing about tools, "
             f"which means that none are expected",
-            place=_place_of(suite, silent[0]),
+            place=_place_of(suite, silent_cases[0]),
         )
 
 
 def nothing_asserted(suite: Suite) -> Iterator[Problem]:
-    """Under the defaults, which nobody chose: a case to which none of them applies, so that it
-    could never pass."""
+    """With the default criteria: a case to which none of them applies, so that it could never
+    pass."""
     if not any(use.where_applicable for use in suite.criteria):
         return
     cases = suite.eval_set.cases
-    idle = [case for case in cases if case.conversation and not _deciding(suite, case)]
-    if idle:
-        is_whole = len(idle) == len(cases)
+    idle_cases = [case for case in cases if case.conversation and not _deciding(suite, case)]
+    if idle_cases:
+        is_whole = len(idle_cases) == len(cases)
         subject = (
             "no case expects"
             if is_whole
-            else f"{_case_names(idle)} {'does' if len(idle) == 1 else 'do'} not expect"
+            else f"{_case_names(idle_cases)} {'does' if len(idle_cases) == 1 else 'do'} not expect"
         )
         message = (
             f"{subject} an answer or tool calls, so the default criteria have nothing to assert"
         )
         hint = "Add `final_response` or `intermediate_data`; or a test_config.json with criteria that need no reference"
         hint += ", such as rubrics."
-        tell = errors.error if is_whole else errors.warning
-        yield tell("asserts-nothing", message, place=_place_of(suite, idle[0]), hint=hint)
+        report = errors.error if is_whole else errors.warning
+        yield report("asserts-nothing", message, place=_place_of(suite, idle_cases[0]), hint=hint)
 
 
 def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterator[Problem]:
-    """A reference-based criterion has nothing to compare with: an error if nowhere, a warning if in
-    some cases."""
+    """A reference-based criterion without references: an error if no case has one, a warning if
+    some lack one."""
     scripted_cases = [case for case in suite.eval_set.cases if case.conversation]
     reference_uses = {use.name for use in _uses_with(suite, Need.REFERENCE)}
     for use in suite.criteria:
         if use.code is not None or (use.name not in reference_uses and use.name != STATE):
             continue
         serves = _SERVES.get(use.name, _answers)
-        lacks = _LACKS_REFERENCE.get(use.name)
+        is_lacking = _LACKS_REFERENCE.get(use.name)
         lacking_cases = [
             case
             for case in scripted_cases
-            if (lacks(case) if lacks else not all(serves(turn) for turn in case.conversation or ()))
+            if (
+                is_lacking(case)
+                if is_lacking
+                else not all(serves(turn) for turn in case.conversation or ())
+            )
         ]
         if not lacking_cases:
             continue
         expectation = _missing(use, lacking_cases, serves)
-        judged = use.name != STATE and any(
+        is_scored = use.name != STATE and any(
             serves(turn) for case in scripted_cases for turn in case.conversation or ()
         )
-        if len(lacking_cases) == len(scripted_cases) and not judged:
+        if len(lacking_cases) == len(scripted_cases) and not is_scored:
             message = f"`{use.name}`: no case has an {expectation} to compare with"
             file = suite.criteria_source.file
             source = file or "the criteria (ADK's defaults are in use: add a test_config.json)"
@@ -226,34 +234,36 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
 
 
 def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
-    """A reference-based criterion on a scenario, which has no expected turns; a criterion of the
-    simulated user, or of how conversations end, on a conversation that is written down."""
-    led = [case for case in suite.eval_set.cases if case.scenario is not None]
-    if led:
+    """A reference-based criterion on a scenario, which has no expected turns; or a criterion of
+    simulated users, or of how conversations end, on a conversation with fixed turns."""
+    scenario_cases = [case for case in suite.eval_set.cases if case.scenario is not None]
+    if scenario_cases:
         for use in _uses_with(suite, Need.REFERENCE):
             yield errors.error(
                 "criterion-needs-reference",
-                f"`{use.name}` compares with expected turns, but {_case_names(led)} "
-                f"{'is a scenario and has' if len(led) == 1 else 'are scenarios and have'} none",
-                place=_place_of(suite, led[0]),
+                f"`{use.name}` compares with expected turns, but {_case_names(scenario_cases)} "
+                f"{'is a scenario and has' if len(scenario_cases) == 1 else 'are scenarios and have'} none",
+                place=_place_of(suite, scenario_cases[0]),
                 hint="Move scenarios to a separate file with criteria that need no reference.",
             )
-    static = [case for case in suite.eval_set.cases if case.scenario is None]
-    if static:
+    scripted_cases = [case for case in suite.eval_set.cases if case.scenario is None]
+    if scripted_cases:
         for use in _uses_with(suite, Need.SCENARIO):
-            tell = errors.error if len(static) == len(suite.eval_set.cases) else errors.warning
-            yield tell(
-                "criterion-needs-scenario",
-                f"`{use.name}` judges a simulated user, but {_case_names(static)} "
-                f"{'is not a conversation scenario' if len(static) == 1 else 'are not conversation scenarios'}",
-                place=_place_of(suite, static[0]),
+            report = (
+                errors.error if len(scripted_cases) == len(suite.eval_set.cases) else errors.warning
             )
-    ended = (
+            yield report(
+                "criterion-needs-scenario",
+                f"`{use.name}` judges a simulated user, but {_case_names(scripted_cases)} "
+                f"{'is not a conversation scenario' if len(scripted_cases) == 1 else 'are not conversation scenarios'}",
+                place=_place_of(suite, scripted_cases[0]),
+            )
+    end_uses = (
         use
         for use in suite.criteria
         if use.name == ENDED and not use.code and not use.informational
     )
-    for use in ended if static and not led else ():
+    for use in end_uses if scripted_cases and not scenario_cases else ():
         message = f"`{ENDED}`: no case is a conversation scenario, so it always passes"
         hint = "Remove it: suites with scenarios have it by default."
         yield errors.warning(
@@ -288,15 +298,14 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
 
 
 def metrics_not_run(suite: Suite) -> Iterator[Problem]:
-    """A metric of the repository's own beside an agent whose driver cannot run Python code of the
-    repository."""
+    """A custom metric with an agent whose driver cannot run Python code of the repository."""
     driver = agents.DRIVERS.get(suite.agent.driver)
     if driver is None or driver.runs_metrics:
         return
     for use in suite.criteria:
         if use.code is not None:
-            tell = errors.warning if use.informational else errors.error
-            yield tell(
+            report = errors.warning if use.informational else errors.error
+            yield report(
                 "metric-not-run",
                 f"`{use.name}` is Python code (`{use.code}`), which the driver `{suite.agent.driver}` does not "
                 f"support: it can never be measured",
@@ -310,7 +319,7 @@ def _answers(turn: Invocation) -> bool:
 
 
 def _has_words(turn: Invocation) -> bool:
-    """True if ROUGE-1 has something to count: an emoji is an answer, but not a word."""
+    """True if ROUGE-1 can count words: an emoji is an answer, but not a word."""
     answer = model_turns.answer(turn)
     return any(char.isascii() and char.isalnum() for char in answer) or bool(
         response_match.split(answer)
@@ -318,20 +327,20 @@ def _has_words(turn: Invocation) -> bool:
 
 
 _LACKS_REFERENCE: Mapping[str, Callable[[Case], bool]] = {
-    # no expected calls is an expectation too: `nothing_expected` speaks of it
+    # "no expected calls" is an expectation too: see `nothing_expected`
     TRAJECTORY: lambda _: False,
     STATE: lambda case: case.expects_state is None,
 }
-"""What a reference is, for the criteria that do not compare answers."""
+"""For criteria that do not compare answers: True if a case has no reference."""
 
 _SERVES: Mapping[str, Callable[[Invocation], bool]] = {ANSWER: _has_words}
-"""Which expected answers a criterion can compare with; any that says something, for the others."""
+"""True for expected answers that a criterion can use; other criteria can use any text."""
 
 
 def _missing(
     use: CriterionUse, lacking_cases: Sequence[Case], serves: Callable[[Invocation], bool]
 ) -> str:
-    """What the cases lack, in words."""
+    """The missing reference, in words."""
     if use.name == STATE:
         return "expected final session state"
     unserved_turns = (
@@ -341,27 +350,27 @@ def _missing(
     return "expected `final_response` with text" if wordless else "expected `final_response`"
 
 
-def _turns_without(lacking: Sequence[Case], use: CriterionUse) -> str:
+def _turns_without(lacking_cases: Sequence[Case], use: CriterionUse) -> str:
     """`case a (turns 1 and 2)` for a single case, else the names of the cases."""
-    if len(lacking) > 1 or use.name == STATE:
-        return _case_names(lacking)
+    if len(lacking_cases) > 1 or use.name == STATE:
+        return _case_names(lacking_cases)
     serves = _SERVES.get(use.name, _answers)
-    turns = lacking[0].conversation or ()
-    silent = [str(number) for number, turn in enumerate(turns, start=1) if not serves(turn)]
-    if len(silent) == len(turns):
-        return _case_names(lacking)
-    return f"{_case_names(lacking)} (turn{'s' if len(silent) > 1 else ''} {' and '.join(silent)})"
+    turns = lacking_cases[0].conversation or ()
+    silent_numbers = [str(number) for number, turn in enumerate(turns, start=1) if not serves(turn)]
+    if len(silent_numbers) == len(turns):
+        return _case_names(lacking_cases)
+    return f"{_case_names(lacking_cases)} (turn{'s' if len(silent_numbers) > 1 else ''} {' and '.join(silent_numbers)})"
 
 
 def lint_rules(settings: Settings) -> Iterator[Problem]:
-    """Rules that assert nothing: a pass rate of 0, with which a suite passes where every case
-    fails, and an empty `fail-on`, with which the job is green whatever the verdict."""
+    """Rules without effect: a pass rate of 0, with which a suite always passes, and an empty
+    `fail-on`, with which the job always passes."""
     places = settings.places
-    written = {
+    setting_places = {
         name: None if name in settings.explicit_options else settings.place_of(name)
         for name in ("pass_rate", "fail_on")
     }
-    rates = [("pass-rate", written["pass_rate"])] if settings.pass_rate == 0 else []
+    rates = [("pass-rate", setting_places["pass_rate"])] if settings.pass_rate == 0 else []
     for number, rule in enumerate(settings.gate_file.suites):
         if rule.pass_rate == 0 and rule.severity != "advisory":
             place = None if places is None else places("suites", number, "pass_rate")
@@ -377,14 +386,16 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
     if not settings.fail_on:
         message = "`fail-on` is empty: the job always passes"
         hint = "List the results that fail the job: `threshold`, `regression`, `not_measured`, `inconclusive`."
-        yield errors.warning("nothing-blocks", message, place=written["fail_on"], hint=hint)
+        yield errors.warning("nothing-blocks", message, place=setting_places["fail_on"], hint=hint)
 
 
 def starting_prompts(suite: Suite) -> Iterator[Problem]:
-    """A scenario whose first message is empty, or is the end already."""
+    """A scenario whose first message is empty, or already contains the stop signal."""
     signal = suite.simulator.stop_signal
-    led = [(case, case.scenario) for case in suite.eval_set.cases if case.scenario is not None]
-    for case, scenario in led:
+    scenario_cases = [
+        (case, case.scenario) for case in suite.eval_set.cases if case.scenario is not None
+    ]
+    for case, scenario in scenario_cases:
         if not scenario.starting_prompt.strip():
             message = f"{_case_names([case])}: the starting prompt is empty"
             yield errors.error("empty-starting-prompt", message, place=_place_of(suite, case))
@@ -395,26 +406,28 @@ def starting_prompts(suite: Suite) -> Iterator[Problem]:
                 f"conversation before the agent is called",
                 place=_place_of(suite, case),
             )
-    silent = [case for case, scenario in led if not scenario.conversation_plan.strip()]
-    if silent:
-        message = f"{_case_names(silent)}: the conversation plan is empty, so the simulated user has nothing to say"
-        yield errors.warning("empty-plan", message, place=_place_of(suite, silent[0]))
+    silent_cases = [
+        case for case, scenario in scenario_cases if not scenario.conversation_plan.strip()
+    ]
+    if silent_cases:
+        message = f"{_case_names(silent_cases)}: the conversation plan is empty, so the simulated user has nothing to say"
+        yield errors.warning("empty-plan", message, place=_place_of(suite, silent_cases[0]))
 
 
 def simulator_settings(suite: Suite) -> Iterator[Problem]:
-    """Custom instructions that never say who the user is, if a scenario has a persona. A criterion
-    that judges the end by another signal than the one that ends conversations."""
+    """Custom instructions without the persona, if a scenario has one. A criterion with another stop
+    signal than the simulated user."""
     template = suite.simulator.custom_instructions
-    played = [
+    persona_cases = [
         case
         for case in suite.eval_set.cases
         if case.scenario is not None and case.scenario.persona is not None
     ]
-    if template is not None and played and "persona" not in templates.names_in(template):
+    if template is not None and persona_cases and "persona" not in templates.names_in(template):
         yield errors.error(
             "bad-instructions",
-            f"the custom instructions never use `{{{{ persona }}}}`, and {_case_names(played)} "
-            f"{'has' if len(played) == 1 else 'have'} a persona",
+            f"the custom instructions never use `{{{{ persona }}}}`, and {_case_names(persona_cases)} "
+            f"{'has' if len(persona_cases) == 1 else 'have'} a persona",
             place=suite.simulator.place or Place(file=suite.key),
             hint="ADK rejects such instructions, too: use the persona, or remove it from the cases.",
         )
@@ -429,7 +442,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
 
 
 def empty_sets(suite: Suite) -> Iterator[Problem]:
-    """An evaluation set without cases passes whatever the agent does."""
+    """An evaluation set without cases always passes."""
     if not suite.eval_set.cases:
         hint = "Add a case, delete the file, or exclude it in evalgate.yml."
         yield errors.error(
@@ -454,9 +467,9 @@ CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
 
 
 def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Problem, ...]:
-    """Everything suspicious in `suites`, in their order; linear in cases and turns.
+    """All suspicious points of `suites`, in their order; linear in cases and turns.
 
-    Criteria that this version does not know are skipped: `discovery.criteria` reports them."""
+    Unknown criteria are skipped: `discovery.criteria` reports them."""
     problems: list[Problem] = []
     files: dict[str, list[str]] = {}
     reference_check = partial(references_missing, deviations=deviations)

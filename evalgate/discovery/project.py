@@ -1,5 +1,5 @@
-"""Before anything is spent: suites found, criteria checked, the vacuous gate linted, the agents'
-options read."""
+"""The preparation of a run, before it costs anything: find suites, check criteria, lint, and
+validate the agents' options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from evalgate.values import Environ, frozen_dataclass
 
 
 def unmeasured(key: str, source: CriteriaSource, reason: str) -> Suite:
-    """A file of which nothing can be measured."""
+    """The suite of a file that cannot be measured, with the reason."""
     return Suite(
         key=key,
         eval_set=EvalSet(eval_set_id="", cases=()),
@@ -37,59 +37,59 @@ def unmeasured(key: str, source: CriteriaSource, reason: str) -> Suite:
 
 @frozen_dataclass
 class Project:
-    """What would run, and everything that was found on the way."""
+    """The suites of a run, and all problems of their discovery."""
 
-    settings: Settings  # as the checkout and the doors have them
+    settings: Settings  # of the checkout and the door
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
-    # those of the problems that lie in evaluation files and criteria files
+    # problems in evaluation files and criteria files
     of_files: tuple[Problem, ...] = ()
     # files that cannot be read, with their criteria and agents and without cases
     unread: tuple[Suite, ...] = ()
-    # of other formats; problems of what is not run are not among `problems`
+    # files of other formats; problems of files that are not run are not among `problems`
     libraries: tuple[FormatFiles, ...] = ()
-    commit: str = ""  # that is checked out
+    commit: str = ""  # the checked out commit
     dirty: bool | None = None  # files differ from the commit; None if unknown
 
     def stops(self, *, strict: bool) -> bool:
-        """True if anything is wrong: errors are, with `strict` warnings too."""
+        """True if there is an error, or with `strict` a warning."""
         worst = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
         return any(problem.severity in worst for problem in self.all_problems())
 
     def all_problems(self) -> tuple[Problem, ...]:
-        """Those of files that are not run, too; each once."""
+        """All problems, including those of files that are not run, each once."""
         of_libraries = (problem for library in self.libraries for problem in library.problems)
         return tuple(dict.fromkeys((*self.problems, *of_libraries)))
 
     def broken(self) -> dict[str, Problem]:
-        """By evaluation file, the first error of it, its criteria or its agent, which concerns no
-        other file."""
+        """By evaluation file, its first error (of the file, its criteria or its agent) that
+        concerns no other file."""
         return {
             key: problem for problem in reversed(self.problems) for key in self._concerned(problem)
         }
 
     def fatal(self) -> bool:
-        """True if there is an error that concerns the whole run."""
+        """True if an error concerns the whole run."""
         errors_only = (problem for problem in self.problems if problem.severity is Severity.ERROR)
         return any(not self._concerned(problem) for problem in errors_only)
 
     def sound(self) -> tuple[Suite, ...]:
-        """The suites without an error of their own."""
+        """The suites without their own errors."""
         broken_keys = self.broken()
         return tuple(suite for suite in self.suites if suite.key not in broken_keys)
 
     def only_not_run(self) -> bool:
-        """True if the only problem is that evaluations which the user named are not run."""
+        """True if the only problem is that the user named evaluations that are not run."""
         return bool(self.broken()) and all(
             problem.code == "ces-not-run" for problem in self.broken().values()
         )
 
     def set_apart(self) -> Project:
-        """The project with each broken file as a suite that has no cases and says why."""
+        """The project with each broken file as a suite without cases, with the reason."""
         suites_by_key = {suite.key: suite for suite in (*self.suites, *self.unread)}
-        broken = self.broken()
+        broken_files = self.broken()
         suites = {suite.key: suite for suite in self.sound()}
-        for key, problem in broken.items():
+        for key, problem in broken_files.items():
             place = problem.place or Place(file=key)
             line = f"line {place.line}: " if place.line else ""
             reason = f"{line if place.file == key else f'{place}: '}{problem.message}"
@@ -109,42 +109,42 @@ class Project:
             or problem.code in OF_THE_RUN
         ):
             return set()
-        every = (*self.suites, *self.unread)
+        all_suites = (*self.suites, *self.unread)
         file = problem.place.file
         if problem.code == "no-agent":
-            return {suite.key for suite in every if suite.agent == discovery_agents.UNKNOWN}
-        if file.endswith(walk.EVALUATION_ENDINGS) or file in {suite.key for suite in every}:
+            return {suite.key for suite in all_suites if suite.agent == discovery_agents.UNKNOWN}
+        if file.endswith(walk.EVALUATION_ENDINGS) or file in {suite.key for suite in all_suites}:
             return {file}
         file_origins = {ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.EXPLICIT}
-        sources = ((suite.key, suite.criteria_source) for suite in every)
+        sources = ((suite.key, suite.criteria_source) for suite in all_suites)
         return {
             key for key, source in sources if source.file == file and source.origin in file_origins
         }
 
 
 OF_THE_RUN = frozenset({*discover.CODES, "credentials-missing"})
-"""Codes of errors in a file that concern the whole run: a wrong selection, or missing
+"""Codes of errors in a file that concern the whole run: an invalid selection, or missing
 credentials."""
 
 
 def prepare(
     settings: Settings, *, environ: Environ, tree: Tree | None = None, unrun_suffices: bool = False
 ) -> Project:
-    """Find and check all that a run needs. `tree`: the walk of the root, if it is known. Raises
-    NothingToDo if nothing matched; files that are not run count with `unrun_suffices`."""
+    """Find and check everything that a run needs. `tree`: the walk of the root, if it exists
+    already. Raises NothingToDo if nothing matched. With `unrun_suffices`, files that are not run
+    are enough."""
     discovery = discover.discover(
         settings, specs=criteria.CRITERIA, tree=tree, unrun_suffices=unrun_suffices
     )
     suites = user.settle(discovery.suites, settings)
-    linted = (
+    lint_problems = (
         *lint.lint_rules(settings),
         *lint.lint(
             (suite for suite in suites if not suite.is_of_ces), deviations=settings.deviations
         ),
     )
     discovery_problems = discovery.problems
-    # what is wrong in evalgate.yml may be what names the agents, so that not finding them says
-    # nothing
+    # an error in evalgate.yml may concern the agents, so missing agents mean nothing
     if any(
         not problem.place.json_path
         or problem.place.json_path.startswith("$.agents")
@@ -155,19 +155,19 @@ def prepare(
         discovery_problems = tuple(
             problem for problem in discovery_problems if problem.code not in discovery_agents.CODES
         )
-    missing = discovery_agents.problems(
+    missing_agents = discovery_agents.problems(
         [suite.agent for suite in suites],
         tree=discovery.tree,
         places=None if settings.agent else settings.places,
     )
-    tools = toolbox.check(settings, suites)
+    tool_problems = toolbox.check(settings, suites)
     problems = (
         *settings.problems,
         *discovery_problems,
-        *linted,
+        *lint_problems,
         *_option_problems(suites),
-        *missing,
-        *tools,
+        *missing_agents,
+        *tool_problems,
     )
     defaults = criteria_judges.defaults_of(settings)
     project = Project(
@@ -178,33 +178,33 @@ def prepare(
         unread=criteria_judges.settle_suites(discovery.unread, defaults),
         libraries=discovery.libraries,
     )
-    more: tuple[Problem, ...] = ()
+    judge_problems: tuple[Problem, ...] = ()
     if not project.fatal():
-        more = unready(settings, project.sound(), environ=environ)
+        judge_problems = unready(settings, project.sound(), environ=environ)
     elif not settings.skip_judged:
-        more = tuple(
+        judge_problems = tuple(
             criteria_judges.missing(
                 project.suites,
                 defaults,
                 environment_of_judges(settings, project.suites, environ).environ,
             )
         )
-    return replace(project, problems=tuple(dict.fromkeys((*project.problems, *more))))
+    return replace(project, problems=tuple(dict.fromkeys((*project.problems, *judge_problems))))
 
 
 def unready(
     settings: Settings, suites: Iterable[Suite], *, environ: Environ
 ) -> tuple[Problem, ...]:
-    """What settled suites would not find: judges and simulated users that could not be asked."""
-    listed = tuple(suites)
+    """Problems with the judges and simulated users of settled suites that cannot be asked."""
+    suite_list = tuple(suites)
     defaults = criteria_judges.defaults_of(settings)
-    judge_environment = environment_of_judges(settings, listed, environ)
+    judge_environment = environment_of_judges(settings, suite_list, environ)
     judges = (
         ()
         if settings.skip_judged
-        else criteria_judges.missing(listed, defaults, judge_environment.environ)
+        else criteria_judges.missing(suite_list, defaults, judge_environment.environ)
     )
-    problems = (*judges, *user.missing(listed, defaults, judge_environment.environ))
+    problems = (*judges, *user.missing(suite_list, defaults, judge_environment.environ))
     return tuple(
         replace(problem, hint=" ".join((problem.hint, *judge_environment.unused)))
         for problem in problems
@@ -214,7 +214,7 @@ def unready(
 def environment_of_judges(
     settings: Settings, suites: Iterable[Suite], environ: Environ
 ) -> JudgeEnvironment:
-    """What the judges and simulated users of the suites are asked with."""
+    """The environment of the suites' judges and simulated users."""
     uses = [suite.agent for suite in suites]
     return dotenv.of_judges(environ, settings.gate_file.judge, uses, root=settings.root)
 

@@ -1,5 +1,4 @@
-"""One walk over a checkout: the files whose names matter to us, and their content, read at most
-once."""
+"""One walk over a checkout: the files with relevant names, and their content, read at most once."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.system import git
 
 EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")
-"""The endings of evaluation file names; the content shows if they are ADK's."""
+"""Endings of evaluation file names. The content decides if they are ADK's."""
 
 _DATASETS = re.compile(r"(^|.*/)evals?/datasets?/")
-"""Folders of datasets of agents-cli, which have any name."""
+"""Folders of agents-cli's datasets, which may have any name."""
 
 OWN_ENDINGS = ("evalset.json", "test_config.json")
-"""How nobody but ADK names files."""
+"""Endings of file names that only ADK uses."""
 
 CONFIG_NAMES = frozenset(
     {
@@ -53,24 +52,24 @@ MOST_OTHER_JSON = 5000
 MOST_OTHER_YAML = 5000
 MOST_OTHER_PYTHON = 5000
 MOST_IGNORED_ENTRIES = 50_000
-"""How many entries of folders that git ignores are looked at."""
+"""The most entries of git-ignored folders that are examined."""
 
 LARGEST_BYTES = 256 * 1024 * 1024
 LARGEST_SOURCE_BYTES = 4 * 1024 * 1024
 LARGEST_KEPT_BYTES = 1024 * 1024
-"""Larger files are read again if they are needed again, which is rare."""
+"""Larger files are read again when they are needed again, which is rare."""
 
 Entries = Mapping[str, "os.DirEntry[str]"]
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """Layers of rules, farthest first; each with its folder as a prefix (`` or `a/b/`)."""
+    """Layers of rules, the farthest first; each with its folder as a prefix (`` or `a/b/`)."""
 
     layers: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
 
     def match(self, path: str) -> bool:
-        """True if the nearest rule for `path` ignores it; folders end with `/`."""
+        """True if the nearest rule for `path` ignores it. Folders end with `/`."""
         for prefix, spec in reversed(self.layers):
             decision = (
                 spec.check_file(path[len(prefix) :]).include if path.startswith(prefix) else None
@@ -81,25 +80,23 @@ class IgnoreRules:
 
 
 def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[Problem, ...]]:
-    """Rules from the text of a .gitignore; a line that git itself would skip is reported as a
-    note."""
+    """Rules from the text of a .gitignore. Lines that git itself would skip are notes."""
     lines = text.splitlines()
     try:
         return places.compiled(lines), ()
     except ValueError:
-        bad = [number for number, line in enumerate(lines) if not places.is_pattern(line)]
+        invalid_lines = [number for number, line in enumerate(lines) if not places.is_pattern(line)]
     problems = []
-    for number in bad:
+    for number in invalid_lines:
         message = f"the line {lines[number]!r} is not a valid pattern (ignored)"
         problems.append(errors.note("bad-ignore-line", message, Place(file=file, line=number + 1)))
-    return places.compiled(line for number, line in enumerate(lines) if number not in bad), tuple(
-        problems
-    )
+    return places.compiled(
+        line for number, line in enumerate(lines) if number not in invalid_lines
+    ), tuple(problems)
 
 
 def read_checkout_rules(root: Path) -> str:
-    """The text of the checkout's info/exclude, also for a linked worktree; empty if it is
-    missing."""
+    """The text of the checkout's info/exclude, also for a linked worktree; "" if it is missing."""
     try:
         source = git.find_source(root)
         is_here = source.working_tree == root.resolve()
@@ -115,11 +112,10 @@ def read_checkout_rules(root: Path) -> str:
 def visit(
     root: Path, pending: list[tuple[str, IgnoreRules]], *, tell: Callable[[Problem], None]
 ) -> Iterator[tuple[str, Entries, IgnoreRules]]:
-    """Each folder of `pending` by its prefix, with its entries by name and the rules in it; never
-    an environment.
+    """Each folder of `pending` by its prefix, with its entries by name and its rules; environments
+    are skipped.
 
-    Whoever iterates appends the folders below to `pending`: without recursion, since trees may be
-    deep."""
+    The caller appends subfolders to `pending`. There is no recursion, because trees may be deep."""
     while pending:
         prefix, rules = pending.pop()
         try:
@@ -158,7 +154,7 @@ def is_evaluation_name(prefix: str, name: str) -> bool:
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
-    """True if it is a folder, not a link to one."""
+    """True for a folder, not for a link to one."""
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:
@@ -166,23 +162,23 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 class Tree:
-    """What one walk of a checkout saw; every path is posix and relative to `root`, every list
+    """The result of one walk of a checkout. Every path is POSIX and relative to `root`, every list
     sorted.
 
-    `agent_files`: names of possible agent files by folder (`.` is the root). What is not evaluated:
-    `excluded` by the globs; `ignored` by git, also `ignored_configs` in folders that are not.
-    `other_json`, `other_yaml`, `other_python`: the first of other names that git keeps.
-    `near_names`: files that it keeps, of names that are nearly those of evaluation files or
-    criteria. `origins`: the folders that were walked, and the rules in them: as long as none of
-    these changes, no file comes or goes."""
+    `agent_files`: names of possible agent files by folder (`.` is the root). Files that are not
+    evaluated: `excluded` by globs; `ignored` by git; `ignored_configs` of folders that are not
+    ignored. `other_json`, `other_yaml`, `other_python`: the first files with other names that git
+    does not ignore. `near_names`: files with names similar to those of evaluation files or
+    criteria. `origins`: the walked folders and the rules in them; as long as none of these changes,
+    no file comes or goes."""
 
     def __init__(
         self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()
     ) -> None:
-        """Leave out what git ignores, environments, caches, hidden folders and `exclude` globs.
+        """Skip git-ignored files, environments, caches, hidden folders and `exclude` globs.
 
-        Symbolic links to folders are not followed (git does not either); links to files only within
-        the root. `also`: folders, relative to the root, that the user named: walked even if they
+        As in git, symbolic links to folders are not followed; links to files only within the root.
+        `also`: folders, relative to the root, that the user named: they are walked even if they
         would be skipped."""
         self.root = root
         self.config_files: set[str] = set()
@@ -228,16 +224,16 @@ class Tree:
         return content
 
     def read_source(self, path: str) -> str:
-        """The text of a source file, with invalid UTF-8 replaced; empty if it cannot be read."""
+        """The text of a source file, with invalid UTF-8 replaced; "" if it cannot be read."""
         content = self.read(path, largest=LARGEST_SOURCE_BYTES)
         return "" if isinstance(content, Problem) else content.decode("utf-8", errors="replace")
 
     def _walk(
-        self, start: str, above: IgnoreRules, names: Mapping[bool, tuple[set[str], set[str]]]
+        self, start: str, start_rules: IgnoreRules, names: Mapping[bool, tuple[set[str], set[str]]]
     ) -> None:
-        """Note all below `start`; `names`: where names of evaluation files and of configs go, kept
-        and ignored."""
-        pending = [(start, above)]
+        """Collect the files below `start`. `names`: sets for names of evaluation files and of
+        configs, each for used and for ignored files."""
+        pending = [(start, start_rules)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
             self.origins += (prefix, f"{prefix}.gitignore")[: 1 + (".gitignore" in entries)]
             if markers := AGENT_NAMES.intersection(entries):
@@ -254,11 +250,11 @@ class Tree:
                     self.problems.append(problem)
                 elif is_config or _is_file(entry):
                     names[is_config][0].add(path)
-            for below in _folders(prefix, entries):
-                if rules.match(below):
-                    self._ignored_folders.append(below)
+            for subfolder in _folders(prefix, entries):
+                if rules.match(subfolder):
+                    self._ignored_folders.append(subfolder)
                 else:
-                    pending.append((below, rules))
+                    pending.append((subfolder, rules))
 
     def _note_other(self, path: str, entry: os.DirEntry[str], rules: IgnoreRules) -> None:
         if (
@@ -278,8 +274,7 @@ class Tree:
             self.near_names.append(path)
 
     def _in_ignored_folders(self) -> Iterator[str]:
-        """The evaluation files in folders that git ignores, as far as these are no environments or
-        caches."""
+        """The evaluation files in git-ignored folders, except environments and caches."""
         pending_folders = self._ignored_folders
         remaining_entries = MOST_IGNORED_ENTRIES
         while pending_folders and remaining_entries > 0:
@@ -311,21 +306,24 @@ def _folders(prefix: str, entries: Entries) -> Iterator[str]:
 
 
 def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | None:
-    """Why a file of a name that we look for cannot be used; of a name that others use as well a
-    warning."""
-    tell = errors.error if path.endswith(OWN_ENDINGS) else errors.warning
+    """Why a file with a relevant name cannot be used; only a warning if others use the name too."""
+    report = errors.error if path.endswith(OWN_ENDINGS) else errors.warning
     printable_path = path.encode("utf-8", "backslashreplace").decode()
     if printable_path != path:
-        return tell("unusable-name", "the file name is not UTF-8", Place(file=printable_path))
+        return report("unusable-name", "the file name is not UTF-8", Place(file=printable_path))
     try:
-        if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(
-            root.resolve()
-        ):
+        if entry.is_symlink() and not _is_inside(root, Path(entry.path).resolve(strict=True)):
             message = "the symbolic link points outside the repository and is not followed"
-            return tell("outside-root", message, Place(file=path))
+            return report("outside-root", message, Place(file=path))
     except (OSError, RuntimeError):
-        return tell("unreadable-file", "the symbolic link is broken", Place(file=path))
+        return report("unreadable-file", "the symbolic link is broken", Place(file=path))
     return None
+
+
+def _is_inside(root: Path, resolved: Path) -> bool:
+    """True if a place without links lies below the root, and not in git's own folder."""
+    top = root.resolve()
+    return resolved.is_relative_to(top) and ".git" not in resolved.relative_to(top).parts
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -336,7 +334,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_own_file(entry: os.DirEntry[str]) -> bool:
-    """True if it is a regular file with a valid UTF-8 name, and not a link."""
+    """True for a regular file with a valid UTF-8 name; False for a link."""
     try:
         return entry.is_file(follow_symlinks=False) and bool(entry.name.encode("utf-8"))
     except (OSError, UnicodeEncodeError):
@@ -344,10 +342,10 @@ def _is_own_file(entry: os.DirEntry[str]) -> bool:
 
 
 def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes | Problem:
-    """The content of the file at `path` (posix, relative to `root`), or why it is not read."""
+    """The content of the file at `path` (POSIX, relative to `root`), or why it is not read."""
     try:
         resolved = (root / path).resolve(strict=True)
-        if not resolved.is_relative_to(root.resolve()):
+        if not _is_inside(root, resolved):
             return errors.error(
                 "outside-root",
                 "the file is outside the repository and is not read",
@@ -361,12 +359,10 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
 
 def read_head(root: Path, path: str, *, size: int) -> bytes:
     """The first bytes of a file below the root; empty if it cannot be read, or is a link that leads
-    out."""
+    outside."""
     full_path = root / path
     try:
-        if full_path.is_symlink() and not full_path.resolve(strict=True).is_relative_to(
-            root.resolve()
-        ):
+        if full_path.is_symlink() and not _is_inside(root, full_path.resolve(strict=True)):
             return b""
         if not stat.S_ISREG(full_path.stat().st_mode):
             return b""
@@ -381,13 +377,13 @@ _SET_HEAD_BYTES = 4096
 
 
 def holds_set(root: Path, path: str) -> bool:
-    """True if a file of any name begins as ADK writes evaluation sets."""
+    """True if a file begins like ADK's evaluation sets, whatever its name."""
     head = read_head(root, path, size=_SET_HEAD_BYTES)
     return all(mark.search(head) for mark in _SET)
 
 
 def folder_names(root: Path, folder: str) -> frozenset[str]:
-    """The names in a folder, of files without their endings; empty if it cannot be read."""
+    """The names in a folder, files without their endings; empty if it cannot be read."""
     try:
         with os.scandir(root / folder) as listing:
             return frozenset(
@@ -398,8 +394,7 @@ def folder_names(root: Path, folder: str) -> frozenset[str]:
 
 
 def read_user_file(path: Path, *, label: str, largest: int = LARGEST_BYTES) -> bytes | Problem:
-    """The content of a file wherever it lies, as the user named it; `label` names it in
-    problems."""
+    """The content of a file at any place that the user named. `label` names it in problems."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):

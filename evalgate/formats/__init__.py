@@ -1,4 +1,4 @@
-"""The files of an evaluation as people write them: what kind each is, and how each kind is read."""
+"""The files of an evaluation, as users write them: the kinds, and the reader of each kind."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from evalgate.formats.kind import CriteriaReading, Dialect, EvalSetReading, File
 CASE_FILES: Mapping[FileKind, Callable[..., EvalSetReading]] = MappingProxyType(
     {FileKind.EVAL_SET: parse_eval_set, FileKind.DATASET: parse_eval_set}
 )
-"""Kinds that hold cases; each is read with `(text, file=...)`."""
+"""Kinds with cases; each is read with `(text, file=...)`."""
 
 CRITERIA_FILES: Mapping[FileKind, Callable[..., CriteriaReading]] = MappingProxyType(
     {FileKind.CRITERIA: parse_criteria, FileKind.DATASET_CONFIG: parse_dataset_config}
 )
-"""Kinds that hold criteria; each is read with `(text, file=...)`."""
+"""Kinds with criteria; each is read with `(text, file=...)`."""
 
 __all__ = [
     "CASE_FILES",

@@ -1,5 +1,5 @@
-"""ADK's shapes of cases, turns and events: read into our nouns, and written from them without nulls
-and defaults."""
+"""ADK's shapes of cases, turns and events: read into evalgate's types, and written from them
+without nulls and defaults."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from evalgate.values import JsonObject, frozen_dataclass
 
 @frozen_dataclass
 class StepEvent(Event):
-    """An event as an agent gave it; `final`: its text may be the answer."""
+    """An event from an agent. `final`: its text may be the answer."""
 
     final: bool = False
 
@@ -61,9 +61,9 @@ def turn_of_steps(
 ) -> Invocation:
     """One turn as ADK's EvaluationGenerator would record it.
 
-    The answer is the last final event with parts, one with text preferred. Steps are the events of
-    anyone but the user that carry a text, call, response, inline data or grounding, or a model's
-    error (whose tokens ADK does not count). The answer stays among them without its content (it
+    The answer is the last final event with parts, preferably with text. Steps are the events of all
+    authors except the user that have a text, call, response, inline data or grounding, or a model's
+    error (whose tokens ADK does not count). The answer is among them without its content (which
     would count twice), unless it also calls a tool."""
     agent_events = [event for event in events if (event.author or "agent").lower() != "user"]
     final_events = [
@@ -71,17 +71,17 @@ def turn_of_steps(
         for event in agent_events
         if event.final and event.content is not None and event.content.parts
     ]
-    texts = [
+    text_events = [
         event
         for event in final_events
         if event.content
         and any(isinstance(part, Text) and part.text for part in event.content.parts)
     ]
-    answer = next(reversed(texts or final_events), None)
+    answer = next(reversed(text_events or final_events), None)
     steps = []
     for event in agent_events:
         parts = event.content.parts if event.content else ()
-        if event.grounding is not None or any(_says_something(part) for part in parts):
+        if event.grounding is not None or any(_has_content(part) for part in parts):
             fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
             if event is answer and not any(isinstance(part, ToolCall) for part in parts):
                 fields["content"] = None
@@ -105,7 +105,7 @@ def turn_of_steps(
     )
 
 
-def _says_something(part: Part) -> bool:
+def _has_content(part: Part) -> bool:
     match part:
         case Text():
             return bool(part.text)
@@ -125,7 +125,7 @@ class ToolCallWire(Wire):
     will_continue: bool | None = None
 
     def noun(self) -> ToolCall:
-        """The call; a nameless one keeps an empty name."""
+        """The call; a call without a name has an empty name."""
         return ToolCall(name=intern(self.name or ""), args=self.args, id=self.id)
 
 
@@ -140,12 +140,12 @@ class ToolResponseWire(Wire):
     will_continue: bool | None = None
 
     def noun(self) -> ToolResponse:
-        """The response; a nameless one keeps an empty name."""
+        """The response; a response without a name has an empty name."""
         return ToolResponse(name=intern(self.name or ""), response=self.response, id=self.id)
 
 
 class AttachmentWire(Wire):
-    """What a google.genai Part may hold beside text, calls and responses: it is kept as it is."""
+    """Other contents of a google.genai Part than text, calls and responses, stored unchanged."""
 
     inline_data: Kept = None
     file_data: Kept = None
@@ -156,7 +156,7 @@ class AttachmentWire(Wire):
 
 
 class PartDetailsWire(AttachmentWire):
-    """What a google.genai Part says of its content."""
+    """Details of a google.genai Part about its content."""
 
     thought_signature: str | None = None
     video_metadata: Kept = None
@@ -168,9 +168,9 @@ class PartDetailsWire(AttachmentWire):
 
 
 class PartWire(PartDetailsWire):
-    """google.genai Part; only its text, calls and responses are read further.
+    """google.genai Part; only its text, calls and responses are parsed.
 
-    It is meant to hold one kind of content, and google.genai takes several; ADK reads each of
+    It should hold one kind of content, but google.genai accepts several, and ADK reads each of
     them."""
 
     text: str | None = None
@@ -190,11 +190,13 @@ class PartWire(PartDetailsWire):
             parts.append(self.function_response.noun())
         if not parts:
             return (Attachment(data=self.model_dump(mode="json", exclude_none=True)),)
-        attached = AttachmentWire.model_fields.keys()
-        if any(getattr(self, name) is not None for name in attached):
+        attachment_names = AttachmentWire.model_fields.keys()
+        if any(getattr(self, name) is not None for name in attachment_names):
             parts.append(
                 Attachment(
-                    data=self.model_dump(mode="json", exclude_none=True, include=set(attached))
+                    data=self.model_dump(
+                        mode="json", exclude_none=True, include=set(attachment_names)
+                    )
                 )
             )
         return tuple(parts)
@@ -207,7 +209,7 @@ class ContentWire(Wire):
     parts: list[PartWire] | None = Field(default=None)
 
     def noun(self) -> Content:
-        """The content; no parts and an empty list of parts are the same."""
+        """The content; a missing and an empty list of parts are the same."""
         role = intern(self.role) if self.role else self.role
         return Content(
             parts=tuple(noun for part in self.parts or () for noun in part.contents()), role=role
@@ -215,7 +217,8 @@ class ContentWire(Wire):
 
 
 STRICT = "as ADK"
-"""Context of a validation that refuses what ADK refuses, though nothing is unclear about it."""
+"""Context of a validation that rejects everything that ADK rejects, even if its meaning is
+clear."""
 
 
 USAGE: Mapping[str, str] = {
@@ -226,12 +229,12 @@ USAGE: Mapping[str, str] = {
     "tool_use_prompt_token_count": "tool_use_prompt_tokens",
     "total_token_count": "total_tokens",
 }
-"""google.genai's names of token counts, and ours."""
+"""google.genai's names of token counts, with evalgate's."""
 
 
 class UsageWire(Wire):
-    """google.genai usage metadata: the counts are read, the rest (details by modality, traffic
-    type) is dropped."""
+    """google.genai usage metadata: counts are read, other fields (details by modality, traffic
+    type) are dropped."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -243,12 +246,12 @@ class UsageWire(Wire):
     total_token_count: Count = None
 
     def noun(self) -> Usage:
-        """The token counts; absent stays None."""
+        """The token counts; missing ones are None."""
         return Usage(**{name: getattr(self, adk_name) for adk_name, name in USAGE.items()})
 
 
 class EventWire(Wire):
-    """ADK's InvocationEvent; ADK ignores unknown keys here, and so do we."""
+    """ADK's InvocationEvent. As in ADK, unknown keys are ignored here."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -261,11 +264,11 @@ class EventWire(Wire):
     error_message: str | None = None
 
     def noun(self) -> Event:
-        """The event."""
+        """The event as a value."""
         return Event(**self.fields())
 
     def fields(self) -> JsonObject:
-        """Those of the event."""
+        """The fields of the event."""
         return {
             "author": self.author,
             "content": self.content.noun() if self.content else None,
@@ -278,7 +281,7 @@ class EventWire(Wire):
 
 
 class IntermediateDataWire(Wire):
-    """ADK's two ways to record the steps of a turn: by kind (IntermediateData) or as events
+    """ADK's two records of the steps of a turn: by kind (IntermediateData) or as events
     (InvocationEvents)."""
 
     tool_uses: list[ToolCallWire] | None = None
@@ -305,7 +308,7 @@ class IntermediateDataWire(Wire):
         return self
 
     def events(self) -> tuple[Event, ...]:
-        """The steps as events; the by-kind form gives calls, then responses, then texts."""
+        """The steps as events; the record by kind gives calls, then responses, then texts."""
         if self.invocation_events is not None:
             return tuple(event.noun() for event in self.invocation_events)
         calls = tuple(call.noun() for call in self.tool_uses or ())
@@ -335,7 +338,7 @@ class RubricWire(Wire):
     type: str | None = None
 
     def noun(self) -> Rubric:
-        """The rubric; a missing text is an empty one, which validation reports."""
+        """The rubric; a missing text is empty, which validation reports."""
         text = self.rubric_content.text_property or ""
         return Rubric(
             rubric_id=self.rubric_id, text=text, description=self.description, type=self.type
@@ -350,7 +353,7 @@ class AgentDetailsWire(Wire):
     tool_declarations: list[Any] = Field(default_factory=list)
 
     def noun(self) -> AgentDetails:
-        """The agent."""
+        """The agent as a value."""
         return AgentDetails(
             name=self.name,
             instructions=self.instructions,
@@ -364,12 +367,12 @@ class AppDetailsWire(Wire):
     agent_details: dict[str, AgentDetailsWire] = Field(default_factory=dict)
 
     def noun(self) -> tuple[AgentDetails, ...]:
-        """The agents in the order in which they were recorded."""
+        """The agents in the order of the record."""
         return tuple(agent.noun() for agent in self.agent_details.values())
 
 
 class TimingsWire(Wire):
-    """How long a turn took, as ADK writes it into an Invocation."""
+    """The durations of a turn, as ADK writes them into an Invocation."""
 
     duration: Seconds = None
     model_duration: Seconds = None
@@ -388,7 +391,7 @@ class InvocationWire(TimingsWire):
     app_details: AppDetailsWire | None = None
 
     def noun(self) -> Invocation:
-        """The invocation. ADK reads steps that are `{}` as the by-kind form."""
+        """The invocation. Like ADK, reads steps `{}` as the record by kind."""
         steps = self.intermediate_data
         timings = None
         if self.duration is not None:
@@ -408,7 +411,7 @@ class InvocationWire(TimingsWire):
 
 
 class SessionEventWire(EventWire):
-    """ADK's Event, as far as evaluation reads it."""
+    """ADK's Event, with the fields that evaluation reads."""
 
     author: Annotated[str, BeforeValidator(lambda author: "" if author is None else author)] = ""
     invocation_id: str | None = None
@@ -417,7 +420,7 @@ class SessionEventWire(EventWire):
     actions: JsonObject | None = None
 
     def step(self, *, final: bool | None = None) -> StepEvent:
-        """The event, and whether it is a final response: as it is said, else as ADK takes it."""
+        """The event as a step. `final`: it is a final response; None: by ADK's rule."""
         fields = self.fields()
         return StepEvent(
             **fields, final=self._is_final(fields["content"]) if final is None else final
@@ -436,18 +439,18 @@ class SessionEventWire(EventWire):
             return False
         if self.error_code:
             return True
-        last = parts[-1] if parts else None
-        ran_code = (
-            isinstance(last, Attachment) and last.data.get("code_execution_result") is not None
+        last_part = parts[-1] if parts else None
+        is_code_result = (
+            isinstance(last_part, Attachment)
+            and last_part.data.get("code_execution_result") is not None
         )
-        return not ran_code and not any(isinstance(part, ToolResponse) for part in parts)
+        return not is_code_result and not any(isinstance(part, ToolResponse) for part in parts)
 
 
 def turn_of(events: Sequence[SessionEventWire], *, invocation_id: str = "") -> Invocation:
-    """One turn. The user's content is that of the user's last event; without one it is empty.
+    """One turn. Its user content is that of the last user event; empty if there is none.
 
-    Without a single event of the agent nothing is known of the steps.
-    """
+    Without any event of the agent, the steps are unknown."""
     steps = [event.step() for event in events]
     user_contents = [
         step.content for step in steps if step.author.lower() == "user" and step.content is not None
@@ -459,16 +462,16 @@ def turn_of(events: Sequence[SessionEventWire], *, invocation_id: str = "") -> I
 
 
 def turns_of(events: Sequence[SessionEventWire]) -> tuple[Invocation, ...]:
-    """The turns of a session: events that share an invocation id, in the order of each id's first
-    event. Of those without one, each message of the user begins a turn."""
+    """The turns of a session: events with the same invocation id, in the order of each id's first
+    event. For events without an id, each message of the user begins a turn."""
     groups: dict[tuple[str, int], list[SessionEventWire]] = {}
-    unnamed = 0
+    unnamed_number = 0
     for event in events:
         name = event.invocation_id or ""
-        asks = event.author.lower() == "user" and event.fields()["content"] is not None
-        if not name and asks and (name, unnamed) in groups:
-            unnamed += 1
-        groups.setdefault((name, 0 if name else unnamed), []).append(event)
+        is_question = event.author.lower() == "user" and event.fields()["content"] is not None
+        if not name and is_question and (name, unnamed_number) in groups:
+            unnamed_number += 1
+        groups.setdefault((name, 0 if name else unnamed_number), []).append(event)
     return tuple(turn_of(group, invocation_id=name) for (name, _), group in groups.items())
 
 
@@ -476,7 +479,7 @@ BUILT_IN_PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 
 
 class SessionInputWire(Wire):
-    """ADK's SessionInput; ADK keeps unknown keys here and reads none of them."""
+    """ADK's SessionInput. Like ADK, ignores unknown keys."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -486,7 +489,7 @@ class SessionInputWire(Wire):
     state: JsonObject = Field(default_factory=dict)
 
     def noun(self) -> SessionInput:
-        """The session that a case starts from."""
+        """The initial session of a case."""
         if not self.state:
             return _session_from(self.app_name, self.user_id, self.session_id)
         return SessionInput(
@@ -499,7 +502,7 @@ class SessionInputWire(Wire):
 
 @lru_cache(maxsize=256)
 def _session_from(app_name: str, user_id: str, session_id: str | None) -> SessionInput:
-    """All cases of a file mostly start from the same session: one value for all of them."""
+    """One shared value for equal sessions: most cases of a file start from the same one."""
     return SessionInput(app_name=app_name, user_id=user_id, session_id=session_id)
 
 
@@ -524,7 +527,7 @@ class PersonaWire(Wire):
     behaviors: list[PersonaBehaviorWire]
 
     def noun(self) -> Persona:
-        """The persona."""
+        """The persona as a value."""
         behaviors = tuple(
             PersonaBehavior(
                 name=behavior.name,
@@ -538,7 +541,7 @@ class PersonaWire(Wire):
 
 
 class ScenarioWire(Wire):
-    """ADK's ConversationScenario; a persona is the id of a built-in one, or written out."""
+    """ADK's ConversationScenario. A persona is the id of a built-in one, or an object."""
 
     starting_prompt: str
     conversation_plan: str
@@ -548,20 +551,20 @@ class ScenarioWire(Wire):
     @classmethod
     def _check_persona(cls, persona: str | PersonaWire | None) -> str | PersonaWire | None:
         if isinstance(persona, str) and persona not in BUILT_IN_PERSONAS:
-            near = words.nearest(persona, BUILT_IN_PERSONAS)
+            guess = words.nearest(persona, BUILT_IN_PERSONAS)
             raise PydanticCustomError(
                 "unknown_persona",
                 "`{found}` is not a built-in persona; ADK has {known}",
                 {
                     "found": persona[:60].encode("utf-8", "backslashreplace").decode(),
                     "known": words.listed(BUILT_IN_PERSONAS),
-                    "near": near or "",
+                    "near": guess or "",
                 },
             )
         return persona
 
     def noun(self) -> ConversationScenario:
-        """The scenario."""
+        """The scenario as a value."""
         persona = self.user_persona
         return ConversationScenario(
             starting_prompt=self.starting_prompt,
@@ -575,7 +578,7 @@ class ScenarioWire(Wire):
 
 
 class EvalCaseWire(Wire):
-    """ADK's EvalCase; ADK keeps unknown keys here and reads none of them."""
+    """ADK's EvalCase. Like ADK, ignores unknown keys."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -602,8 +605,8 @@ class EvalCaseWire(Wire):
         return self
 
     def noun(self, *, place: Place | None = None) -> Case:
-        """The case. An empty `final_session_state` expects nothing: ADK writes one into every
-        case."""
+        """The case. An empty `final_session_state` expects nothing, because ADK writes one into
+        every case."""
         turns = self.conversation
         return Case(
             case_id=self.eval_id,
@@ -617,8 +620,8 @@ class EvalCaseWire(Wire):
 
 
 def invocation_json(invocation: Invocation) -> JsonObject:
-    """ADK's Invocation; its steps in the form in which they were recorded: ADK's metrics tell the
-    two apart."""
+    """ADK's Invocation. Steps keep their recorded form, because ADK's metrics distinguish the
+    two."""
     steps = None
     timings = invocation.timings
     if invocation.events is not None and invocation.itemized:
@@ -692,11 +695,13 @@ def agent_json(agent: AgentDetails) -> JsonObject:
 
 
 def _by_kind(events: tuple[Event, ...]) -> JsonObject:
-    spoken = [(event.author, event.content.parts) for event in events if event.content is not None]
-    parts = [part for _, spoken_parts in spoken for part in spoken_parts]
+    content_events = [
+        (event.author, event.content.parts) for event in events if event.content is not None
+    ]
+    parts = [part for _, spoken_parts in content_events for part in spoken_parts]
     texts = [
         [author, [part_json(part) for part in spoken_parts]]
-        for author, spoken_parts in spoken
+        for author, spoken_parts in content_events
         if not any(isinstance(part, ToolCall | ToolResponse) for part in spoken_parts)
     ]
     return _present_fields(
@@ -723,7 +728,8 @@ def _present_fields(**values: Any) -> JsonObject:
 
 
 def case_json(case: Case) -> JsonObject:
-    """What `EvalCaseWire` reads; nothing that a criterion or an agent may see is left out."""
+    """ADK's EvalCase, as `EvalCaseWire` reads it, with everything that a criterion or an agent may
+    see."""
     return _present_fields(
         eval_id=case.case_id,
         conversation=None
@@ -743,7 +749,7 @@ def case_json(case: Case) -> JsonObject:
 
 
 def scenario_json(scenario: ConversationScenario) -> JsonObject:
-    """ADK's ConversationScenario; a built-in persona by its id."""
+    """ADK's ConversationScenario; a built-in persona is its id."""
     return _present_fields(
         starting_prompt=scenario.starting_prompt,
         conversation_plan=scenario.conversation_plan,

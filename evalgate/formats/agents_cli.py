@@ -42,7 +42,7 @@ _READ = _SIGNS | {
 
 
 def is_dataset_case(raw: Any) -> bool:
-    """True if a case is one of a dataset: it has a dataset's keys and no ADK keys."""
+    """True if a case belongs to a dataset: it has a dataset's keys and no ADK keys."""
     if not isinstance(raw, dict):
         return False
     keys = {to_snake(key) for key in raw}
@@ -52,9 +52,9 @@ def is_dataset_case(raw: Any) -> bool:
 def read_case(
     raw: Any, *, path: Path, place: Place, problems: Problems, recorded: bool = False
 ) -> Case | None:
-    """The case at `path`; None, with a problem, if it cannot be understood.
+    """The case at `path`; None, with a problem, if it is invalid.
 
-    `recorded`: read what the agent answered (`responses`) instead of what it should answer
+    `recorded`: read the agent's recorded answer (`responses`) instead of the expected one
     (`reference`)."""
     reader = _SessionReader(
         fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems
@@ -71,11 +71,11 @@ def read_case(
     reader.expect_calls(turns)
     for key in sorted(reader.fields.keys() - _READ):
         if not key.startswith("_"):
-            tell = problems.warning if repair.expects(key, reader.fields[key]) else problems.note
+            report = problems.warning if repair.expects(key, reader.fields[key]) else problems.note
             message = (
-                f"`{key}` is handed to metrics of eval_config.yaml; no other criterion reads it"
+                f"`{key}` is passed to metrics of eval_config.yaml; no other criterion reads it"
             )
-            tell("unused-key", message, path=(*path, key))
+            report("unused-key", message, path=(*path, key))
     if problems.failed > earlier_failures:
         return None
     return Case(
@@ -130,15 +130,15 @@ class _SessionReader:
         return turns
 
     def answer(self, *, recorded: bool) -> Content | None:
-        """The expected answer of the last turn, or the one that was recorded."""
+        """The expected answer of the last turn, or the recorded one."""
         key = "reference"
-        value = self.fields.get("reference")
+        raw = self.fields.get("reference")
         aliases = [
             name for name in self.fields if repair.INVOCATION.others.get(name) == "final_response"
         ]
-        if value is None and aliases and not recorded:
+        if raw is None and aliases and not recorded:
             key = aliases[0]
-            value = self.fields.pop(aliases[0])
+            raw = self.fields.pop(aliases[0])
             self.problems.warning(
                 "adk-rejects-name", f"`{key}` is read as `reference`", path=(*self.path, key)
             )
@@ -146,17 +146,17 @@ class _SessionReader:
         if recorded:
             responses = self.fields.get("responses")
             key = "responses"
-            value = responses[-1] if isinstance(responses, list) and responses else None
+            raw = responses[-1] if isinstance(responses, list) and responses else None
             path = (*self.path, key, len(responses) - 1 if isinstance(responses, list) else 0)
-        if isinstance(value, dict) and "response" in value:
-            value = value["response"]
+        if isinstance(raw, dict) and "response" in raw:
+            raw = raw["response"]
             path = (*path, "response")
-        if value is None:
+        if raw is None:
             return None
-        return repair.read_content(value, role="model", path=path, problems=self.problems)
+        return repair.read_content(raw, role="model", path=path, problems=self.problems)
 
     def expect_calls(self, turns: list[Invocation]) -> None:
-        """The calls that a key of another dialect expects (`expected_tool_use`), put into the last
+        """Put the expected calls of another dialect's key (`expected_tool_use`) into the last
         turn."""
         keys = [
             name
@@ -201,11 +201,11 @@ class _SessionReader:
         return tuple(rubrics)
 
     def _history(self) -> list[Invocation]:
-        """Earlier messages: each user message begins a turn, each agent message answers it."""
+        """Earlier messages: each user message begins a turn, each agent message is its answer."""
         messages = self.fields.get("conversation_history")
         exchanges: list[tuple[Content, Content | None]] = []
-        for i, message in enumerate(messages if isinstance(messages, list) else ()):
-            message_path = (*self.path, "conversation_history", i)
+        for index, message in enumerate(messages if isinstance(messages, list) else ()):
+            message_path = (*self.path, "conversation_history", index)
             raw = message.get("content", message) if isinstance(message, dict) else message
             author = str(message.get("author") or "") if isinstance(message, dict) else ""
             content = repair.read_content(
@@ -223,21 +223,23 @@ class _SessionReader:
         ]
 
     def _recorded_turns(self) -> list[Invocation]:
-        data = self.fields.get("agent_data")
-        turns = data.get("turns") if isinstance(data, dict) else None
+        agent_data = self.fields.get("agent_data")
+        turns = agent_data.get("turns") if isinstance(agent_data, dict) else None
         if turns is not None and not isinstance(turns, list):
             message = f"expected a list, found {described(turns)}"
             self.problems.error("wrong-type", message, path=(*self.path, "agent_data", "turns"))
         recorded_turns: list[Invocation] = []
-        for i, turn in enumerate(turns if isinstance(turns, list) else ()):
-            turn_path: Path = (*self.path, "agent_data", "turns", i)
+        for index, turn in enumerate(turns if isinstance(turns, list) else ()):
+            turn_path: Path = (*self.path, "agent_data", "turns", index)
             raw = turn.get("events") if isinstance(turn, dict) else None
             if not isinstance(raw, list):
                 self.problems.error("missing-key", "`events` is missing", path=turn_path)
                 continue
             events = [
-                repair.read_event(event, path=(*turn_path, "events", j), problems=self.problems)
-                for j, event in enumerate(raw)
+                repair.read_event(
+                    event, path=(*turn_path, "events", event_index), problems=self.problems
+                )
+                for event_index, event in enumerate(raw)
             ]
             name = turn.get("turn_id") or turn.get("turnId") or ""
             recorded_turns.append(
@@ -256,11 +258,11 @@ def _call(raw: Any) -> ToolCall | None:
     return ToolCall(name=name, args=args) if isinstance(name, str) and name else None
 
 
-def instance_json(evidence: TrialView) -> JsonObject:
-    """What agents-cli hands to a metric's `evaluate(instance)`: the case as written, and prompt,
+def instance_json(view: TrialView) -> JsonObject:
+    """The input of a metric's `evaluate(instance)` in agents-cli: the case as written, and prompt,
     response and agent data of the run."""
-    case = evidence.case
-    turns = evidence.actual
+    case = view.case
+    turns = view.actual
     agents = {agent.name: agent for turn in turns for agent in turn.agents}
     instance = {
         **case.extras,
@@ -296,13 +298,13 @@ def instance_json(evidence: TrialView) -> JsonObject:
     return instance
 
 
-def has_response(evidence: TrialView) -> bool:
-    """True if the last turn has a text that agents-cli takes as the response."""
-    return bool(evidence.actual) and _response(evidence.actual[-1]) is not None
+def has_response(view: TrialView) -> bool:
+    """True if the last turn has a text that agents-cli uses as the response."""
+    return bool(view.actual) and _response(view.actual[-1]) is not None
 
 
 def _response(turn: Invocation) -> Content | None:
-    """The last message of the turn that has a text."""
+    """The last message of the turn with text."""
     contents = [event.content for event in turn.events or ()] + [turn.final_response]
     return next(
         (
@@ -316,7 +318,7 @@ def _response(turn: Invocation) -> Content | None:
 
 
 def _events(turn: Invocation, *, with_user: bool) -> list[JsonObject]:
-    """The events of a turn; agents-cli leaves a lone prompt out of them."""
+    """The events of a turn. As in agents-cli, a single prompt is not among them."""
     events = [event for event in turn.events or () if event.content is not None]
     names = [event.author for event in events if event.author]
     names += [agent.name for agent in turn.agents]

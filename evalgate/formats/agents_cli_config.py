@@ -1,5 +1,5 @@
-"""The eval_config.yaml of agents-cli: which metrics run, and the functions, prompts and built-in
-metrics behind them."""
+"""The eval_config.yaml of agents-cli: the metrics that run, and their functions, prompts and
+built-in metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ SAME_AS_ADK: Final[Mapping[str, str]] = {
     "multi_turn_trajectory_quality": "multi_turn_trajectory_quality_v1",
     "multi_turn_tool_use_quality": "multi_turn_tool_use_quality_v1",
 }
-"""Built-in metrics that ADK has as criteria: it asks the same service, or the same question."""
+"""Built-in metrics that ADK has as criteria: it calls the same service, or asks the same
+question."""
 
 OF_SERVICE: Final = frozenset(
     (
@@ -52,7 +53,7 @@ UNMEASURED: Final = re.compile(
     r"exact_match|bleu|rouge\w*|coherence|fluency|groundedness|fulfillment|verbosity"
     r"|(summarization|question_answering)_quality|gecko_\w+"
 )
-"""Built-in metrics of older versions, or not of agents, that are not measured here."""
+"""Built-in metrics of older versions, or not for agents, that evalgate does not measure."""
 
 SERVICE_METRIC: Final = "agents_cli_service_metric"
 PROMPT_METRIC: Final = "agents_cli_prompt_metric"
@@ -63,21 +64,21 @@ def parse_dataset_config(
 ) -> CriteriaReading:
     """Read an eval_config.yaml (or .json). A metric without a threshold is compared with the base.
 
-    `read`: the content of another file of the repository, for `custom_function_file`."""
+    `read`: reads another file of the repository, for `custom_function_file`."""
     problems = Problems(text, file=file)
-    value = _load(text, problems)
+    raw = _load(text, problems)
     if problems.failed:
         return CriteriaReading(problems=problems.all())
-    if not isinstance(value, dict):
-        message = f"expected a mapping with `metrics_to_run`, found {described(value)}"
+    if not isinstance(raw, dict):
+        message = f"expected a mapping with `metrics_to_run`, found {described(raw)}"
         problems.error("not-a-config", message, place=Place(file=file, line=1))
         return CriteriaReading(problems=problems.all())
     reader = _MetricsReader(problems, file, read)
-    pool = reader.pool(value.get("custom_metrics"))
-    names = reader.names(value.get("metrics_to_run"), pool)
+    pool = reader.pool(raw.get("custom_metrics"))
+    names = reader.names(raw.get("metrics_to_run"), pool)
     uses = [reader.use(name, pool.get(name), path) for name, path in names.items()]
     for key in ("criteria", "metrics", "thresholds"):
-        if key in value:
+        if key in raw:
             hint = "write a metric into `custom_metrics`, with its `threshold` beside its `name`"
             problems.warning("unused-key", f"`{key}` is not read", path=(key,), hint=hint)
     return CriteriaReading(
@@ -107,7 +108,7 @@ def _load(text: str, problems: Problems) -> Any:
 
 
 class _MetricsReader:
-    """Reads one config; what cannot be understood is a problem with its place."""
+    """Reads one config. Invalid parts are problems with their places."""
 
     def __init__(
         self, problems: Problems, file: str, read: Callable[[str], bytes | Problem] | None
@@ -119,13 +120,13 @@ class _MetricsReader:
     def pool(self, raw: Any) -> dict[str, tuple[int, JsonObject]]:
         """The metrics of `custom_metrics` by name, each with its position."""
         if raw is not None and not isinstance(raw, list):
-            self._wrong("a list of metrics", raw, ("custom_metrics",))
+            self._report_type("a list of metrics", raw, ("custom_metrics",))
         pool: dict[str, tuple[int, JsonObject]] = {}
         for index, metric in enumerate(raw if isinstance(raw, list) else ()):
             path: Path = ("custom_metrics", index)
             name = metric.get("name") if isinstance(metric, dict) else None
             if not isinstance(metric, dict):
-                self._wrong("an object with a `name`", metric, path)
+                self._report_type("an object with a `name`", metric, path)
             elif not isinstance(name, str) or not name.strip():
                 message = "the metric has no `name`"
                 hint = "write `- name: my_metric`, and the same name in `metrics_to_run`"
@@ -137,7 +138,7 @@ class _MetricsReader:
     def names(self, raw: Any, pool: Mapping[str, object]) -> dict[str, Path]:
         """The metrics that run, each with its place. Without a list all custom metrics run."""
         if raw is not None and not isinstance(raw, list):
-            self._wrong("a list of names", raw, ("metrics_to_run",))
+            self._report_type("a list of names", raw, ("metrics_to_run",))
             return {}
         names: dict[str, Path] = {}
         for index, name in enumerate(raw or ()):
@@ -145,7 +146,7 @@ class _MetricsReader:
             if isinstance(name, str) and name.strip():
                 names.setdefault(name, path)
             else:
-                self._wrong("the name of a metric", name, path)
+                self._report_type("the name of a metric", name, path)
         if not names and pool and not raw:
             message = "`metrics_to_run` names no metric, so all of `custom_metrics` run"
             hint = "agents-cli runs none without `--metrics`: list their names in `metrics_to_run`"
@@ -156,7 +157,7 @@ class _MetricsReader:
     def use(
         self, name: str, entry: tuple[int, JsonObject] | None, path: Path
     ) -> CriterionUse | None:
-        """The metric as a criterion; None, with a problem, if it cannot be understood."""
+        """The metric as a criterion; None, with a problem, if it is invalid."""
         if entry is None:
             return self._built_in(name, {}, path, pool_path=None)
         index, metric = entry
@@ -170,11 +171,11 @@ class _MetricsReader:
                 return None
             body = metric[bodies[0]]
             if not isinstance(body, str) or not body.strip():
-                self._wrong("a text", body, (*path, bodies[0]))
+                self._report_type("a text", body, (*path, bodies[0]))
                 return None
             if bodies[0] == "prompt_template":
                 options = {"prompt_template": body, **_judge_of(metric)}
-                return self._made(name, metric, path, options=options, metric_name=PROMPT_METRIC)
+                return self._use_of(name, metric, path, options=options, metric_name=PROMPT_METRIC)
             return self._function(name, metric, (*path, bodies[0]), body)
         return self._built_in(name, metric, path, pool_path=path)
 
@@ -185,8 +186,8 @@ class _MetricsReader:
         code = f"{self._file}:{name}"
         if path[-1] == "custom_function_file":
             code = body if isabs(body) else normpath(join(dirname(self._file), body))
-            data = self._read(code) if self._read is not None else b""
-            source = plain.decode(data, file=code)
+            content = self._read(code) if self._read is not None else b""
+            source = plain.decode(content, file=code)
             if isinstance(source, Problem):
                 message = f"`{name}`: {code} cannot be read: {source.message}"
                 hint = f"the path is relative to {dirname(self._file) or 'the root'}"
@@ -196,7 +197,7 @@ class _MetricsReader:
             options |= {"source": source.removeprefix("\ufeff"), "file": code}
             options |= {"function": function} if isinstance(function, str) else {}
         elif _DOTTED.fullmatch(body):
-            return self._made(name, metric, path[:-1], options=options, code=body.strip())
+            return self._use_of(name, metric, path[:-1], options=options, code=body.strip())
         else:
             options |= {"source": body, "file": self._file}
         source = str(options["source"])
@@ -204,7 +205,7 @@ class _MetricsReader:
             with warnings.catch_warnings(action="ignore"):
                 compile(source, code, "exec")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            # newer Python, which the agent may have, understands more
+            # the agent may have a newer Python, which can compile it
             message = f"`{name}`: Python cannot compile the function: {error}"
             hint = "write Python that defines `evaluate(instance)`"
             self._problems.warning("bad-metric", message, path=path, hint=hint)
@@ -213,7 +214,7 @@ class _MetricsReader:
             hint = 'write `def evaluate(instance): return {"score": 1.0}`'
             self._problems.error("bad-metric", message, path=path, hint=hint)
             return None
-        return self._made(name, metric, path[:-1], options=options, code=code)
+        return self._use_of(name, metric, path[:-1], options=options, code=code)
 
     def _built_in(
         self, name: str, metric: JsonObject, path: Path, *, pool_path: Path | None
@@ -221,13 +222,13 @@ class _MetricsReader:
         base = _VERSION.sub("", name.lower())
         if base in SAME_AS_ADK:
             options = {} if base != "final_response_match" else _judge_of(metric)
-            return self._made(name, metric, path, options=options, metric_name=SAME_AS_ADK[base])
+            return self._use_of(name, metric, path, options=options, metric_name=SAME_AS_ADK[base])
         if base in OF_SERVICE or UNMEASURED.fullmatch(base):
             latest = name.lower() if _VERSION.search(name) else f"{base}_v1"
             options = {"metric": latest}
             if isinstance(metric.get("metric_spec_parameters"), dict):
                 options["parameters"] = metric["metric_spec_parameters"]
-            return self._made(name, metric, path, options=options, metric_name=SERVICE_METRIC)
+            return self._use_of(name, metric, path, options=options, metric_name=SERVICE_METRIC)
         known = [*SAME_AS_ADK, *OF_SERVICE]
         message = f"`{name}` is neither in `custom_metrics` nor a metric that can be measured here"
         if pool_path is not None:
@@ -238,7 +239,7 @@ class _MetricsReader:
         self._problems.error("unknown-criterion", message, path=path, hint=hint)
         return None
 
-    def _made(
+    def _use_of(
         self,
         name: str,
         metric: JsonObject,
@@ -254,7 +255,7 @@ class _MetricsReader:
             or not isinstance(threshold, int | float)
             or not math.isfinite(threshold)
         ):
-            self._wrong("a number", threshold, (*path, "threshold"))
+            self._report_type("a number", threshold, (*path, "threshold"))
             return None
         return CriterionUse(
             name=name,
@@ -268,13 +269,13 @@ class _MetricsReader:
             place=self._problems.place_of(path),
         )
 
-    def _wrong(self, expected: str, raw: Any, path: Path) -> None:
+    def _report_type(self, expected: str, raw: Any, path: Path) -> None:
         message = f"expected {expected}, found {described(raw)}"
         self._problems.error("wrong-type", message, path=path)
 
 
 def _judge_of(metric: JsonObject) -> JsonObject:
-    """The judge that a metric asks for. The service's default is not ours: one sample then."""
+    """The judge options of a metric. The service's default is not evalgate's: it is one sample."""
     samples = metric.get("judge_model_sampling_count")
     model = metric.get("judge_model")
     judge: JsonObject = {"num_samples": samples if isinstance(samples, int) and samples > 0 else 1}

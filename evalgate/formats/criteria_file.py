@@ -1,5 +1,5 @@
-"""ADK's test_config.json: which criteria, with which thresholds and options, and the custom metrics
-behind them."""
+"""ADK's test_config.json: criteria with thresholds and options, and the custom metrics behind
+them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _DEFAULTS = SimulatorUse()
 
 
 class SimulatorWire(Wire):
-    """ADK's LlmBackedUserSimulatorConfig. ADK keeps unknown keys and reads none; `stop_signal` is
-    ours."""
+    """ADK's LlmBackedUserSimulatorConfig. Like ADK, ignores unknown keys; `stop_signal` is
+    evalgate's own."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -49,12 +49,12 @@ class SimulatorWire(Wire):
 
 
 def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse | None:
-    """The simulated user as configured; None, with a problem, if it cannot be understood."""
+    """The simulated user as configured; None, with a problem, if it is invalid."""
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
         return None
     earlier_failures = problems.failed
-    _tell_unknown_user_keys(raw, path, problems)
+    _report_unknown_user_keys(raw, path, problems)
     wire = problems.validated(SimulatorWire, raw, path=path)
     if wire is None:
         return None
@@ -73,16 +73,16 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
     )
 
 
-def _tell_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -> None:
+def _report_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -> None:
     field_names = {shapes.field(key) for key in raw}
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
-            near = words.nearest(
+            guess = words.nearest(
                 key, [name for name in SimulatorWire.model_fields if name not in field_names]
             )
             hint = (
-                f"did you mean `{near}`?"
-                if near
+                f"did you mean `{guess}`?"
+                if guess
                 else f"known: {', '.join(SimulatorWire.model_fields)}"
             )
             problems.warning(
@@ -143,14 +143,14 @@ _THRESHOLDLESS = frozenset(
     {"tool_call_count_v1", "inference_call_count_v1", "token_usage_v1", "invocation_duration_v1"}
 )
 OWN_FLAGS = ("informational", "lower_is_better")
-"""What evalgate reads of any criterion beside its options; ADK keeps it and reads it nowhere."""
+"""Keys of any criterion that evalgate reads besides its options; ADK accepts and ignores them."""
 
 
 def parse_criteria(
     text: str, *, file: str, locate: Callable[[Path], Place] | None = None
 ) -> CriteriaReading:
-    """Read a test_config.json; every criterion keeps its place. `locate` gives the places if the
-    text is not the file's own."""
+    """Read a test_config.json; every criterion has its place. `locate`: finds places if the text is
+    part of another file."""
     problems = Problems(text, file=file)
     if locate is not None:
         problems.use_places(locate)
@@ -162,7 +162,7 @@ def parse_criteria(
         for key, value in members.items()
         if (name := shapes.field(key)) in _KNOWN
     }
-    _tell_unknown_keys(members, problems)
+    _report_unknown_keys(members, problems)
     uses = _uses(fields, problems)
     key, raw = fields.get("user_simulator_config", ("", None))
     simulator = None if raw is None else parse_simulator(raw, path=(key,), problems=problems)
@@ -172,13 +172,13 @@ def parse_criteria(
 def _members(text: str, problems: Problems) -> JsonObject | None:
     """The members of the file's object; None, with a problem, if it is not an object of
     criteria."""
-    items: list[Any] = []
+    values: list[Any] = []
     document = json_source.read(
-        text, problems, consumer=lambda _path, raw, _offset: items.append(raw)
+        text, problems, consumer=lambda _path, raw, _offset: values.append(raw)
     )
     if document is None:
         return None
-    keys = items[0] if items and isinstance(items[0], dict) else document.members
+    keys = values[0] if values and isinstance(values[0], dict) else document.members
     kind = describe_keys(keys)
     if (kind and not kind.startswith("criteria")) or "data" in keys:
         hint = f"rename it to {problems.file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
@@ -193,17 +193,16 @@ def _members(text: str, problems: Problems) -> JsonObject | None:
             "not-a-config", json_source.expected("an object with `criteria`", document), hint=hint
         )
         return None
-    deep = [
+    deep_keys = [
         key for key, value in document.members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)
     ]
-    for key in deep:
+    for key in deep_keys:
         problems.error("json-too-deep", "the values are nested too deeply", path=(key,))
-    return {key: value for key, value in document.members.items() if key not in deep}
+    return {key: value for key, value in document.members.items() if key not in deep_keys}
 
 
 def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[CriterionUse, ...]:
-    """The criteria that were understood. `fields`: by ADK's name, as the file spells it and its
-    value."""
+    """The valid criteria. `fields`: by ADK's name, the key in the file and its value."""
     codes = _codes(fields, problems)
     scales = _scales(fields, problems)
     key, raw = fields.get("criteria", ("criteria", {}))
@@ -224,7 +223,7 @@ def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[Cr
     return uses
 
 
-def _tell_unknown_keys(members: JsonObject, problems: Problems) -> None:
+def _report_unknown_keys(members: JsonObject, problems: Problems) -> None:
     field_names = {shapes.field(key) for key in members}
     for key, value in members.items():
         name = shapes.field(key)
@@ -275,7 +274,7 @@ def _codes(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[st
 
 
 def _scales(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[str, Scale]:
-    """The scale of each custom metric whose `metric_info` has an interval."""
+    """The scale of each custom metric with an interval in its `metric_info`."""
     key, raw = fields.get("custom_metrics", ("custom_metrics", None))
     scales: dict[str, Scale] = {}
     for name, metric in raw.items() if isinstance(raw, dict) else ():
@@ -295,7 +294,7 @@ def _scales(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[s
 
 
 def _member(parent: Any, name: str) -> Any:
-    """A member of an object, in either spelling; None if it is absent."""
+    """A member of an object, in either spelling; None if it is missing."""
     members = parent.items() if isinstance(parent, dict) else ()
     return next((value for key, value in members if shapes.field(key) == name), None)
 
@@ -307,24 +306,24 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
             "wrong-type", f"expected an object, found {described(metric)}", path=path, hint=hint
         )
         return None
-    written = next((key for key in metric if shapes.field(key) == "code_config"), None)
-    if written is None:
+    config_key = next((key for key in metric if shapes.field(key) == "code_config"), None)
+    if config_key is None:
         problems.error("missing-key", "`code_config` is missing", path=path, hint=hint)
         return None
-    config = metric[written]
+    config = metric[config_key]
     name = config.get("name") if isinstance(config, dict) else None
     if not isinstance(name, str) or not name.strip():
         type_name = described(name if isinstance(config, dict) else config)
         problems.error(
             "wrong-type",
             f"expected a dotted path, found {type_name}",
-            path=(*path, written),
+            path=(*path, config_key),
             hint=hint,
         )
         return None
     if "." not in name:
         message = f"`{name[:60]}` is not a dotted path (package.module.function)"
-        problems.error("wrong-value", message, path=(*path, written, "name"), hint=hint)
+        problems.error("wrong-value", message, path=(*path, config_key, "name"), hint=hint)
         return None
     return name
 
@@ -335,8 +334,8 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
 def _use(
     name: str, raw: Any, code: str | None, path: Path, problems: Problems, *, scale: Scale
 ) -> CriterionUse | None:
-    """The criterion as configured, its options in snake_case at the top level; None if it cannot be
-    read."""
+    """The criterion as configured, with its options in snake_case at the top level; None if it is
+    invalid."""
     earlier_failures = problems.failed
     options: JsonObject = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
@@ -345,7 +344,7 @@ def _use(
             problems.warning(
                 "duplicate-key", f"duplicate key `{option}` in two spellings", path=(*path, key)
             )
-        if option not in options or key != option:  # of two spellings, ADK reads the camelCase one
+        if option not in options or key != option:  # of two spellings, ADK reads camelCase
             options[option] = value
     flags = {flag: options.pop(flag, False) for flag in OWN_FLAGS}
     for flag, value in flags.items():
@@ -361,10 +360,10 @@ def _use(
     elif "threshold" in options:
         threshold = _threshold(options.pop("threshold"), (*path, "threshold"), problems)
     elif flags["informational"] is not True and name not in _THRESHOLDLESS:
-        near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest(
+        guess = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest(
             "threshold", options
         )
-        hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
+        hint = f"`{guess}` is there instead" if guess else 'write `"threshold": 0.8`'
         detail = f"; found {json_source.listed_keys(options)}" if options else ""
         problems.error("missing-threshold", f"`threshold` is missing{detail}", path=path, hint=hint)
     if problems.failed > earlier_failures:
@@ -381,7 +380,7 @@ def _use(
 
 
 def _threshold(value: Any, path: Path, problems: Problems) -> float | None:
-    """A threshold as ADK reads one: a number, true, or a number written as text."""
+    """A threshold as ADK reads it: a number, true, or a number as text."""
     number = math.nan
     with suppress(ValueError, OverflowError):
         number = float(value) if isinstance(value, int | float | str) else math.nan

@@ -1,4 +1,4 @@
-"""Evaluation files of any dialect: ADK's evaluation sets, agents-cli's datasets, and ADK's two old
+"""Evaluation files of all dialects: ADK's evaluation sets, agents-cli's datasets, and ADK's two old
 list formats, which can be migrated."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SUFFIXES = (".evalset.json", ".test.json", "-dataset.json", ".json")
 
 
 def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
-    """Read an evaluation file; `file` is its repository-relative name, for messages and missing
+    """Read an evaluation file. `file`: its repository-relative name, for messages and missing
     ids."""
     problems = Problems(text, file=file)
     cases = _Cases(problems)
@@ -44,8 +44,8 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
 
 
 class _Cases:
-    """Collects the cases of a file while its items are read: those of `eval_cases`, or those of a
-    list at the top. `turns`: the items of a flat list, which is a single case."""
+    """Collects the cases of a file while its elements are read: those of `eval_cases`, or of a list
+    at the top. `turns`: the elements of a flat list, which is a single case."""
 
     def __init__(self, problems: Problems) -> None:
         self.dialect = Dialect.UNKNOWN
@@ -57,8 +57,8 @@ class _Cases:
         self._copies: Counter[str] = Counter()
 
     def add(self, path: Path, raw: Any, offset: int) -> None:
-        """Read the item at `path`; the first one decides the dialect. Whatever is wrong with it is
-        a problem."""
+        """Read the element at `path`; the first one decides the dialect. Every error in it is a
+        problem."""
         place = self._problems.place_at(offset)
         is_first = path[-1] == 0
         if is_first:  # a duplicate key starts over: the last one counts
@@ -86,7 +86,7 @@ class _Cases:
         self.cases += [self._with_unique_id(case, path)] if case is not None else []
 
     def _with_unique_id(self, case: Case, path: Path) -> Case:
-        """The case, with a number after its id if another case has that id. ADK runs both, and
+        """The case, with a number after its id if another case has the same id. ADK runs both, but
         results are stored by id."""
         first_case = self._by_id.get(case.case_id)
         if first_case is not None:
@@ -106,10 +106,10 @@ class _Cases:
 def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSetReading:
     cases_key = next((key for key in members if to_snake(key) == "eval_cases"), None)
     if cases_key is None:
-        near_key = words.nearest(
+        key_guess = words.nearest(
             "eval_cases", [key for key, value in members.items() if isinstance(value, list)]
         )
-        hint = f"`{near_key}` looks similar, but its items are not ADK cases" if near_key else ""
+        hint = f"`{key_guess}` looks similar, but its items are not ADK cases" if key_guess else ""
         message = f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_describe_actual(members)}"
         problems.error("not-an-eval-set", message, hint=hint)
         return EvalSetReading(eval_set=None, problems=problems.all())
@@ -143,7 +143,7 @@ def _sought(file: str) -> str:
 
 
 def _describe_actual(raw: Any) -> str:
-    """The value found instead: its kind if that is known, else its keys."""
+    """The value that was found: its kind if known, else its keys."""
     if not isinstance(raw, dict):
         return f"found {described(raw)}"
     kind = describe_keys(raw)
@@ -164,7 +164,7 @@ def _stem(file: str) -> str:
 
 
 def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonObject:
-    """The members under ADK's names, with a problem for each unknown one (ADK drops those
+    """The members by ADK's names, with a problem for each unknown one (which ADK drops
     silently)."""
     known_names = _DATASET_KNOWN if dialect is Dialect.AGENTS_CLI else _KNOWN
     fields: JsonObject = {}
@@ -182,10 +182,10 @@ def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonOb
                 problems.warning("adk-rejects-spelling", message, path=(key,))
             fields[name] = value
         elif not key.startswith(("_", "$")):
-            near = words.nearest(
+            guess = words.nearest(
                 name, known_names - {to_snake(member_key) for member_key in members}, cutoff=0.8
             )
-            problems.unknown_key("an evaluation set", path=(key,), near=near)
+            problems.unknown_key("an evaluation set", path=(key,), near=guess)
     return fields
 
 
@@ -240,7 +240,7 @@ def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
 _KEYS = frozenset(
     {"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"}
 )
-# ADK's own, of no use for an expectation
+# ADK's own keys, which expect nothing
 _UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})
 _OLD = {"final_response": "reference", "intermediate_data": "expected_tool_use"}
 _SESSION = frozenset({"app_name", "user_id", "state"})
@@ -250,10 +250,10 @@ _CALL_UNREAD = _UNREAD | {"id", "tool_output"}
 
 
 def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
-    """The turn at `path` as ADK converts it; None, with a problem, if it cannot be understood.
+    """The turn at `path` as ADK converts it; None, with a problem, if it is invalid.
 
-    A missing `reference` is an empty answer (null: one without parts), and missing tool calls mean
-    no calls: both are expectations, as in ADK."""
+    As in ADK, a missing `reference` is an empty answer (null: an answer without parts), and missing
+    tool calls mean no calls; both are expectations."""
     if not isinstance(raw, dict):
         problems.error(
             "wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path
@@ -266,12 +266,12 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
     reference = _value(raw, "reference", "", path=path, problems=problems) if is_expected else ""
     key = "expected_tool_use"
     parsed_calls = [
-        _call(raw_call, (*path, key, i), problems)
-        for i, raw_call in enumerate(_value(raw, key, [], path=path, problems=problems))
+        _call(raw_call, (*path, key, index), problems)
+        for index, raw_call in enumerate(_value(raw, key, [], path=path, problems=problems))
     ]
     calls = tuple(call for call in parsed_calls if call is not None)
-    spoken_events = _spoken(raw, path, problems)
-    _tell_unused_of_turn(raw, path, problems)
+    spoken_events = _intermediate_events(raw, path, problems)
+    _report_unused_keys(raw, path, problems)
     if problems.failed > earlier_failures:
         return None
     answer = (Text(text=reference),) if is_expected else ()
@@ -285,7 +285,7 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
 
 
 def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None:
-    """`initial_session`; None if it is empty."""
+    """The session of `initial_session`; None if it is empty."""
     if raw is None:
         problems.warning(
             "adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=path
@@ -321,7 +321,7 @@ def _value(
     problems: Problems,
     required: bool = False,
 ) -> Any:
-    """The value of `key`, else `default`; both have the same type."""
+    """The value of `key`, else `default`, which has the same type."""
     value = fields.get(key, default)
     if required and key not in fields:
         problems.error(
@@ -345,8 +345,8 @@ def _value(
 
 
 def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
-    """One expected call. Other forms than `{tool_name, tool_input}` are read with a warning, since
-    ADK accepts no other."""
+    """One expected call. Other forms than `{tool_name, tool_input}` are read with a warning,
+    because ADK rejects them."""
     if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
         name, args = _call_members(raw, path, problems)
     else:
@@ -389,11 +389,11 @@ def _call_members(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any,
             unknown_keys.append(key)
     absent_keys = _CALL - call.keys()
     for key in unknown_keys:
-        near = words.nearest(key, absent_keys, cutoff=0.8)
-        if near is None and "tool_input" in absent_keys and isinstance(raw[key], dict):
-            near = "tool_input"
+        guess = words.nearest(key, absent_keys, cutoff=0.8)
+        if guess is None and "tool_input" in absent_keys and isinstance(raw[key], dict):
+            guess = "tool_input"
         problems.unknown_key(
-            "an expected tool call", path=(*path, key), near=near, is_error=near is not None
+            "an expected tool call", path=(*path, key), near=guess, is_error=guess is not None
         )
     if "tool_input" not in call and problems.failed == earlier_failures:
         problems.warning(
@@ -404,10 +404,10 @@ def _call_members(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any,
     return call.get("tool_name"), call.get("tool_input")
 
 
-def _spoken(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ...]:
+def _intermediate_events(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ...]:
     events: list[Event] = []
     key = "expected_intermediate_agent_responses"
-    for i, raw_event in enumerate(_value(turn, key, [], path=path, problems=problems)):
+    for index, raw_event in enumerate(_value(turn, key, [], path=path, problems=problems)):
         author, text = (
             (raw_event.get("author"), raw_event.get("text"))
             if isinstance(raw_event, dict)
@@ -417,7 +417,7 @@ def _spoken(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ..
             problems.warning(
                 "adk-rejects-shape",
                 f"plain text; read as said by any agent. {REJECTED}",
-                path=(*path, key, i),
+                path=(*path, key, index),
             )
             author = ""
             text = raw_event
@@ -427,18 +427,18 @@ def _spoken(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ..
             problems.error(
                 "wrong-type",
                 f"expected {{author, text}}, found {described(raw_event)}",
-                path=(*path, key, i),
+                path=(*path, key, index),
             )
     return tuple(events)
 
 
-def _tell_unused_of_turn(raw: JsonObject, path: Path, problems: Problems) -> None:
+def _report_unused_keys(raw: JsonObject, path: Path, problems: Problems) -> None:
     for key in raw.keys() - _KEYS - _UNREAD:
-        near = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
-        if near:
-            problems.unknown_key("a turn", path=(*path, key), near=near, is_error=True)
+        guess = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
+        if guess:
+            problems.unknown_key("a turn", path=(*path, key), near=guess, is_error=True)
         elif repair.expects(to_snake(key), raw[key]):
-            repair.tell_lost(key, raw[key], path, problems)
+            repair.report_lost(key, raw[key], path, problems)
         elif not key.startswith("_"):
             problems.unknown_key("a turn", path=(*path, key), near=None)
 
@@ -469,7 +469,7 @@ _OLD_FORMATS = "ADK's old formats are a list of `{query, reference, expected_too
 
 
 def _dialect_of_list(first_item: Any) -> Dialect:
-    """The dialect of a list by its first item."""
+    """The dialect of a list, by its first element."""
     if not isinstance(first_item, dict):
         return Dialect.UNKNOWN
     if "data" in first_item:
@@ -489,14 +489,17 @@ def _dataset_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> 
         return None
     earlier_failures = problems.failed
     name = _value(raw, "name", "", path=path, problems=problems, required=True)
-    data = _value(raw, "data", [], path=path, problems=problems, required=True)
-    turns = [_turn(turn, path=(*path, "data", i), problems=problems) for i, turn in enumerate(data)]
+    raw_turns = _value(raw, "data", [], path=path, problems=problems, required=True)
+    turns = [
+        _turn(turn, path=(*path, "data", index), problems=problems)
+        for index, turn in enumerate(raw_turns)
+    ]
     session = _session(
         raw.get("initial_session", {}), path=(*path, "initial_session"), problems=problems
     )
     for key in raw.keys() - _NAMED_KEYS:
         if repair.expects(to_snake(key), raw[key]):
-            repair.tell_lost(key, raw[key], path, problems)
+            repair.report_lost(key, raw[key], path, problems)
         elif not key.startswith("_"):
             problems.unknown_key("a case", path=(*path, key), near=None)
     if problems.failed > earlier_failures:
@@ -515,10 +518,10 @@ OLD = (Dialect.FLAT_LIST, Dialect.NAMED_LIST)
 
 
 def migrated(text: str, *, file: str, session: Any = None) -> str:
-    """The file in ADK's current format; it reads the same. `session`: ADK's `initial_session` for
-    cases without one.
+    """The file in ADK's current format, with the same meaning. `session`: ADK's `initial_session`
+    for cases without one.
 
-    Raises ConfigError if the file cannot be read, or is in the current format already."""
+    Raises ConfigError if the file cannot be read, or is already in the current format."""
     reading = parse_eval_set(text, file=file)
     if reading.eval_set is None:
         raise ConfigError.collected(reading.problems)
@@ -542,7 +545,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     reread_set = parse_eval_set(new_text, file=file).eval_set
     if reread_set is None or _bare(reread_set) != _bare(eval_set):
         raise ConfigError(
-            "has something that the current format cannot say", place=Place(file=file)
+            "has something that the current format cannot express", place=Place(file=file)
         )
     return new_text
 

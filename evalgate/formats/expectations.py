@@ -1,9 +1,8 @@
 """Edit a case in its file.
 
-An edit changes the answer or the tool calls that a turn expects (in every dialect that is read),
-changes its rubrics, or deletes it. Only the value itself is spliced in (`rewrite`). The result is
-read again: if anything else than that turn of that case would mean something else, the change is
-refused."""
+An edit changes the expected answer or tool calls of a turn (in every supported dialect), changes a
+case's rubrics, or deletes a case. Only the value itself is replaced (`rewrite`). The result is read
+again: if anything except that turn of that case would change, the edit is refused."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ _ANSWERS = (
 
 @frozen_dataclass
 class Changed:
-    """The file's new text, and the JSON pointers of the values that are new in it."""
+    """The file's new text, and the JSON pointers of its new values."""
 
     text: str
     pointers: tuple[str, ...]
@@ -54,10 +53,10 @@ def change(
     steps: Sequence[Event] | None = None,
 ) -> Changed:
     """The text with the turn (from 0) expecting this answer, and the tool calls in `steps`. None:
-    as before.
+    unchanged.
 
-    Raises ConfigError if the file cannot be read, has no such turn, or cannot be changed without
-    changing more."""
+    Raises ConfigError if the file cannot be read, has no such turn, or cannot be edited without
+    other changes."""
     old_set, dialect = _read(text, file=file)
     case_index = next(
         (case_index for case_index, case in enumerate(old_set.cases) if case.case_id == case_id),
@@ -83,47 +82,47 @@ def change(
 
 
 def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]) -> str:
-    """The text with these rubrics of a case, in place of those that it has. Raises ConfigError as
-    `change`."""
+    """The text with these rubrics of a case instead of its own. Raises ConfigError as `change`."""
     old_set, dialect = _read(text, file=file)
-    at = _index(old_set, case_id, file=file)
+    index = _index(old_set, case_id, file=file)
     path = _cases_path(text, dialect)
     value = [adk_shapes.rubric_json(rubric) for rubric in rubrics]
-    new_text = rewrite.put(text, (*path, at, "rubrics"), value) if path else None
+    new_text = rewrite.put(text, (*path, index, "rubrics"), value) if path else None
     cases = list(old_set.cases)
-    cases[at] = replace(cases[at], rubrics=tuple(rubrics))
+    cases[index] = replace(cases[index], rubrics=tuple(rubrics))
     return _insist(new_text, cases, file=file, subject=f"case {case_id!r}")
 
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:
     """The text without a case. Raises ConfigError as `change`, and if it is the only case."""
     old_set, dialect = _read(text, file=file)
-    at = _index(old_set, case_id, file=file)
+    index = _index(old_set, case_id, file=file)
     if len(old_set.cases) == 1:
         message = f"case {case_id!r} is the only one of its file"
         raise ConfigError(message, place=Place(file=file), hint="Delete the file instead.")
     path = _cases_path(text, dialect)
-    new_text = rewrite.removed(text, (*path, at)) if path else None
+    new_text = rewrite.removed(text, (*path, index)) if path else None
     return _insist(
         new_text,
-        [*old_set.cases[:at], *old_set.cases[at + 1 :]],
+        [*old_set.cases[:index], *old_set.cases[index + 1 :]],
         file=file,
         subject=f"case {case_id!r}",
     )
 
 
 def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
-    at = next((at for at, case in enumerate(eval_set.cases) if case.case_id == case_id), None)
-    if at is None:
+    index = next(
+        (index for index, case in enumerate(eval_set.cases) if case.case_id == case_id), None
+    )
+    if index is None:
         raise ConfigError(
             f"there is no case {case_id!r}", place=Place(file=file), hint="Load the page again."
         )
-    return at
+    return index
 
 
 def _cases_path(text: str, dialect: Dialect) -> Path:
-    """The path of the list of cases in dialects with a list of objects as ADK writes them; () in
-    others."""
+    """The path of the list of cases in ADK's dialects with a list of objects; () in others."""
     top = rewrite.find(text, ()) if dialect in (Dialect.ADK, Dialect.ADK_CAMEL) else None
     keys = [key for key in top.value if to_snake(key) == "eval_cases"] if top is not None else []
     return tuple(keys) if len(keys) == 1 else ()
@@ -132,7 +131,7 @@ def _cases_path(text: str, dialect: Dialect) -> Path:
 def _insist(
     new_text: str | None, expected_cases: Sequence[Case], *, file: str, subject: str
 ) -> str:
-    """The new text, if it reads as these cases and no others. Raises ConfigError."""
+    """The new text, if it reads as exactly these cases. Raises ConfigError."""
     new_set = None if new_text is None else eval_set.parse_eval_set(new_text, file=file).eval_set
     if (
         new_text is not None
@@ -150,8 +149,8 @@ def _unchangeable(subject: str, place: Place) -> ConfigError:
 
 
 def _without_places(cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """What cases say: places move where lines are added above them, and what is empty may be
-    absent."""
+    """The content of cases: places move if lines are added above them, and empty fields may be
+    missing."""
     return [(case.case_id, fingerprints.of_case(case)) for case in cases]
 
 
@@ -194,14 +193,14 @@ def _is_exact_change(
     """True if the file still parses, with that turn as requested and everything else unchanged."""
     new_set = eval_set.parse_eval_set(text, file=file).eval_set
     case, turn = at
-    changed = (
+    new_turns = (
         new_set.cases[case].conversation
         if new_set is not None and len(new_set.cases) == len(old_set.cases)
         else None
     )
-    if new_set is None or changed is None or turn >= len(changed):
+    if new_set is None or new_turns is None or turn >= len(new_turns):
         return False
-    new_turn = changed[turn]
+    new_turn = new_turns[turn]
     conversation = list(old_set.cases[case].conversation or ())
     answer_fields: JsonObject = (
         {} if answer is None else {"final_response": new_turn.final_response}
@@ -210,7 +209,7 @@ def _is_exact_change(
         {} if calls is None else {"events": new_turn.events, "itemized": new_turn.itemized}
     )
     conversation[turn] = replace(conversation[turn], **answer_fields, **steps)
-    # places move where lines are added above them
+    # places move if lines are added above them
     expected_cases = [replace(old_case, place=None) for old_case in old_set.cases]
     expected_cases[case] = replace(expected_cases[case], conversation=tuple(conversation))
     return (
@@ -221,16 +220,16 @@ def _is_exact_change(
 
 
 class _Editor:
-    """A text that is being changed. `pointers`: the new values; `failed`: something is not at its
+    """A text that is being edited. `pointers`: the new values; `failed`: a value is not at its
     expected place."""
 
     def __init__(self, text: str, dialect: Dialect, case: int, turn: int, *, of: int) -> None:
-        """`turn`: the one to change, of the case's so many."""
+        """`turn`: the turn to edit, of `of` turns in the case."""
         self.text = text
         self.pointers: list[str] = []
         self.failed = False
         self._dialect = dialect
-        # which expects an answer of the last alone
+        # datasets expect an answer only of the last turn
         self._is_open = dialect is not Dialect.AGENTS_CLI or turn == of - 1
         self._turn: Path = (turn,) if dialect is Dialect.FLAT_LIST else (case, "data", turn)
         if dialect not in eval_set.OLD:
@@ -243,22 +242,22 @@ class _Editor:
             )
 
     def set_answer(self, answer: str) -> None:
-        """What the agent is to answer."""
-        usual = (
+        """Set the expected answer."""
+        usual_key = (
             "reference"
             if self._dialect in (*eval_set.OLD, Dialect.AGENTS_CLI)
             else "final_response"
         )
-        key = self._key(self._turn, usual) or self._key(self._turn, *_ANSWERS)
+        key = self._key(self._turn, usual_key) or self._key(self._turn, *_ANSWERS)
         if not self._is_open:
             self.failed = True
         elif key is None:
             self._put(
-                (*self._turn, usual),
-                answer if usual == "reference" else self._content(answer, None),
+                (*self._turn, usual_key),
+                answer if usual_key == "reference" else self._content(answer, None),
             )
         else:
-            self._set_text((*self._turn, key), answer, is_plain=usual == "reference")
+            self._set_text((*self._turn, key), answer, is_plain=usual_key == "reference")
 
     def _set_text(self, path: Path, answer: str, *, is_plain: bool) -> None:
         value = self._value(path)
@@ -267,15 +266,15 @@ class _Editor:
             return
         key = self._key(path, "parts") if isinstance(value, dict) else None
         parts = value.get(key) if isinstance(value, dict) and key is not None else None
-        spoken = [
-            at
-            for at, part in enumerate(parts if isinstance(parts, list) else ())
+        text_indexes = [
+            index
+            for index, part in enumerate(parts if isinstance(parts, list) else ())
             if isinstance(part, dict)
             and isinstance(part.get("text"), str)
             and not part.get("thought")
         ]
-        if key is not None and len(spoken) == 1:
-            self._put((*path, key, spoken[0], "text"), answer)
+        if key is not None and len(text_indexes) == 1:
+            self._put((*path, key, text_indexes[0], "text"), answer)
         else:
             self._put(path, self._content(answer, value))
 
@@ -287,7 +286,7 @@ class _Editor:
     def set_calls(
         self, calls: Sequence[ToolCall], steps: Sequence[Event], *, old_turn: Invocation
     ) -> None:
-        """What the agent is to call, by the steps in which it did."""
+        """Set the expected calls, with the steps that contained them."""
         if self._dialect in eval_set.OLD:
             self._set_list(
                 self._turn,
@@ -304,15 +303,15 @@ class _Editor:
         key = self._key(self._turn, "intermediate_data")
         path = (*self._turn, key or "intermediate_data")
         old_value = self._value(path) if key else None
-        by_kind = self._key(path, "tool_uses") if isinstance(old_value, dict) else None
-        recorded = self._key(path, "invocation_events") if isinstance(old_value, dict) else None
-        if recorded is not None:
+        kind_key = self._key(path, "tool_uses") if isinstance(old_value, dict) else None
+        events_key = self._key(path, "invocation_events") if isinstance(old_value, dict) else None
+        if events_key is not None:
             invocation = Invocation(
                 user_content=Content(), events=tuple(steps), final_response=None, itemized=True
             )
             self._put(path, adk_shapes.invocation_json(invocation)["intermediate_data"])
-        elif by_kind is not None or old_value == {}:
-            self._set_list(path, by_kind or "tool_uses", calls, old_turn, name="name", args="args")
+        elif kind_key is not None or old_value == {}:
+            self._set_list(path, kind_key or "tool_uses", calls, old_turn, name="name", args="args")
         else:
             self._put(
                 path,
@@ -325,7 +324,7 @@ class _Editor:
 
     def _set_list(
         self,
-        holder: Path,
+        parent: Path,
         key: str,
         calls: Sequence[ToolCall],
         old_turn: Invocation,
@@ -333,25 +332,28 @@ class _Editor:
         name: str,
         args: str,
     ) -> None:
-        """Set a list of calls: only the differing arguments if the same tools are called, else all
-        of it."""
-        path: Path = (*holder, self._key(holder, key) or key)
+        """Set a list of calls: only the different arguments if the tools are the same, else the
+        whole list."""
+        path: Path = (*parent, self._key(parent, key) or key)
         old_value = self._value(path)
         old_calls = old_turn.tool_calls
         value = [{name: call.name, args: dict(call.args or {})} for call in calls]
-        alike = isinstance(old_value, list) and len(old_value) == len(calls) == len(old_calls)
-        if not alike or any(
-            one.name != other.name for one, other in zip(old_calls, calls, strict=True)
+        is_same_length = isinstance(old_value, list) and len(old_value) == len(calls) == len(
+            old_calls
+        )
+        if not is_same_length or any(
+            old_call.name != new_call.name
+            for old_call, new_call in zip(old_calls, calls, strict=True)
         ):
             self._put(path, value)
             return
-        for at, (one, other) in enumerate(zip(old_calls, calls, strict=True)):
-            if not call_diff.same((one,), (other,)):
-                spelled = self._key((*path, at), args, *repair.ARGUMENTS) or args
-                self._put((*path, at, spelled), dict(other.args or {}))
+        for index, (old_call, new_call) in enumerate(zip(old_calls, calls, strict=True)):
+            if not call_diff.same((old_call,), (new_call,)):
+                args_key = self._key((*path, index), args, *repair.ARGUMENTS) or args
+                self._put((*path, index, args_key), dict(new_call.args or {}))
 
     def _key(self, path: Path, *names: str) -> str | None:
-        """The key of an object that is one of these, as the file spells it."""
+        """The object's key with one of these names, as the file spells it."""
         value = self._value(path)
         keys = [key for key in value if to_snake(key) in names] if isinstance(value, dict) else []
         return keys[0] if len(keys) == 1 else next((key for key in keys if key == names[0]), None)

@@ -1,4 +1,5 @@
-"""What tasks, cases, trials, criteria and agents are, as short texts: equal for equal ones."""
+"""Fingerprints of tasks, cases, trials, criteria and agents: short texts, equal for equal
+values."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from evalgate.model import (
 from evalgate.model.deviations import Deviations
 
 VERSION = 1
-"""Raised whenever a change of ours makes earlier transcripts or grades incomparable."""
+"""Increase it whenever a change of evalgate makes earlier transcripts or grades incomparable."""
 
 
 _CANONICAL = json.JSONEncoder(
@@ -31,15 +32,15 @@ _CANONICAL = json.JSONEncoder(
 
 
 def digest(value: Any) -> str:
-    """16 hex digits over the canonical JSON of a value."""
+    """16 hex digits of the canonical JSON of a value."""
     return hashlib.sha256(_CANONICAL.encode(value).encode("utf-8", "surrogatepass")).hexdigest()[
         :16
     ]
 
 
 def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
-    """What the agent is asked: its session, the user's turns, or the scenario and who plays it;
-    references do not count."""
+    """The fingerprint of the agent's input: its session, and the user's turns or the scenario with
+    its simulated user. References do not count."""
     turns = case.conversation and [
         adk_shapes.content_json(turn.user_content) for turn in case.conversation
     ]
@@ -50,11 +51,11 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     context: dict[str, Any] = {}
     if case.setups:
         context["setups"] = [dataclasses.asdict(setup) for setup in case.setups]
-    if case.isolated:  # what is expected is then said to the agent
+    if case.isolated:  # expected turns are then part of the agent's input
         context["before"] = [
             adk_shapes.invocation_json(turn) for turn in (case.conversation or ())[:-1]
         ]
-    led = scenario and [
+    script = scenario and [
         [scenario.starting_prompt, scenario.conversation_plan],
         scenario.persona and dataclasses.astuple(scenario.persona),
         [
@@ -69,7 +70,7 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
         *([] if scenario.max_turns is None else [scenario.max_turns]),
         *([use.endpoint] if use.endpoint else []),
     ]
-    return digest({"session": start, "turns": turns, "scenario": led, **context})
+    return digest({"session": start, "turns": turns, "scenario": script, **context})
 
 
 def of_case(case: Case, *, task: str = "") -> str:
@@ -119,20 +120,22 @@ class CaseFingerprints:
 
 
 def of_trial(key: TrialKey, *, task: str, agent: AgentUse, seed: int) -> str:
-    """The address of a trial; what its agent read and ran in is compared apart (`model.Inputs`)."""
+    """The address of a trial. Its agent's files and environment are compared separately
+    (`model.Inputs`)."""
     return digest(
         [VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), seed]
     )
 
 
 def of_inputs(inputs: Inputs) -> str:
-    """Equal for agents that read the same; "" if their inputs are unknown."""
+    """Equal for agents with the same inputs; "" if their inputs are unknown."""
     return digest(sorted(inputs.answers.items())) if inputs.is_known else ""
 
 
 def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> str:
-    """What a criterion measures; its threshold is left out, since it does not change a score."""
-    asked_at = [use.endpoint] if use.endpoint else []
+    """The fingerprint of a criterion's measurement. Its threshold is not included, because it does
+    not change a score."""
+    endpoints = [use.endpoint] if use.endpoint else []
     return digest(
         [
             VERSION,
@@ -141,7 +144,7 @@ def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> 
             use.code,
             version,
             deviations.are_taken_back,
-            *asked_at,
+            *endpoints,
         ]
     )
 
@@ -152,7 +155,7 @@ def of_grade(*, trial: str, case: str, criterion: str) -> str:
 
 
 def agent_key(use: AgentUse) -> str:
-    """Equal uses are one agent."""
+    """The key of an agent; equal uses have the same key."""
     pair = _KEYS.get(id(use))
     if pair is None or pair[0] is not use:
         pair = use, digest([use.driver, dict(use.options)])
@@ -163,4 +166,5 @@ def agent_key(use: AgentUse) -> str:
 
 KEYS_KEPT = 1024
 _KEYS: Final[dict[int, tuple[AgentUse, str]]] = {}
-"""By the uses' ids, since options cannot be hashed: every trial asks, and a run has a few uses."""
+"""Keys by the uses' ids, because options cannot be hashed: every trial needs a key, and a run has
+few uses."""

@@ -1,5 +1,5 @@
-"""A whole JSON file: its top level read at once, its long lists item by item, and what is wrong
-with it, by place."""
+"""A JSON file: its top level is read at once, its long lists element by element, with the places of
+all problems."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from evalgate.text import words
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import Json, JsonObject
 
-LONGEST_TEXT = 600_000_000  # characters; about six times the largest file that we are measured with
+LONGEST_TEXT = 600_000_000  # characters; about six times the largest file of our measurements
 _BLANK = re.compile(r"[ \t\n\r]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-class JsonFault(Exception):  # noqa: N818 - a fault of the user's file, not an error of ours
-    """The text is not JSON from `offset` on; `code` is the code of the problem that it becomes."""
+class JsonFault(Exception):  # noqa: N818 - a fault of the user's file, not an error of evalgate
+    """The text is not JSON from `offset` on. `code`: the code of its problem."""
 
     def __init__(
         self, message: str, *, offset: int, code: str = "json-syntax", hint: str = ""
@@ -44,7 +44,7 @@ class JsonText:
     """A JSON text and the offsets of its values. Every method raises JsonFault if the text is not
     JSON.
 
-    `end`: the offset behind the value that was read last. `noted`: oddities that json accepts, a
+    `end`: the offset after the last value that was read. `noted`: oddities that json accepts, as a
     code (`duplicate-key`, `json-nan`, `json-huge`) and a name."""
 
     def __init__(self, text: str) -> None:
@@ -56,72 +56,74 @@ class JsonText:
         )
 
     def start(self) -> int:
-        """Offset of the document's first value, behind a byte order mark and blanks."""
+        """Offset of the document's first value, after a byte order mark and blanks."""
         if len(self.text) > LONGEST_TEXT:
             raise JsonFault(
                 f"the file has {len(self.text):,} characters", offset=0, code="file-too-large"
             )
-        at = self.next_at(1 if self.text.startswith(BYTE_ORDER_MARK) else 0)
-        if at >= len(self.text):
+        offset = self.next_at(1 if self.text.startswith(BYTE_ORDER_MARK) else 0)
+        if offset >= len(self.text):
             raise JsonFault("the file is empty", offset=0, code="file-empty")
-        return at
+        return offset
 
-    def next_at(self, at: int) -> int:
+    def next_at(self, offset: int) -> int:
         """Offset of the next non-blank character, or the length of the text."""
-        blank = _BLANK.match(self.text, at)
-        return blank.end() if blank else at
+        blank = _BLANK.match(self.text, offset)
+        return blank.end() if blank else offset
 
-    def value(self, at: int) -> Any:
-        """The value that begins at `at`."""
+    def value(self, offset: int) -> Any:
+        """The value that begins at `offset`."""
         try:
-            value, self.end = self._decoder.raw_decode(self.text, at)
+            value, self.end = self._decoder.raw_decode(self.text, offset)
         except json.JSONDecodeError as error:
             raise fault_at(self.text, error.pos, error.msg) from None
         except RecursionError:
             raise JsonFault(
-                "the values are nested too deeply", offset=at, code="json-too-deep"
+                "the values are nested too deeply", offset=offset, code="json-too-deep"
             ) from None
-        except ValueError:  # an integer longer than Python converts
-            raise JsonFault("a number has too many digits", offset=at, code="json-number") from None
+        except ValueError:  # an integer that is too long for Python's conversion
+            raise JsonFault(
+                "a number has too many digits", offset=offset, code="json-number"
+            ) from None
         return value
 
-    def members(self, at: int) -> Iterator[tuple[str | int, int, int]]:
-        """Each member of the object or list at `at`: its key or position, its offset and that of
-        its value.
+    def members(self, offset: int) -> Iterator[tuple[str | int, int, int]]:
+        """Consumer member of the object or list at `offset`: its key or position, its offset, and
+        the offset of its value.
 
-        The caller reads the value before the next member. At last `end` is behind the whole.
-        """
-        is_object = self.text.startswith("{", at)
+        The caller must read the value before the next member. After the last one, `end` is after
+        the whole."""
+        is_object = self.text.startswith("{", offset)
         closing = "}" if is_object else "]"
-        at = self.next_at(at + 1)
+        offset = self.next_at(offset + 1)
         for index in itertools.count():
-            if self.text.startswith(closing, at):
+            if self.text.startswith(closing, offset):
                 break
             if index:
-                if not self.text.startswith(",", at):
-                    raise fault_at(self.text, at, "Expecting ',' delimiter")
-                at = self.next_at(at + 1)
-            yield self._key(at) if is_object else (index, at, at)
-            at = self.next_at(self.end)
-        self.end = at + 1
+                if not self.text.startswith(",", offset):
+                    raise fault_at(self.text, offset, "Expecting ',' delimiter")
+                offset = self.next_at(offset + 1)
+            yield self._key(offset) if is_object else (index, offset, offset)
+            offset = self.next_at(self.end)
+        self.end = offset + 1
 
-    def _key(self, at: int) -> tuple[str, int, int]:
-        if not self.text.startswith('"', at):
-            raise fault_at(self.text, at, "Expecting property name enclosed in double quotes")
-        key = self.value(at)
+    def _key(self, offset: int) -> tuple[str, int, int]:
+        if not self.text.startswith('"', offset):
+            raise fault_at(self.text, offset, "Expecting property name enclosed in double quotes")
+        key = self.value(offset)
         colon = self.next_at(self.end)
         if not self.text.startswith(":", colon):
             raise fault_at(self.text, colon, "Expecting ':' delimiter")
-        return key, at, self.next_at(colon + 1)
+        return key, offset, self.next_at(colon + 1)
 
     def within(self, at: int, part: str | int) -> tuple[int, int] | None:
-        """The offsets of a member of the value at `at` and of that member's value; of a key that
-        stands twice those of the last, which counts."""
-        place = None
+        """The offsets of a member of the value at `at`, and of that member's value; of the last
+        one if the key is repeated."""
+        offsets = None
         for name, member, start in self.members(at) if self.text.startswith(("{", "["), at) else ():
-            place = (member, start) if name == part else place
+            offsets = (member, start) if name == part else offsets
             self.value(start)
-        return place
+        return offsets
 
     def _object(self, pairs: list[tuple[str, Any]]) -> JsonObject:
         members = dict(pairs)
@@ -180,24 +182,24 @@ _CONTROLS = {"\n": "a line break", "\t": "a tab", "\r": "a line break"}
 _LITERALS = {"none": "null", "undefined": "null", "true": "true", "false": "false", "null": "null"}
 
 
-def fault_at(text: str, at: int, complaint: str) -> JsonFault:
-    """What is wrong at offset `at`, in words; `complaint` is what Python's json said."""
-    cut = _cut_short(text, at, complaint)
-    if cut is not None:
-        return cut
-    here = text[at : at + 1]
-    word = _WORD.match(text, at)
-    name = (word.group() if word else here)[:30]
+def fault_at(text: str, offset: int, complaint: str) -> JsonFault:
+    """The fault at `offset`, in words. `complaint`: the message of Python's json."""
+    truncation = _cut_short(text, offset, complaint)
+    if truncation is not None:
+        return truncation
+    character = text[offset : offset + 1]
+    word = _WORD.match(text, offset)
+    name = (word.group() if word else character)[:30]
     token = f"`{name}`" if name else "the end of the file"
-    prefix = text[max(0, at - 10_000) : at].rstrip()
-    if here in ("}", "]") and prefix.endswith(","):
+    prefix = text[max(0, offset - 10_000) : offset].rstrip()
+    if character in ("}", "]") and prefix.endswith(","):
         return JsonFault(
-            f"extra comma before the closing `{here}`", offset=at, hint="remove the comma"
+            f"extra comma before the closing `{character}`", offset=offset, hint="remove the comma"
         )
     row = (
-        _row(_FOREIGN | _COMMENTS, text, at)
+        _row(_FOREIGN | _COMMENTS, text, offset)
         or _row(_COMPLAINTS, complaint)
-        or _row(_QUOTES, text, at)
+        or _row(_QUOTES, text, offset)
     )
     if row is None and word and complaint.startswith("Expecting property name"):
         row = "the key {found} needs double quotes", ""
@@ -207,19 +209,23 @@ def fault_at(text: str, at: int, complaint: str) -> JsonFault:
     message, hint = (
         row or _row(_EXTRA, complaint) or ("this is not JSON: {complaint}, found {found}", "")
     )
-    replacements = {"{found}": token, "{control}": _CONTROLS.get(here, "a control character")}
+    replacements = {"{found}": token, "{control}": _CONTROLS.get(character, "a control character")}
     replacements["{complaint}"] = f"{complaint[:1].lower()}{complaint[1:]}"
     for mark, replacement in replacements.items():
         message = message.replace(mark, replacement)
-    return JsonFault(message, offset=at, hint=hint)
+    return JsonFault(message, offset=offset, hint=hint)
 
 
-def _row(table: Mapping[str, tuple[str, str]], text: str, at: int = 0) -> tuple[str, str] | None:
-    return next((row for beginning, row in table.items() if text.startswith(beginning, at)), None)
+def _row(
+    table: Mapping[str, tuple[str, str]], text: str, offset: int = 0
+) -> tuple[str, str] | None:
+    return next(
+        (row for beginning, row in table.items() if text.startswith(beginning, offset)), None
+    )
 
 
 def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
-    """What is wrong with files that are not all there."""
+    """The fault of an incomplete file; None if it is complete."""
     if text.lstrip(BYTE_ORDER_MARK).startswith("version https://git-lfs"):
         hint = "check out with LFS: `git lfs pull`, or `lfs: true` for actions/checkout"
         return JsonFault(
@@ -243,13 +249,14 @@ def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
 Path: TypeAlias = tuple[str | int, ...]
 AnyWire = TypeVar("AnyWire", bound=BaseModel)
 
-ERRORS_SHOWN = 20  # of one kind; the rest is counted
+ERRORS_SHOWN = 20  # of one kind; others are counted
 _SHOWN = {Severity.ERROR: ERRORS_SHOWN, Severity.WARNING: 1, Severity.NOTE: 1}
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*")
 
 
 def path_text(path: Path) -> str:
-    """`eval_cases[3].conversation[0]`; odd keys stand quoted in brackets."""
+    """A path as text, such as `eval_cases[3].conversation[0]`; unusual keys are quoted in
+    brackets."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -262,7 +269,7 @@ def path_text(path: Path) -> str:
 
 
 class _More(TypedDict, total=False):
-    """What else is said of a problem: a path or a place, and what mends it."""
+    """Further parts of a problem: a path or a place, and a hint."""
 
     path: Path
     hint: str
@@ -272,8 +279,8 @@ class _More(TypedDict, total=False):
 class Problems:
     """Collects problems, each with its line and column.
 
-    `failed`: how many errors were found so far. `starts`: offsets of members and of their values;
-    what stands below them is looked for when a problem needs it."""
+    `failed`: the number of errors so far. `starts`: offsets of members and of their values; deeper
+    places are searched when a problem needs them."""
 
     def __init__(self, text: str, *, file: str) -> None:
         self.file = file
@@ -282,30 +289,29 @@ class Problems:
         self._text = text
         self._found: list[Problem] = []
         self._counts: dict[tuple[Severity, str, str], int] = {}
-        self._last: dict[tuple[Severity, str, str], int] = {}  # index of the last one shown
+        self._last: dict[tuple[Severity, str, str], int] = {}  # index of the last shown problem
         self._locate: Callable[[Path], Place] | None = None
         self._has_lines = True
         self._line_starts: list[int] | None = None
-        self._last_line = (0, 1, 0)  # offset, its line, offset of the line
+        self._last_line = (0, 1, 0)  # an offset, its line, and the offset of that line
 
     def use_text(self, text: str) -> None:
-        """From now on all offsets count in `text`, which came out of a JSON string: there are no
-        lines any more."""
+        """Count offsets in `text` from now on. It comes from a JSON string, so it has no lines."""
         self._text = text
         self._has_lines = False
         self.starts = {(): (0, 0)}
 
     def use_places(self, locate: Callable[[Path], Place]) -> None:
-        """From now on `locate` finds places: the text is not JSON."""
+        """Find places with `locate` from now on, because the text is not JSON."""
         self._locate = locate
 
     def place_at(self, offset: int, path: Path = ()) -> Place:
-        """Line and column of an offset. Cheap for offsets that grow from call to call, also within
-        one endless line."""
+        """Line and column of an offset. Fast for increasing offsets, also within one very long
+        line."""
         if not self._has_lines:
             return Place(file=self.file, json_path=path_text(path))
-        at, line, start = self._last_line
-        if offset < at:
+        last_offset, line, start = self._last_line
+        if offset < last_offset:
             if self._line_starts is None:
                 self._line_starts = [
                     0,
@@ -314,10 +320,10 @@ class Problems:
             line = bisect.bisect_right(self._line_starts, offset)
             start = self._line_starts[line - 1]
         else:
-            breaks = self._text.count("\n", at, offset)
-            if breaks:
-                line = line + breaks
-                start = self._text.rfind("\n", at, offset) + 1
+            line_breaks = self._text.count("\n", last_offset, offset)
+            if line_breaks:
+                line = line + line_breaks
+                start = self._text.rfind("\n", last_offset, offset) + 1
             self._last_line = (offset, line, start)
         column = offset - start + 1
         if line == 1 and self._text.startswith(BYTE_ORDER_MARK):
@@ -325,7 +331,7 @@ class Problems:
         return Place(file=self.file, line=line, column=column, json_path=path_text(path))
 
     def place_of(self, path: Path) -> Place:
-        """The place of the value at `path`, or of the nearest value above it that the text has."""
+        """The place of the value at `path`, or of its nearest parent in the text."""
         if self._locate is not None:
             return self._locate(path)
         depth = next(
@@ -346,29 +352,30 @@ class Problems:
         return self.place_at(member, path)
 
     def error(self, code: str, message: str, **more: Unpack[_More]) -> None:
-        """Something cannot be understood."""
+        """Report something that cannot be understood."""
         self._add(Severity.ERROR, code, message, **more)
 
     def warning(self, code: str, message: str, **more: Unpack[_More]) -> None:
-        """Report something that others would refuse, or that was probably not meant."""
+        """Report something that others would reject, or that was probably not intended."""
         self._add(Severity.WARNING, code, message, **more)
 
     def note(self, code: str, message: str, **more: Unpack[_More]) -> None:
-        """Something worth knowing."""
+        """Report a useful fact."""
         self._add(Severity.NOTE, code, message, **more)
 
     def unknown_key(
         self, container: str, *, path: Path, near: str | None, is_error: bool = False
     ) -> None:
-        """The key at the end of `path` is not known in `container`: ignored, unless that is an
+        """Report that the last key of `path` is unknown in `container`: it is ignored, or an
         error."""
         hint = f"did you mean `{near}`?" if near else ""
-        tell = self.error if is_error else self.warning if near else self.note
+        report = self.error if is_error else self.warning if near else self.note
         message = f"unknown key `{path[-1]}` in {container}{'' if is_error else ' (ignored)'}"
-        tell("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
+        report("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
 
     def validated(self, wire: type[AnyWire], raw: Any, *, path: Path) -> AnyWire | None:
-        """The value at `path`, in the shape `wire`; None, with a problem, if it has another."""
+        """The value at `path`, in the shape `wire`; None, with a problem, if it has another
+        shape."""
         try:
             return wire.model_validate(raw)
         except ValidationError as error:
@@ -381,7 +388,7 @@ class Problems:
         for finding in error.errors(include_url=False):
             inner_path = _user_path(finding["loc"], raw)
             if inner_path in paths and finding["type"] not in ("missing", "extra_forbidden"):
-                continue  # the branches of a union say the same thing twice
+                continue  # the branches of a union repeat the same finding
             paths.add(inner_path)
             self._add_finding(finding, raw, inner_path, (*path, *inner_path))
 
@@ -415,14 +422,14 @@ class Problems:
             self.error("wrong-value", f"{message[:1].lower()}{message[1:]}", path=path)
 
     def all(self) -> tuple[Problem, ...]:
-        """All problems in the order of the file; a kind that repeats says how often."""
-        listed = list(self._found)
-        for key, last in self._last.items():
-            hidden = self._counts[key] - _SHOWN[key[0]]
-            if hidden > 0:
-                message = f"{listed[last].message} (and in {words.counted(hidden, 'more place')})"
-                listed[last] = replace(listed[last], message=message)
-        return tuple(sorted(listed, key=lambda problem: _position(problem.place)))
+        """All problems in the order of the file. A repeated kind reports its number."""
+        problems = list(self._found)
+        for key, index in self._last.items():
+            hidden_count = self._counts[key] - _SHOWN[key[0]]
+            if hidden_count > 0:
+                message = f"{problems[index].message} (and in {words.counted(hidden_count, 'more place')})"
+                problems[index] = replace(problems[index], message=message)
+        return tuple(sorted(problems, key=lambda problem: _position(problem.place)))
 
     def _add(
         self,
@@ -469,7 +476,7 @@ _OWN = frozenset({"no_conversation", "two_conversations", "two_records", "unknow
 
 
 def described(value: Any) -> str:
-    """A short name for a JSON value: `the number 3`, `an object`, `null`."""
+    """A short text for a JSON value: `the number 3`, `an object`, `null`."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float):
@@ -483,15 +490,15 @@ def described(value: Any) -> str:
 def _user_path(loc: Sequence[str | int], raw: Any) -> Path:
     """`loc` without the names of union branches, in snake_case."""
     path: list[str | int] = []
-    here = raw
+    node = raw
     for part in loc:
         if isinstance(part, int):
             path.append(part)
-            here = here[part] if isinstance(here, list | tuple) and part < len(here) else None
-        elif isinstance(here, dict):  # else a branch of a union: not a key of the file
-            name = part if part in here else to_snake(part)
+            node = node[part] if isinstance(node, list | tuple) and part < len(node) else None
+        elif isinstance(node, dict):  # otherwise a branch of a union, not a key of the file
+            name = part if part in node else to_snake(part)
             path.append(name)
-            here = here.get(name)
+            node = node.get(name)
     return tuple(path)
 
 
@@ -507,12 +514,12 @@ def _at(raw: Any, path: Path) -> Any:
 
 
 def instead_of(key: str, keys: Any) -> str:
-    """The hint for a key that is missing among the `keys` of an object: the one that is nearly it,
-    else all."""
+    """The hint for a key that is missing among the `keys` of an object: the most similar key, else
+    all keys."""
     if not isinstance(keys, dict):
         return ""
-    near = words.nearest(key, [str(name) for name in keys], cutoff=0.8)
-    return f"`{near}` is there instead" if near else f"found there: {listed_keys(keys)}"
+    guess = words.nearest(key, [str(name) for name in keys], cutoff=0.8)
+    return f"`{guess}` is there instead" if guess else f"found there: {listed_keys(keys)}"
 
 
 def listed_keys(keys: Json) -> str:
@@ -520,18 +527,17 @@ def listed_keys(keys: Json) -> str:
     return words.listed([f"`{str(name)[:40]}`" for name in keys]) or "nothing"
 
 
-Each: TypeAlias = Callable[[Path, Any, int], None]
-"""Told of each item of a long list: its path, the value, and its offset in the text."""
+Consumer: TypeAlias = Callable[[Path, Any, int], None]
+"""Receives each element of a long list: its path, the value, and its offset in the text."""
 
 _STRINGS_UNWRAPPED = 3
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""Half a character, which no file can store without the other half."""
+"""A lone surrogate, which no file can store."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Document:
-    """The top level of a file. `members`: those of an object, except what was handed out item by
-    item."""
+    """The top level of a file. `members`: those of an object, without streamed lists."""
 
     kind: str  # object, list, other
     members: JsonObject = field(default_factory=dict)
@@ -539,12 +545,12 @@ class Document:
 
 
 def read(
-    text: str, problems: Problems, *, consumer: Each, streamed: frozenset[str] = frozenset()
+    text: str, problems: Problems, *, consumer: Consumer, streamed: frozenset[str] = frozenset()
 ) -> Document | None:
     """Read a JSON file; None, with a problem, if it is not JSON.
 
-    `consumer` gets the items of a list at the top, and of the lists under the keys `streamed`
-    (snake_case; camelCase is accepted too). A string that holds JSON is read as that JSON."""
+    `consumer` receives the elements of a list at the top, and of lists under the keys `streamed`
+    (snake_case; camelCase is accepted too). A string that contains JSON is read as that JSON."""
     if text.startswith(BYTE_ORDER_MARK):
         problems.warning(
             "byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it"
@@ -573,11 +579,11 @@ def read(
 
 class _JsonReader:
     def __init__(
-        self, text: str, problems: Problems, *, consumer: Each, streamed: frozenset[str]
+        self, text: str, problems: Problems, *, consumer: Consumer, streamed: frozenset[str]
     ) -> None:
         self._json = JsonText(text)
         self._problems = problems
-        self._each = consumer
+        self._consumer = consumer
         self._streamed = streamed
         self._may_break = SURROGATE.search(text) is not None
 
@@ -590,16 +596,16 @@ class _JsonReader:
         members: JsonObject = {}
         value = None
         if kind == "object":
-            for name, member, at in json_text.members(start):
+            for name, member, offset in json_text.members(start):
                 key = str(name)
-                starts[(key,)] = member, at
+                starts[(key,)] = member, offset
                 if key in members:
                     json_text.noted.append(("duplicate-key", key))
-                if to_snake(key) in self._streamed and json_text.text.startswith("[", at):
+                if to_snake(key) in self._streamed and json_text.text.startswith("[", offset):
                     members[key] = []
-                    self._read_items((key,), at)
+                    self._read_items((key,), offset)
                 else:
-                    members[key] = self._value((key,), at)[0]
+                    members[key] = self._value((key,), offset)[0]
         elif kind == "list":
             self._read_items((), start)
         else:
@@ -609,22 +615,21 @@ class _JsonReader:
             raise fault_at(json_text.text, end, "Extra data")
         return Document(kind=kind, members=members, value=value)
 
-    def _read_items(self, path: Path, at: int) -> None:
-        """Hand out the items of a list; one after the other has a place, since all of them would
-        need much memory."""
+    def _read_items(self, path: Path, offset: int) -> None:
+        """Pass the elements of a list to the consumer. Only the current element has a place,
+        because all places would need much memory."""
         starts = self._problems.starts
-        for index, member, start in self._json.members(at):
-            item = (*path, index)
-            starts[item] = member, start
-            value, is_storable = self._value(item, start)
+        for index, member, start in self._json.members(offset):
+            element_path = (*path, index)
+            starts[element_path] = member, start
+            value, is_storable = self._value(element_path, start)
             if is_storable:
-                self._each(item, value, start)
-            del starts[item]
+                self._consumer(element_path, value, start)
+            del starts[element_path]
 
-    def _value(self, path: Path, at: int) -> tuple[Any, bool]:
-        """The value at a path, and whether its texts can be stored; oddities found in reading are
-        reported."""
-        value = self._json.value(at)
+    def _value(self, path: Path, offset: int) -> tuple[Any, bool]:
+        """The value at a path, and True if its texts can be stored. Oddities are reported."""
+        value = self._json.value(offset)
         for code, name in self._json.noted:
             message = f"`{name}` is not a JSON number; read anyway"
             if code == "duplicate-key":
@@ -637,8 +642,7 @@ class _JsonReader:
         return value, self._check_text(path, value)
 
     def _check_text(self, path: Path, value: Any) -> bool:
-        """True if all texts of a value can be stored; only escaped surrogates make one that
-        cannot."""
+        """True if all texts of a value can be stored; escaped lone surrogates cannot."""
         if not self._may_break:
             return True
         try:
@@ -656,7 +660,7 @@ class _JsonReader:
 
 
 def expected(kind: str, document: Document) -> str:
-    """`expected an object, found a list`."""
+    """The message `expected an object, found a list`."""
     type_name = {"object": "an object", "list": "a list"}.get(document.kind) or described(
         document.value
     )

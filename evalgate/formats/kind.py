@@ -1,5 +1,4 @@
-"""What kind of file this is, by its name and the first keys of its content; cheap however large it
-is."""
+"""The kind of a file, by its name and the first keys of its content; fast for files of any size."""
 
 from __future__ import annotations
 
@@ -16,21 +15,21 @@ from evalgate.values import frozen_dataclass
 
 
 class FileKind(enum.StrEnum):
-    """What a file is for."""
+    """The kinds of files."""
 
     EVAL_SET = "eval-set"  # *.evalset.json, *.test.json of ADK
     CRITERIA = "criteria"  # test_config.json
     DATASET = "dataset"  # agents-cli: *-dataset.json
     DATASET_CONFIG = "dataset-config"  # agents-cli: eval_config.yaml
     RESULTS = "results"  # *.evalset_result.json
-    OTHER = "other"  # nothing of ours
+    OTHER = "other"  # not an evaluation file
 
 
 class Dialect(enum.StrEnum):
-    """How an evaluation file is written."""
+    """The forms of evaluation files."""
 
     ADK = "adk"  # {eval_set_id, eval_cases}
-    ADK_CAMEL = "adk-camel"  # {evalSetId, evalCases}: clear in meaning, rejected by ADK
+    ADK_CAMEL = "adk-camel"  # {evalSetId, evalCases}: clear, but rejected by ADK
     FLAT_LIST = "flat-list"  # [{query, reference, expected_tool_use}]: one case
     NAMED_LIST = "named-list"  # [{name, data: [{query, ...}], initial_session}]
     AGENTS_CLI = "agents-cli"  # {eval_cases: [{eval_case_id, prompt, reference, agent_data}]}
@@ -39,7 +38,8 @@ class Dialect(enum.StrEnum):
 
 @frozen_dataclass
 class EvalSetReading:
-    """`eval_set` is None as soon as one problem is an error: half a file is never run."""
+    """The result of reading an evaluation file. `eval_set`: None if any problem is an error,
+    because a part of a file is never run."""
 
     eval_set: EvalSet | None
     problems: tuple[Problem, ...] = ()
@@ -48,8 +48,9 @@ class EvalSetReading:
 
 @frozen_dataclass
 class CriteriaReading:
-    """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config, or
-    None. `is_compared`: a criterion may lack a threshold, as the base decides."""
+    """The result of reading a criteria file. `criteria`: the valid ones; `simulator`: ADK's
+    user_simulator_config, or None. `is_compared`: criteria may lack a threshold, because the base
+    decides."""
 
     criteria: tuple[CriterionUse, ...] = ()
     simulator: SimulatorUse | None = None
@@ -57,7 +58,7 @@ class CriteriaReading:
     is_compared: bool = False
 
 
-_SAID = {
+_MARKS_BY_KIND = {
     "results of a run": {"eval_case_results", "eval_set_result_id"},
     "an evaluation set": {"eval_cases", "eval_set_id"},
     "criteria": {"criteria"},
@@ -65,10 +66,10 @@ _SAID = {
 
 
 def describe_keys(keys: Collection[str]) -> str:
-    """The kind of an object with these keys: `results of a run (eval_case_results)`; "" if
+    """The kind of an object with these keys, such as `results of a run (eval_case_results)`; "" if
     unknown."""
     names = {to_snake(key): key for key in keys}
-    for kind, marks in _SAID.items():
+    for kind, marks in _MARKS_BY_KIND.items():
         if spellings := sorted(names[mark] for mark in marks & names.keys()):
             return f"{kind} (`{spellings[0]}`)"
     if "role" in names and names.keys() & {"parts", "content"}:
@@ -80,7 +81,7 @@ def describe_keys(keys: Collection[str]) -> str:
     return "an evaluation set in the old format (`query`)" if "query" in names else ""
 
 
-_HEAD = 65_536  # characters that are looked at
+_HEAD = 65_536  # examined characters
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{}\[\],:])', re.DOTALL)
 _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})([ \t][^\n]*)?\r?$", re.MULTILINE)
 _DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario"})
@@ -93,12 +94,12 @@ _SURE_CONFIG_NAMES = frozenset({"test_config.json", "test-config.json"})
 
 
 def kind_of(text: str, *, file: str) -> FileKind:
-    """The kind of the file called `file` that holds `text`.
+    """The kind of the file named `file` with the content `text`.
 
     A name that only ADK uses (`*.evalset.json`, `test_config.json`, `*.evalset_result.json`)
-    decides even if the content is broken, so that its faults are reported; a common one
-    (`*.test.json`) needs ADK's content, which is recognized behind conflict markers, comments and
-    non-text bytes, or ends before it shows its kind."""
+    decides even if the content is broken, so that its errors are reported. A common name
+    (`*.test.json`) needs ADK's content, which is recognized even after conflict markers, comments
+    and binary bytes, and in truncated files."""
     name = basename(file.replace("\\", "/")).lower()
     if name.endswith((".yaml", ".yml")):
         has_keys = re.search(r"^(metrics_to_run|custom_metrics)\s*:", text[:_HEAD], re.MULTILINE)
@@ -118,21 +119,23 @@ def kind_of(text: str, *, file: str) -> FileKind:
 
 
 def is_cut_off(text: str) -> bool:
-    """True if a file ends before it shows its kind. It is empty, or has an open bracket and no key
+    """True if a file ends before its kind is clear: it is empty, or has an open bracket and no key
     that is foreign to ADK."""
     top, opening, inner, _ = first_keys(text)
     if len(text) > _HEAD or (inner if opening == "[" else top) - _SET_KEYS:
         return False
-    marks = Counter(token[2] for token in _TOKEN.finditer(text))
-    return not text.strip("\ufeff\0 \t\r\n") or marks["{"] + marks["["] > marks["}"] + marks["]"]
+    counts = Counter(token[2] for token in _TOKEN.finditer(text))
+    return (
+        not text.strip("\ufeff\0 \t\r\n") or counts["{"] + counts["["] > counts["}"] + counts["]"]
+    )
 
 
 def _content_kind(text: str, name: str) -> FileKind:
     top, opening, inner, innermost = first_keys(text)
     if top & {"eval_case_results", "eval_set_result_id"}:
         return FileKind.RESULTS
-    claims = "eval_set_id" in top and name.endswith((".evalset.json", ".test.json"))
-    if "eval_cases" in top or claims:
+    is_named_set = "eval_set_id" in top and name.endswith((".evalset.json", ".test.json"))
+    if "eval_cases" in top or is_named_set:
         is_dataset = inner & _DATASET_KEYS and not inner & _ADK_CASE_KEYS
         return FileKind.DATASET if is_dataset else FileKind.EVAL_SET
     if opening == "[" and (inner & _OLD_KEYS or ("data" in inner and innermost & _OLD_KEYS)):
@@ -145,25 +148,27 @@ def _content_kind(text: str, name: str) -> FileKind:
 
 
 def first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
-    """The keys of the first object, the opening bracket, and the keys one and two objects further
-    in."""
+    """The keys of the first object, the opening bracket, and the keys one and two objects
+    deeper."""
     head = _CONFLICT.sub("", text[:_HEAD].replace("\0", "")).lstrip("\ufeff \t\r\n")
     if head.startswith('"'):
         head = head[1:].replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n").lstrip()
     keys: dict[int, set[str]] = {}
-    depth = 0  # of objects
-    last = ""
+    depth = 0  # nesting of objects
+    last_string = ""
     opening = ""
     for token in _TOKEN.finditer(head):
         mark: str | None = token.group(2)
         if mark is None:
-            last = token.group(1)
+            last_string = token.group(1)
         elif mark == ":":
-            keys.setdefault(depth, set()).add(to_snake(last) if len(last) < 100 else "")
+            keys.setdefault(depth, set()).add(
+                to_snake(last_string) if len(last_string) < 100 else ""
+            )
         elif mark == "{":
             depth += 1
         elif mark == "}":
             depth -= 1
         opening = opening or (mark if mark in ("{", "[") else "")
-    first = 1 if opening == "{" else 0
-    return keys.get(first, set()), opening, keys.get(first + 1, set()), keys.get(first + 2, set())
+    start = 1 if opening == "{" else 0
+    return keys.get(start, set()), opening, keys.get(start + 1, set()), keys.get(start + 2, set())

@@ -1,5 +1,5 @@
-"""Conversations that were recorded: ADK's results and sessions, traces (agents-cli's,
-OpenTelemetry's), protocol messages, eval sets."""
+"""Recorded conversations: ADK's results and sessions, traces (agents-cli's, OpenTelemetry's),
+protocol messages, evaluation sets."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def read_lines(text: str, problems: Problems) -> Recorded:
     messages: list[Any] = []
     json_text = JsonText(text)
     try:
-        at = json_text.start()
-        while at < len(text):
-            messages.append(json_text.value(at))
-            at = json_text.next_at(json_text.end)
+        offset = json_text.start()
+        while offset < len(text):
+            messages.append(json_text.value(offset))
+            offset = json_text.next_at(json_text.end)
     except JsonFault as fault:
         problems.error(
             fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint
@@ -45,16 +45,19 @@ def read_lines(text: str, problems: Problems) -> Recorded:
     return read_items(messages, problems)
 
 
-def read_items(items: Sequence[Any], problems: Problems) -> Recorded:
-    """Read a list of protocol messages (they have a `type`), of traces, of spans, or of an ADK
-    session's events."""
-    if row := base.traces_of(items):
-        return row.read_traces(items, problems)
-    if all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in items):
-        return _read_messages(items, problems)
-    read = [repair.read_event(item, path=(i,), problems=problems) for i, item in enumerate(items)]
-    events = [event for event in read if event is not None]
-    if not events or len(events) < len(items):
+def read_items(values: Sequence[Any], problems: Problems) -> Recorded:
+    """Read a list of protocol messages (with a `type`), of traces, of spans, or of an ADK session's
+    events."""
+    if row := base.traces_of(values):
+        return row.read_traces(values, problems)
+    if all(isinstance(value, dict) and isinstance(value.get("type"), str) for value in values):
+        return _read_messages(values, problems)
+    parsed_events = [
+        repair.read_event(value, path=(index,), problems=problems)
+        for index, value in enumerate(values)
+    ]
+    events = [event for event in parsed_events if event is not None]
+    if not events or len(events) < len(values):
         return []
     return [("", Transcript(invocations=adk_shapes.turns_of(events)))]
 
@@ -71,13 +74,16 @@ class _RecordedSession:
 
 def _read_messages(messages: Sequence[Json], problems: Problems) -> Recorded:
     sessions: dict[str, _RecordedSession] = {}
-    for i, message in enumerate(messages):
+    for number, message in enumerate(messages):
         name = str(message.get("session") or "")
         if message["type"] == "start":
             sessions[name] = _RecordedSession(case_id=str(message.get("case_id") or name))
         elif message["type"] not in _UNSAID:
             _add_message(
-                message, sessions.setdefault(name, _RecordedSession(case_id=name)), (i,), problems
+                message,
+                sessions.setdefault(name, _RecordedSession(case_id=name)),
+                (number,),
+                problems,
             )
     complete_sessions = [
         session for session in sessions.values() if session.turns and not session.failed
@@ -129,11 +135,11 @@ def _add_message(message: Json, session: _RecordedSession, path: Path, problems:
 
 def _agents(raw: Any, path: Path, problems: Problems) -> tuple[AgentDetails, ...]:
     try:
-        read = _AGENTS.validate_python(raw or [])
+        parsed_agents = _AGENTS.validate_python(raw or [])
     except ValidationError as error:
         problems.validation(error, raw, path=path)
         return ()
-    return tuple(agent.noun() for agent in read)
+    return tuple(agent.noun() for agent in parsed_agents)
 
 
 def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
@@ -170,7 +176,7 @@ _PLAIN_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 @frozen_dataclass
 class Recording:
-    """One conversation of one case; a case that was repeated has several, in order."""
+    """One conversation of one case. A repeated case has several, in order."""
 
     case_id: str
     eval_set_id: str | None
@@ -179,7 +185,7 @@ class Recording:
 
 @frozen_dataclass
 class RecordingReading:
-    """`recordings` holds those that were understood; what was not is among `problems`."""
+    """The valid recordings of a file, and problems with the others."""
 
     recordings: tuple[Recording, ...]
     problems: tuple[Problem, ...] = ()
@@ -188,22 +194,22 @@ class RecordingReading:
 def parse_recordings(text: str, *, file: str) -> RecordingReading:
     """Read a file of recordings; its shape decides the kind.
 
-    `{eval_case_results}`: what the agent did (`actual_invocation`). `{events}`: an ADK session,
-    named by its id. `{eval_cases}`: the expected conversation of each case, or its
+    `{eval_case_results}`: the agent's actual turns (`actual_invocation`). `{events}`: an ADK
+    session, named by its id. `{eval_cases}`: the expected conversation of each case, or its
     `actual_conversation` or trace if there is one. `{resourceSpans}`: a trace in OTLP's JSON. A
     list, or one JSON object after another: protocol messages, traces, spans, or the events of one
     session."""
     problems = Problems(text, file=file)
-    first, _, remainder = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")
-    one_a_line = (
-        first.startswith("{")
-        and first.rstrip().endswith("}")
-        and remainder.lstrip().startswith("{")
+    first_line, _, other_lines = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")
+    is_json_lines = (
+        first_line.startswith("{")
+        and first_line.rstrip().endswith("}")
+        and other_lines.lstrip().startswith("{")
     )
-    if one_a_line or (first.rstrip() == "{" and _NEXT_OBJECT.search(remainder)):
+    if is_json_lines or (first_line.rstrip() == "{" and _NEXT_OBJECT.search(other_lines)):
         return _reading(read_lines(text, problems), None, problems)
     reader = _RecordingReader(problems)
-    document = json_source.read(text, problems, consumer=reader.item, streamed=_STREAMED)
+    document = json_source.read(text, problems, consumer=reader.element, streamed=_STREAMED)
     if document is None:
         return RecordingReading(recordings=(), problems=problems.all())
     return _reading(*reader.conclude(document), problems)
@@ -211,8 +217,8 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
 
 @frozen_dataclass
 class CaseList:
-    """The cases of one file, by id and as JSON values; `key` is the list that holds them, as the
-    file spells it."""
+    """The cases of one file, by id and as JSON values. `key`: the key of their list, as the file
+    spells it."""
 
     key: str
     eval_set_id: str | None
@@ -220,11 +226,9 @@ class CaseList:
 
 
 def split_cases(text: str) -> CaseList | None:
-    """The cases of an ADK result or evaluation set, each to be read by `parse_case` when it is
-    wanted.
+    """The cases of an ADK result or evaluation set, to read with `parse_case` on demand.
 
-    None for every other or unusual file: `parse_recordings` reads it, and can say what is wrong
-    with it."""
+    None for every other or unusual file: `parse_recordings` reads it and reports its problems."""
     try:
         document = _PLAIN_JSON.decode(text.removeprefix(BYTE_ORDER_MARK))
         if json_source.SURROGATE.search(text):
@@ -249,25 +253,27 @@ def split_cases(text: str) -> CaseList | None:
 
 
 def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
-    """Read one case of a file's list `key`, as `parse_recordings` reads a file of this case alone.
+    """Read one case of a file's list `key`, as `parse_recordings` reads a file with only this case.
 
-    What needs no word of explanation is read without keeping track of places, many times as fast.
-    """
+    A case without problems is read without tracking places, many times as fast."""
     problems = Problems("", file="")
     reader = _RecordingReader(problems)
-    reader.item((key, 0), raw, 0)
+    reader.element((key, 0), raw, 0)
     if not problems.all() and len(reader.by_case) == 1:
         return _reading(reader.by_case, eval_set_id, problems)
     text = json.dumps({"eval_set_id": eval_set_id or "", key: [raw]}, ensure_ascii=False)
     return parse_recordings(text, file=file)
 
 
-def _reading(recorded: Recorded, eval_set_id: str | None, problems: Problems) -> RecordingReading:
-    if not recorded and not problems.failed:
+def _reading(
+    conversations: Recorded, eval_set_id: str | None, problems: Problems
+) -> RecordingReading:
+    if not conversations and not problems.failed:
         hint = "see docs/formats.md for the supported formats"
         problems.error("nothing-recorded", "the file contains no conversations", hint=hint)
     recordings = (
-        Recording(case_id=name, eval_set_id=eval_set_id, transcript=talk) for name, talk in recorded
+        Recording(case_id=name, eval_set_id=eval_set_id, transcript=talk)
+        for name, talk in conversations
     )
     return RecordingReading(recordings=tuple(recordings), problems=problems.all())
 
@@ -276,21 +282,21 @@ class _RecordingReader:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self.by_case: list[tuple[str, Transcript]] = []
-        self._items: list[Any] = []
+        self._values: list[Any] = []
 
-    def item(self, path: Path, raw: Any, offset: int) -> None:
-        """A case result, a case, or an item of a list at the top."""
+    def element(self, path: Path, raw: Any, offset: int) -> None:
+        """Add a case result, a case, or an element of a list at the top."""
         if len(path) == 1:
-            self._items.append(raw)
+            self._values.append(raw)
         elif to_snake(str(path[0])) == "eval_case_results":
             self._result(raw, path)
         else:
             self._case(raw, path, offset)
 
     def conclude(self, document: Document) -> tuple[Recorded, str | None]:
-        """All recordings, when the whole file has been read, and the id of their evaluation set."""
+        """All recordings after the whole file was read, and the id of their evaluation set."""
         if document.kind == "list":
-            return read_items(self._items, self._problems), None
+            return read_items(self._values, self._problems), None
         if document.kind != "object":
             self._problems.error(
                 "not-a-recording", json_source.expected("recorded conversations", document)
@@ -321,12 +327,13 @@ class _RecordingReader:
             message = f"the agent recorded no turn for {name[:60]}: it failed, and the result does not say why"
             self._problems.warning("nothing-recorded", message, path=path)
             return
-        written = next(key for key in raw if to_snake(key) == "eval_metric_result_per_invocation")
+        key_name = next(key for key in raw if to_snake(key) == "eval_metric_result_per_invocation")
         turns = [
             self._invocation(
-                _fields(turn).get("actual_invocation"), (*path, written, i, "actual_invocation")
+                _fields(turn).get("actual_invocation"),
+                (*path, key_name, number, "actual_invocation"),
             )
-            for i, turn in enumerate(per_turn)
+            for number, turn in enumerate(per_turn)
         ]
         self._keep(name, turns, _fields(fields.get("session_details")).get("state"))
 
@@ -361,13 +368,13 @@ class _RecordingReader:
                 "wrong-type", f"expected a list of events, found {described(raw)}", path=("events",)
             )
             return
-        read = [
-            repair.read_event(event, path=("events", i), problems=self._problems)
-            for i, event in enumerate(raw)
+        parsed_events = [
+            repair.read_event(event, path=("events", index), problems=self._problems)
+            for index, event in enumerate(raw)
         ]
         name = members.get("id") or members.get("session_id") or ""
-        turns = adk_shapes.turns_of([event for event in read if event is not None])
-        self._keep(str(name), list(turns) if all(read) else [None], members.get("state"))
+        turns = adk_shapes.turns_of([event for event in parsed_events if event is not None])
+        self._keep(str(name), list(turns) if all(parsed_events) else [None], members.get("state"))
 
     def _invocation(self, raw: Any, path: Path) -> Invocation | None:
         try:
@@ -378,16 +385,18 @@ class _RecordingReader:
         return wire.noun() if wire else None
 
     def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:
-        """Keep a conversation that was understood from beginning to end."""
+        """Add a conversation if all of its turns are valid."""
         valid_turns = tuple(turn for turn in turns if turn is not None)
         if valid_turns and len(valid_turns) == len(turns):
             final_state = state if isinstance(state, dict) else None
-            # ADK writes what a turn was judged by into what the agent did; it is judged by what is
-            # asked of it now
-            done = tuple(
+            # ADK writes the rubrics of that time into actual turns; a turn is judged by the case's
+            # current rubrics
+            plain_turns = tuple(
                 replace(turn, rubrics=()) if turn.rubrics else turn for turn in valid_turns
             )
-            self.by_case.append((name, Transcript(invocations=done, final_state=final_state)))
+            self.by_case.append(
+                (name, Transcript(invocations=plain_turns, final_state=final_state))
+            )
 
 
 def _fields(raw: Any) -> JsonObject:

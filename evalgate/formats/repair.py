@@ -1,5 +1,5 @@
-"""A case of an evaluation file: as ADK reads it, else as it is evidently meant, else reported as
-wrong."""
+"""A case of an evaluation file: as ADK reads it, else with its evident meaning, else with
+problems."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ _TOOLS = frozenset({"tool", "tools", "call", "calls", "function", "functions", "
 
 
 def _holds_calls(name: str, value: Any) -> bool:
-    """True if a value is a list of tool calls; a list of bare names only by its key."""
+    """True if a value is a list of tool calls. A list of bare names counts only by its key."""
     if not isinstance(value, list) or not value:
         return False
-    if all(isinstance(item, str) for item in value):
+    if all(isinstance(member, str) for member in value):
         return not _TOOLS.isdisjoint(name.split("_"))
     return any(
-        isinstance(item, dict) and item.keys() & {"name", "tool_name", "toolName", "function"}
-        for item in value
+        isinstance(member, dict) and member.keys() & {"name", "tool_name", "toolName", "function"}
+        for member in value
     )
 
 
 def lost_key(name: str, value: Any, beside: Collection[str]) -> str:
     """The key of a turn that an unknown key `name` (in snake_case) probably means.
 
-    It is calls if the turn has no calls, an answer if it has no answer, or anything else called
-    expected; "" if dropping the key would lose nothing. `beside`: the keys that were read."""
-    parts = name.split("_")
-    is_expected = value is not None and not _EXPECTED.isdisjoint(parts)
+    Calls if the turn has no calls, an answer if it has no answer, or anything else that is named as
+    expected; "" if dropping the key loses nothing. `beside`: the keys that were read."""
+    name_words = name.split("_")
+    is_expected = value is not None and not _EXPECTED.isdisjoint(name_words)
     is_answer = (
-        parts[-1] in _ANSWER
-        and _TOOLS.isdisjoint(parts)
+        name_words[-1] in _ANSWER
+        and _TOOLS.isdisjoint(name_words)
         and isinstance(value, str | list | dict)
         and bool(value)
     )
@@ -76,26 +76,26 @@ _NEVER_DROPPED = frozenset({"assertion", "assertions", "asserts", "prompt", "que
 
 
 def expects(name: str, value: Any) -> bool:
-    """True if a key beside the turns (in snake_case) holds something asked or expected. To drop it
-    would test less than its author wants."""
-    parts = name.split("_")
-    # tools: those that there are
+    """True if a key beside the turns (in snake_case) holds a question or an expectation. Dropping
+    it would test less than its author wants."""
+    name_words = name.split("_")
+    # `tools` lists the available tools
     if not isinstance(value, str | list | dict) or not value or name in ("", "tools"):
         return False
-    of_calls = isinstance(value, list) and not _TOOLS.isdisjoint(parts)
+    is_call_list = isinstance(value, list) and not _TOOLS.isdisjoint(name_words)
     return (
         name in _NEVER_DROPPED
-        or not _EXPECTED.isdisjoint(parts)
-        or of_calls
-        or parts[-1] in _ANSWER
+        or not _EXPECTED.isdisjoint(name_words)
+        or is_call_list
+        or name_words[-1] in _ANSWER
     )
 
 
-def tell_lost(
+def report_lost(
     key: str, value: Any, path: Path, problems: Problems, *, has_expectations: bool = False
 ) -> None:
-    """Report a key that expects something and is not read, with its value. `has_expectations`: the
-    agent has other expectations, so that a mere remark does no harm."""
+    """Report a key with an expectation that is not read, with its value. `has_expectations`: the
+    agent has other expectations, so that a warning is enough."""
     text = json.dumps(value, ensure_ascii=False)
     text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
     name = to_snake(key)
@@ -121,13 +121,13 @@ _LOST: Mapping[str, Callable[[str, Any, Collection[str]], str]] = {
         "args" if isinstance(value, dict) and value and "args" not in beside else ""
     ),
 }
-"""The same for other objects, by what they are called in messages; of all others nothing is
-lost."""
+"""The function for each other kind of object, by its name in messages. Unknown keys of all other
+objects are harmless."""
 
 
 class Shape:
-    """The keys of one kind of object: ADK's own, other names for them, and whether ADK lets unknown
-    ones pass."""
+    """The keys of one kind of object: ADK's own, alternative names, and True (`is_open`) if ADK
+    accepts unknown ones."""
 
     def __init__(
         self, name: str, wire: type[Wire], /, *, is_open: bool = False, **alternatives: str
@@ -180,7 +180,7 @@ ARGUMENTS = [
     "tool_input",
     "tool_parameters",
 ]
-"""What people call the arguments of a tool call."""
+"""Common names for the arguments of a tool call."""
 CALL = Shape("a tool call", ToolCallWire, name="tool_name", args=" ".join(ARGUMENTS), id="tool_id")
 RESPONSE = Shape(
     "a tool response",
@@ -192,20 +192,20 @@ RESPONSE = Shape(
 
 
 Repair = Callable[[Any, Path, Problems], Any]
-"""Makes of a value at a path what ADK reads, and tells what it did."""
+"""Converts a value at a path to ADK's shape, and reports its changes."""
 
 
 class Fields(JsonObject):
-    """The object at `path` under ADK's keys in snake_case; remembers how the file spells them.
+    """The object at `path` with ADK's keys in snake_case; stores the spelling of the file.
 
-    Keys ADK would reject are renamed or dropped, and reported."""
+    Keys that ADK would reject are renamed or dropped, and reported."""
 
     def __init__(self, raw: Json, shape: Shape, path: Path, problems: Problems) -> None:
         super().__init__()
         self.path = path
         self.spelling: dict[str, str] = {}
-        unknown = []
-        present = {to_snake(key) for key in raw}
+        unknown_keys = []
+        names = {to_snake(key) for key in raw}
         for key, value in raw.items():
             name = to_snake(key)
             adk_key = shape.others.get(name)
@@ -219,7 +219,7 @@ class Fields(JsonObject):
                     )
                 self[name] = value
                 self.spelling[name] = key
-            elif adk_key is not None and adk_key not in present and adk_key not in self:
+            elif adk_key is not None and adk_key not in names and adk_key not in self:
                 meaning = (
                     "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
                 )
@@ -229,17 +229,19 @@ class Fields(JsonObject):
                 self[adk_key] = value
                 self.spelling[adk_key] = key
             elif not shape.is_open:
-                unknown.append(key)
-        lost = _LOST.get(shape.name)
-        for key in unknown:
+                unknown_keys.append(key)
+        meaning_of = _LOST.get(shape.name)
+        for key in unknown_keys:
             name = to_snake(key)
             key_path = (*path, key)
-            near = words.nearest(name, shape.known - present, cutoff=0.8)
-            adk_key = near or (
-                "" if lost is None or key.startswith("_") else lost(name, raw[key], self.keys())
+            nearest_name = words.nearest(name, shape.known - names, cutoff=0.8)
+            adk_key = nearest_name or (
+                ""
+                if meaning_of is None or key.startswith("_")
+                else meaning_of(name, raw[key], self.keys())
             )
             if shape.name == "a turn" and name in _NEVER_DROPPED and raw[key]:
-                tell_lost(key, raw[key], path, problems)
+                report_lost(key, raw[key], path, problems)
             elif adk_key:
                 problems.unknown_key(shape.name, path=key_path, near=adk_key, is_error=True)
             else:
@@ -251,11 +253,11 @@ class Fields(JsonObject):
                 )
 
     def under(self, key: str) -> Path:
-        """The path of `key` as the file spells it."""
+        """The path of `key`, as the file spells it."""
         return (*self.path, self.spelling.get(key, key))
 
     def repair(self, key: str, kind: type, repair: Repair, problems: Problems) -> None:
-        """Replace the value of `key`, if it is of this kind."""
+        """Replace the value of `key`, if it has this type."""
         if isinstance(self.get(key), kind):
             self[key] = repair(self[key], self.under(key), problems)
 
@@ -266,12 +268,12 @@ def _warning(code: str, message: str, path: Path, problems: Problems) -> None:
 
 def _repair_items(repair: Repair) -> Repair:
     return lambda raw, path, problems: [
-        repair(item, (*path, i), problems) for i, item in enumerate(raw)
+        repair(member, (*path, index), problems) for index, member in enumerate(raw)
     ]
 
 
 def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
-    """A case in ADK's shape, as far as its meaning is evident."""
+    """A case in ADK's shape, if its meaning is evident."""
     if not isinstance(raw, dict):
         return raw
     case = Fields(raw, CASE, path, problems)
@@ -294,56 +296,62 @@ def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
 
 
 def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> None:
-    """Put questions and expectations beside the turns into the only turn that they fit; report
+    """Move questions and expectations beside the turns into the only turn that they fit; report
     others."""
-    beside = {
+    other_keys = {
         key: to_snake(key)
         for key in raw.keys() - set(case.spelling.values())
         if not key.startswith("_")
     }
     adk_keys = {
-        key: INVOCATION.others.get(name, name) for key, name in beside.items() if name != "tools"
+        key: INVOCATION.others.get(name, name)
+        for key, name in other_keys.items()
+        if name != "tools"
     }
-    of_turn = {
+    turn_values = {
         key: raw[key] for key in raw if adk_keys.get(key) in _OF_TURN and raw[key] is not None
     }
     if case.keys().isdisjoint(("conversation", "conversation_scenario")) and "user_content" in map(
-        adk_keys.get, of_turn
+        adk_keys.get, turn_values
     ):
-        case["conversation"] = [repair_invocation(of_turn, path, problems)]
-        beside = {key: name for key, name in beside.items() if key not in of_turn}
+        case["conversation"] = [repair_invocation(turn_values, path, problems)]
+        other_keys = {key: name for key, name in other_keys.items() if key not in turn_values}
     if case.keys().isdisjoint(("conversation", "conversation_scenario")):
         return
     turns = case.get("conversation")
-    listed = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
-    absent = CASE.known - case.keys()
-    for key, name in sorted(beside.items()):
-        if key in of_turn and _lend(raw[key], adk_keys[key], listed, (*path, key), problems):
+    objects = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    missing_keys = CASE.known - case.keys()
+    for key, name in sorted(other_keys.items()):
+        if key in turn_values and _move_to_turn(
+            raw[key], adk_keys[key], objects, (*path, key), problems
+        ):
             continue
         if expects(name, raw[key]) or adk_keys.get(key) in _OF_TURN[1:]:
-            has_expectations = any(turn.get(field) for turn in listed for field in _OF_TURN[1:])
-            tell_lost(key, raw[key], path, problems, has_expectations=has_expectations)
+            has_expectations = any(turn.get(field) for turn in objects for field in _OF_TURN[1:])
+            report_lost(key, raw[key], path, problems, has_expectations=has_expectations)
         else:
             problems.unknown_key(
-                "a case", path=(*path, key), near=words.nearest(name, absent, cutoff=0.8)
+                "a case", path=(*path, key), near=words.nearest(name, missing_keys, cutoff=0.8)
             )
 
 
 _OF_TURN = ("user_content", "final_response", "intermediate_data")
 
 
-def _lend(value: Any, adk_key: str, turns: list[Any], path: Path, problems: Problems) -> bool:
-    """True if a value beside the turns could be read as what one of them lacks, or repeats what it
-    has. It is an answer as the last one's, calls as the only one's."""
+def _move_to_turn(
+    value: Any, adk_key: str, turns: list[Any], path: Path, problems: Problems
+) -> bool:
+    """True if a value beside the turns could be moved into a turn without it, or repeats a turn's
+    value. An answer moves to the last turn, calls move to the only turn."""
     if not turns or (adk_key == "user_content" and len(turns) > 1):
         return False
-    last = turns[-1]
-    if last.get(adk_key) is not None:
-        return isinstance(value, str) and _texts(last[adk_key]) == value.strip()
+    last_turn = turns[-1]
+    if last_turn.get(adk_key) is not None:
+        return isinstance(value, str) and _texts(last_turn[adk_key]) == value.strip()
     if adk_key == "final_response" and isinstance(value, str | dict):
-        last[adk_key] = repair_content(value, path, problems, role="model")
+        last_turn[adk_key] = repair_content(value, path, problems, role="model")
     elif adk_key == "intermediate_data" and len(turns) == 1 and isinstance(value, list):
-        last[adk_key] = _steps_of_tools(value, path, problems)
+        last_turn[adk_key] = _steps_of_tools(value, path, problems)
     else:
         return False
     expectation = "expected answer" if adk_key == "final_response" else "expected tool calls"
@@ -359,8 +367,8 @@ def _texts(content: Any) -> str:
 
 
 def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
-    """A turn in ADK's shape: contents as plain text, tool calls beside the answer and other tools'
-    names are read."""
+    """A turn in ADK's shape: reads contents as plain text, tool calls beside the answer, and other
+    tools' names."""
     if not isinstance(raw, dict):
         return raw
     if "role" in raw and raw.keys() & {"parts", "content"}:
@@ -388,7 +396,7 @@ def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
 
 
 def _repair_session(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
-    """A session; a missing app or user is left to the driver."""
+    """A session. A missing app or user is left to the driver."""
     session = Fields(raw, SESSION, path, problems)
     for key in ("app_name", "user_id"):
         if session.get(key) is None:
@@ -406,10 +414,10 @@ def _repair_session(raw: JsonObject, path: Path, problems: Problems) -> JsonObje
 
 
 def _repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]:
-    """Rubrics; a plain text is a rubric, and so is `{id, content: {text}}`."""
+    """Rubrics. A plain text is a rubric, and so is `{id, content: {text}}`."""
     rubrics: list[Any] = []
-    for i, rubric in enumerate(raw):
-        rubric_path = (*path, i)
+    for index, rubric in enumerate(raw):
+        rubric_path = (*path, index)
         if isinstance(rubric, str):
             _warning(
                 "adk-rejects-shape",
@@ -418,7 +426,7 @@ def _repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]
                 problems,
             )
             rubrics.append(
-                {"rubric_id": f"rubric_{i + 1}", "rubric_content": {"text_property": rubric}}
+                {"rubric_id": f"rubric_{index + 1}", "rubric_content": {"text_property": rubric}}
             )
             continue
         if isinstance(rubric, dict):
@@ -432,7 +440,7 @@ def _repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]
 
 
 def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> Any:
-    """A content; plain text and `{role, content}` are read as what they say."""
+    """A content. Reads plain text, lists of parts, and `{role, content}` too."""
     if isinstance(raw, str):
         _warning(
             "adk-rejects-shape",
@@ -494,7 +502,7 @@ def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject
     steps.repair("tool_responses", list, _repair_items(_repair_response), problems)
     if steps.under("tool_uses")[-1] in ("tool_uses", "toolUses"):
         steps.repair("tool_uses", list, _repair_items(repair_call), problems)
-    # under another name, a call may be next to its result
+    # under another name, a call may have its result beside it
     elif isinstance(steps.get("tool_uses"), list):
         tool_steps = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"), problems)
         steps.update(
@@ -510,8 +518,8 @@ def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject
 
 
 def repair_call(raw: Any, path: Path, problems: Problems) -> Any:
-    """A tool call: the bare name, `{tool_name, tool_input}` and `{function: {name, arguments}}` are
-    read too."""
+    """A tool call. Reads bare names, `{tool_name, tool_input}` and `{function: {name, arguments}}`
+    too."""
     if isinstance(raw, str):
         _warning(
             "adk-rejects-shape",
@@ -557,13 +565,13 @@ def _repair_response(raw: Any, path: Path, problems: Problems) -> Any:
 def _steps_of_tools(raw: list[Any], path: Path, problems: Problems) -> JsonObject:
     calls: list[Any] = []
     responses: list[Any] = []
-    for i, tool in enumerate(raw):
+    for index, tool in enumerate(raw):
         if isinstance(tool, dict) and "result" in tool:
             name = tool.get("name") or tool.get("tool_name")
-            result = _as_object(tool["result"])
-            responses.append({"id": tool.get("id"), "name": name, "response": result})
+            response = _as_object(tool["result"])
+            responses.append({"id": tool.get("id"), "name": name, "response": response})
             tool = {key: value for key, value in tool.items() if key != "result"}  # noqa: PLW2901 - without its result
-        calls.append(repair_call(tool, (*path, i), problems))
+        calls.append(repair_call(tool, (*path, index), problems))
     return {"tool_uses": calls, "tool_responses": responses} if responses else {"tool_uses": calls}
 
 
@@ -574,7 +582,7 @@ def _as_object(value: Any) -> Any:
 
 
 def object_in(text: str) -> Any:
-    """The object that a text holds as JSON, or the text."""
+    """The object that a text contains as JSON, or the text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -589,35 +597,35 @@ _KNOWN = frozenset(EvalCaseWire.model_fields) | {
 
 
 def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
-    """The case at `path`; None, with a problem, if it cannot be understood."""
+    """The case at `path`; None, with a problem, if it is invalid."""
     with suppress(ValidationError):
         case = EvalCaseWire.model_validate(raw, context=STRICT)
-        unused = sorted(raw.keys() - _KNOWN)
-        if not any(expects(to_snake(key), raw[key]) for key in unused):
-            absent = CASE.known - {to_snake(key) for key in raw} if unused else ()
-            for key in unused:
-                near = words.nearest(to_snake(key), absent, cutoff=0.8)
-                if near or not key.startswith("_"):
-                    problems.unknown_key("a case", path=(*path, key), near=near)
+        unused_keys = sorted(raw.keys() - _KNOWN)
+        if not any(expects(to_snake(key), raw[key]) for key in unused_keys):
+            missing_keys = CASE.known - {to_snake(key) for key in raw} if unused_keys else ()
+            for key in unused_keys:
+                nearest_name = words.nearest(to_snake(key), missing_keys, cutoff=0.8)
+                if nearest_name or not key.startswith("_"):
+                    problems.unknown_key("a case", path=(*path, key), near=nearest_name)
             return case.noun(place=place)
-    repaired = repair_case(raw, path, problems)
-    if isinstance(repaired, dict) and repaired.keys().isdisjoint(
+    repaired_case = repair_case(raw, path, problems)
+    if isinstance(repaired_case, dict) and repaired_case.keys().isdisjoint(
         ("conversation", "conversation_scenario")
     ):
         message = "the case has neither a `conversation` nor a `conversation_scenario`; it has "
         problems.error("no-conversation", f"{message}{listed_keys(raw)}", path=path)
         return None
-    if isinstance(repaired, dict) and repaired.get("eval_id") is None:
+    if isinstance(repaired_case, dict) and repaired_case.get("eval_id") is None:
         default_id = f"case_{path[-1] if path else 0}"
         message = f"the case has no `eval_id`; using {default_id}. ADK itself rejects this"
         problems.warning("missing-eval-id", message, path=path)
-        repaired["eval_id"] = default_id
-    wire = problems.validated(EvalCaseWire, repaired, path=path)
+        repaired_case["eval_id"] = default_id
+    wire = problems.validated(EvalCaseWire, repaired_case, path=path)
     return wire.noun(place=place) if wire else None
 
 
 def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Content | None:
-    """A content in any spelling; None, with a problem, if it cannot be understood."""
+    """A content in any spelling; None, with a problem, if it is invalid."""
     wire = problems.validated(
         ContentWire, repair_content(raw, path, problems, role=role), path=path
     )
@@ -625,14 +633,14 @@ def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Cont
 
 
 def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:
-    """One stored event; None, with a problem, if it cannot be understood."""
+    """One stored event; None, with a problem, if it is invalid."""
     try:
         return SessionEventWire.model_validate(raw)
     except ValidationError:
-        repaired = raw
+        repaired_event = raw
     if isinstance(raw, dict) and raw.get("content") is not None:
         role = "user" if raw.get("author") == "user" else "model"
-        repaired = raw | {
+        repaired_event = raw | {
             "content": repair_content(raw["content"], (*path, "content"), problems, role=role)
         }
-    return problems.validated(SessionEventWire, repaired, path=path)
+    return problems.validated(SessionEventWire, repaired_event, path=path)

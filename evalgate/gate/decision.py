@@ -191,10 +191,10 @@ def publish(
     write: Write | None = None,
 ) -> Report:
     """Write every report on a decision. Files that could not be written are among the report's
-    problems.
+    problems, and no run passes without them.
 
-        `outcomes`: the sources of head's and the base's outcomes; without them the results exist
-        already and are not written. `write`: see `GateSession.write`."""
+    `outcomes`: the sources of head's and the base's outcomes; without them the results exist
+    already and are not written. `write`: see `GateSession.write`."""
     settings = rules.settings
     rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
     redact_text = redact.redactor_of_files(context.environ)
@@ -221,8 +221,13 @@ def publish(
         files, unwritten = (
             output.write_all(texts, folder) if write is None else write(texts, folder, report)
         )
-    problems = (*report.problems, *unwritten)
-    return replace(report, files=files, summary=rendered["summary"], problems=problems)
+    return replace(
+        report,
+        files=files,
+        summary=rendered["summary"],
+        problems=(*report.problems, *unwritten),
+        exit_code=errors.without_files(report.exit_code) if unwritten else report.exit_code,
+    )
 
 
 def _results(

@@ -236,7 +236,7 @@ def open_isolation(
     isolation_context = isolation.open_sandboxes(
         roots,
         cache=context.cache,
-        private=private_folders,
+        private_folders=private_folders,
         is_hidden=is_hidden,
         environ=context.environ,
         say=context.say,

@@ -33,8 +33,8 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     """Merge the results in `places` (files, or folders to search), decide by the settings, and
     report.
 
-        Raises ConfigError if results do not belong together or are not of this workflow run,
-        UnavailableError if there are none."""
+    Raises ConfigError if results do not belong together or are not of this workflow run,
+    UnavailableError if there are none."""
     heads, bases = _read(places, settings, context)
     head = shards.join(heads)
     # both sides are judged as they were measured
@@ -200,7 +200,7 @@ def _comparison(
         run,
         policy=book.policy,
         quarantined_cases=rules.quarantined,
-        lacking="no shard has base results",
+        default_problem="no shard has base results",
     )
 
 

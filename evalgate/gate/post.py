@@ -112,7 +112,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
             base_run,
             policy=policy,
             quarantined_cases=quarantined_cases,
-            lacking=reason,
+            default_problem=reason,
         )
     verdict, problems = decision.verdict_of(
         run, comparison, policy=policy, quarantined_cases=quarantined_cases
@@ -220,7 +220,7 @@ def _post_check_run(
     """A check run that a claim cannot turn green: for a fork it has its own name, and a pass is
     neutral.
 
-        It has no annotations: the lines are claims, too."""
+    It has no annotations: the lines are claims, too."""
     output = decided.output
     conclusion = decided.conclusion
     name = publish.check_name(job)

@@ -81,8 +81,8 @@ def insist(project: Project, *, strict: bool) -> Project:
     """The project to run: a broken evaluation file becomes a suite with the reason why it is not
     measured.
 
-        Raises ConfigError with every problem if one concerns the whole run, if no sound file is
-        left, or if `strict` requires it."""
+    Raises ConfigError with every problem if one concerns the whole run, if no sound file is left,
+    or if `strict` requires it."""
     if (
         project.fatal()
         or not (project.sound() or project.only_not_run())

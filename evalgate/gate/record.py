@@ -39,9 +39,9 @@ def record_simulated(root: Path, *, results: Path, into: str) -> tuple[Path, str
     """Write the first conversation of every scenario in `results` into an evaluation set below
     `into`.
 
-        `into` is relative to `root`. Returns the file, and its content in words. Raises ConfigError
-        if the results cannot be read or were recorded before, NothingToDo without scenarios,
-        UnavailableError if the file cannot be written."""
+    `into` is relative to `root`. Returns the file, and its content in words. Raises ConfigError if
+    the results cannot be read or were recorded before, NothingToDo without scenarios,
+    UnavailableError if the file cannot be written."""
     run = results_file.read_results(results).run
     cases, skipped_count = cases_of(run)
     if not cases:
@@ -133,7 +133,7 @@ def read_recordings(
     """The recorded conversations of a file, all or those of the named sessions, and the problems of
     the file.
 
-        Raises ConfigError if it has none, or not that session."""
+    Raises ConfigError if it has none, or not that session."""
     reading = recordings.parse_recordings(
         rewrite.read(path, shown_as=str(path)).text, file=str(path)
     )
@@ -163,8 +163,8 @@ def add(
     """Append conversations as cases to an evaluation set, which is created if it is missing.
     `name`: the id of the only case; empty: the sessions' own ids. Secrets are written as `***`.
 
-        Raises ConfigError if the file is not an evaluation set in ADK's current format,
-        UnavailableError if it cannot be written."""
+    Raises ConfigError if the file is not an evaluation set in ADK's current format,
+    UnavailableError if it cannot be written."""
     display_path = str(target)
     stem = target.name.partition(".")[0]
     source = rewrite.read(target, shown_as=display_path) if target.exists() else None

@@ -87,7 +87,7 @@ def fetch_files(
     """Download an artifact, `extract` the files called `names` and write them into the folder
     `into`; return their paths.
 
-        Raises GitHubFailed, and OSError of `into`."""
+    Raises GitHubFailed, and OSError of `into`."""
     paths: dict[str, Path] = {}
     for name, content in extract(download(client, artifact), names=names).items():
         paths[name] = into / name

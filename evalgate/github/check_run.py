@@ -75,8 +75,8 @@ def complete(
     """Complete the check run; `annotations`: most important first. Return the number of annotations
     that were left out. Raises GitHubFailed.
 
-        The conclusion is sent with the first fifty annotations, or without any if GitHub refuses
-        them; the others follow."""
+    The conclusion is sent with the first fifty annotations, or without any if GitHub refuses them;
+    the others follow."""
     rows = [_row(remark) for remark in annotations[:MOST_ANNOTATIONS]]
     batches = [rows[index : index + BATCH] for index in range(0, len(rows), BATCH)]
     first_batch = batches[0] if batches else []

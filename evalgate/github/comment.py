@@ -85,7 +85,9 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     login = fetch_user(client)
     new_comment: Comment | None = None
     for tries in range(_MOST_TRIES + 1):
-        comments = _gate_comments(client, number, name, login)
+        every = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
+        login = _author(every, text, name) or login
+        comments = _gate_comments(every, name, login)
         try:
             if not comments:
                 if not create:
@@ -93,7 +95,6 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
                 new_comment = client.send(
                     github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number
                 )
-                # the token's app is known only now
                 login = new_comment.user.login if new_comment.user else login
                 continue
             return _update(client, comments, text, new_comment=new_comment, name=name)
@@ -145,14 +146,35 @@ def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
     """The run and attempt, and its job, that wrote a comment of the gate `name`; zeros if
     unknown."""
     match = _AUTHOR_RUN.match(text[len(_MARKER.format(key=key_of(name))) :])
-    return ((int(match[1]), int(match[2])), match[3]) if match else ((0, 0), "")
+    return ((int(match[1]), int(match[2])), match[3]) if match else NOBODYS
 
 
-def _gate_comments(client: Client, number: int, name: str, login: str) -> list[Comment]:
+NOBODYS = ((0, 0), "")
+"""The run and job of a comment that names none."""
+
+
+def _author(comments: list[Comment], text: str, name: str) -> str:
+    """The app that wrote this job's comment, which knows its name only by that: the answer to its
+    creation may have been lost; "" if there is none."""
+    own = run_of(text, name)
+    marker = _MARKER.format(key=key_of(name))
+    return next(
+        (
+            comment.user.login
+            for comment in comments
+            if comment.user is not None
+            and comment.user.type == "Bot"
+            and (comment.body or "").startswith(marker)
+            and run_of(comment.body or "", name) == own != NOBODYS
+        ),
+        "",
+    )
+
+
+def _gate_comments(comments: list[Comment], name: str, login: str) -> list[Comment]:
     """The gate's comments, oldest first: by the token's own user, and beginning with our marker,
     which no quotation has."""
     marker = _MARKER.format(key=key_of(name))
-    comments = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
     gate_comments = [
         comment
         for comment in comments

@@ -119,8 +119,8 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
     """The context of event `name`. Raises ConfigError if the payload of a known event lacks a
     required field.
 
-        Source of the shapes: GitHub's webhook payloads; of other values: a runner's environment
-        (GITHUB_SHA, GITHUB_REF)."""
+    Source of the shapes: GitHub's webhook payloads; of other values: a runner's environment
+    (GITHUB_SHA, GITHUB_REF)."""
     kind = EventKind.OTHER if name else EventKind.NONE
     with suppress(ValueError):
         kind = EventKind(name)

@@ -112,8 +112,8 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
     """The open pull requests into this repository whose current head is the event's, by number.
     Raises GitHubFailed.
 
-        They are looked up by the commit first; the answer may be empty for a fork's commit, so they
-        are then looked up by the branch. Empty: the pull request was closed or has a newer head."""
+    They are looked up by the commit first; the answer may be empty for a fork's commit, so they are
+    then looked up by the branch. Empty: the pull request was closed or has a newer head."""
     from evalgate.github import client as github_client  # noqa: PLC0415 - see above
 
     try:

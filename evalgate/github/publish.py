@@ -16,7 +16,7 @@ from typing import Any
 from evalgate import errors
 from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Problem
+from evalgate.errors import EvalgateError, ExitCode, Problem
 from evalgate.github import check_run, comment as github_comment
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import CheckRun, Client, GitHubFailed
@@ -117,10 +117,14 @@ def is_worth_a_comment(report: Report, comment_rule: str) -> bool:
 
 
 def conclusion_of(report: Report) -> Conclusion:
-    """The conclusion of the check run: a non-blocking result never blocks a required check."""
+    """The conclusion of the check run: a non-blocking result never blocks a required check, if its
+    files could be written."""
     verdict = report.verdict
     if not report.run.complete:
         return Conclusion.CANCELLED
+    lacks_files = report.exit_code is ExitCode.NOT_MEASURED and report.run.shard is None
+    if lacks_files and not verdict.blocks:
+        return Conclusion.ACTION_REQUIRED
     if not verdict.blocks and (verdict.kind is not VerdictKind.PASS or report.edits.decide):
         return Conclusion.NEUTRAL
     if verdict.kind is VerdictKind.PASS:

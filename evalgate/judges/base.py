@@ -312,7 +312,7 @@ class ItemVerdict:
     """The verdict of the samples on one item: `passed`, or the reason why it is undecided, with a
     message.
 
-        `vote`, `sample`: the first sample of the winning side."""
+    `vote`, `sample`: the first sample of the winning side."""
 
     passed: bool | None
     count: VoteCount

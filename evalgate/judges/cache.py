@@ -29,7 +29,7 @@ class CachedReply:
     """A kept reply with its origin. The question itself is only part of the address, so that no
     prompt is kept.
 
-        `run`: the workflow run that asked (`config.context.run_of`)."""
+    `run`: the workflow run that asked (`config.context.run_of`)."""
 
     address: str
     reply: JudgeReply
@@ -48,7 +48,7 @@ def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
     """64 hexadecimal digits over every field of the question; keys in any order, `1` differs from
     `1.0`.
 
-        `endpoint`: the server, if it is not the model's own provider: another server is another
+    `endpoint`: the server, if it is not the model's own provider: another server is another
     judge."""
     fields = {
         "format": FORMAT,

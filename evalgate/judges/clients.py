@@ -40,8 +40,8 @@ class Clients:
     """Opens each model once, with one rate limiter per provider and endpoint. Safe for many
     threads.
 
-        `limiters`: those of the run, shared with all other callers of these providers; they wait by
-        `clock`."""
+    `limiters`: those of the run, shared with all other callers of these providers; they wait by
+    `clock`."""
 
     def __init__(
         self,
@@ -233,6 +233,6 @@ def missing(
     """The configuration that each of `models` lacks, by model, with the next step; complete models
     are left out.
 
-        Makes no calls."""
+    Makes no calls."""
     clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
     return {model: reason for model in dict.fromkeys(models) if (reason := clients.missing(model))}

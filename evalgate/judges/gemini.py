@@ -75,7 +75,7 @@ def _client(setting: JudgeSetting) -> Client:
         base_url=base_url,
         api_version=version,
         timeout=int(setting.timeout_s * 1000),
-        client_args={"event_hooks": {"response": [http.bounded(base.MOST_BYTES)]}},
+        client_args={"event_hooks": {"response": [http.limit_response(base.MOST_BYTES)]}},
     )
     if setting.vertex and not setting.api_key:
         project = setting.environment.get("GOOGLE_CLOUD_PROJECT")
@@ -256,7 +256,7 @@ def parse_google(details: Iterable[Any]) -> float | None:
     for detail in _details_of_type(details, "RetryInfo"):
         match = _DURATION.match(str(detail.get("retryDelay", "")))
         if match:
-            return float(match[1])
+            return http.parse_seconds(match[1])
     return None
 
 

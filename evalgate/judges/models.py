@@ -122,8 +122,8 @@ def parse_name(text: str) -> ModelName:
     """Parse a model name: `gemini-2.5-flash`, `gpt-4.1`, `claude-sonnet-4-5`, `provider/model`, a
     Vertex resource name.
 
-        An unknown prefix has no client: it may be part of a model's name at the user's endpoint
-        (`Qwen/Qwen3`)."""
+    An unknown prefix has no client: it may be part of a model's name at the user's endpoint
+    (`Qwen/Qwen3`)."""
     if _VERTEX_NAME.fullmatch(text):
         return _vertex(text)
     short_name = text.removeprefix("models/")

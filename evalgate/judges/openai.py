@@ -60,7 +60,9 @@ def open_client(setting: JudgeSetting) -> Judge:
         api_key=setting.api_key or "none",  # the client needs one, a local server may not
         max_retries=0,
         timeout=setting.timeout_s,
-        http_client=DefaultHttpxClient(event_hooks={"response": [http.bounded(base.MOST_BYTES)]}),
+        http_client=DefaultHttpxClient(
+            event_hooks={"response": [http.limit_response(base.MOST_BYTES)]}
+        ),
     )
     return OpenAIJudge(setting, client)
 

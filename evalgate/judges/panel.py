@@ -373,8 +373,8 @@ def next_samples(sampled_request: SampledRequest, samples: Sequence[Sample]) -> 
     """The indexes of the samples to ask now, all at once; empty: no further sample can change an
     item.
 
-        `samples`: those asked so far, from the first on. A wave has as many samples as the slowest
-        item needs at least, so that no sample is asked unnecessarily."""
+    `samples`: those asked so far, from the first on. A wave has as many samples as the slowest item
+    needs at least, so that no sample is asked unnecessarily."""
     sample_count = len(samples)
     remaining_count = sampled_request.num_samples - sample_count
     if remaining_count <= 0 or any(
@@ -505,8 +505,8 @@ def open_panel(
     folder, None: no cache; `oldest_s`: see `VerdictCache`. `limiters`: those of the run's agents;
     None: judges have their own.
 
-        Clients are opened at their first question. Raises ConfigError for a budget in money with a
-        model of unknown price, and for a recording that cannot be written."""
+    Clients are opened at their first question. Raises ConfigError for a budget in money with a
+    model of unknown price, and for a recording that cannot be written."""
     panel_clock = limiters.clock if limiters else clock or Clock()
     clients = Clients(
         drivers, defaults=defaults, environment=environment, clock=panel_clock, limiters=limiters

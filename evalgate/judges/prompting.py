@@ -119,7 +119,7 @@ class Question:
     """A question as it is sent: `system` has only our words. `version` changes with every word of
     the question.
 
-        `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
+    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
 
     system: str
     prompt: str
@@ -368,13 +368,15 @@ class Statement:
     """The verdicts in a reply: `entries`, with lowered keys.
 
     If they are not `sure` to be the judge's own, `prose` is the free text around them, and
-    `remainder` everything else in the reply. `question`: None if it is unknown."""
+    `remainder` everything else in the reply. `has_other_code`: it ends with another code than the
+    message's, which no pass survives. `question`: None if it is unknown."""
 
     entries: Sequence[Json] = ()
     sure: bool = True
     in_lines: bool = False
     prose: str = ""
     remainder: str = ""
+    has_other_code: bool = False
     question: Question | None = None
 
 
@@ -415,10 +417,15 @@ def state(
     is_torn = question is not None and any(_ends_thoughts(piece.text) for piece in question.pieces)
     document = _parse_json(body)
     if document is not None:
-        reply_code = document.get("code") if code and isinstance(document, dict) else None
-        is_sure = reply_code == code if reply_code else not is_torn
+        has_code = bool(code) and isinstance(document, dict) and "code" in document
+        has_other_code = has_code and document["code"] != code
         entries = () if _is_quoted(body, question) else _entries(document, keys, several=several)
-        return Statement(entries=entries, sure=is_sure, question=question)
+        return Statement(
+            entries=entries,
+            sure=not has_other_code and (has_code or not is_torn),
+            has_other_code=has_other_code,
+            question=question,
+        )
     objects = [
         (span, json_object, _entries(json_object, keys, several=several))
         for span, json_object in _objects(body)
@@ -452,7 +459,8 @@ def _state_in_objects(
     count if nothing else is said; a single one before or after a text may count."""
     if not _has_words(_outside(body, [span for span, _, _ in verdict_objects])):
         is_copied = any(
-            _is_quoted(body[start:end], question) for (start, end), _, _ in verdict_objects
+            _is_quoted(body[start:end], question) or "code" in json_object
+            for (start, end), json_object, _ in verdict_objects
         )
         distinct_objects = (
             verdict_objects[:1]
@@ -612,7 +620,7 @@ def text_rows(text: str) -> list[tuple[str, str]]:
     """The lines with words, as key and value: keys lowered with `_` for spaces, without list marks
     and bold.
 
-        The key of prose is ""."""
+    The key of prose is ""."""
     rows = []
     for line in text.splitlines():
         key_text, colon, content = line.replace("\uff1a", ":", 1).partition(":")
@@ -846,7 +854,12 @@ def vote_filter(
         if vote.passed is False and (statement.in_lines or not has_other_labels):
             return vote  # no author would plant a failure
         if has_other_labels or (
-            vote.passed and (prose_labels - {vote.label} or vote.label in quotable_labels)
+            vote.passed
+            and (
+                statement.has_other_code
+                or prose_labels - {vote.label}
+                or vote.label in quotable_labels
+            )
         ):
             return None
         return replace(vote, sure=False)
@@ -920,7 +933,7 @@ def verdicts_schema(
     """The schema of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`,
     then the `label`.
 
-        The list has a minimum length: small models would leave it empty."""
+    The list has a minimum length: small models would leave it empty."""
     properties: JsonObject = {"id": {"type": "string", "enum": list(names)}}
     properties |= {text: {"type": "string"} for text in texts}
     properties |= {label: {"type": "string", "enum": list(labels)}}

@@ -158,7 +158,7 @@ class RateLimiter:
         """Return the result of `call` to `model`, repeated within the limits; `retried` gets each
         failure except the last.
 
-                Raises JudgeFailed: the last failure, with the number of attempts."""
+        Raises JudgeFailed: the last failure, with the number of attempts."""
         with self._changed:
             breaker = self._breakers.setdefault(model, CircuitBreaker(self._limits))
             model_deadline = breaker.begin(self._clock.now())
@@ -228,7 +228,7 @@ class RateLimiter:
         """Slow down for a failure of a call that began at `since` (the clock's seconds), also for
         calls made elsewhere.
 
-                Concurrent calls count as one push."""
+        Concurrent calls count as one push."""
         if failure.kind not in PRESSURE:
             return
         with self._changed:
@@ -243,8 +243,7 @@ class RateLimiter:
         """Speed up a little: a call succeeded, here or elsewhere. A round of successes allows one
         more concurrent call.
 
-                `peers`: the maximum of concurrent calls of this kind, if it is not the limiter's
-        own."""
+        `peers`: the maximum of concurrent calls of this kind, if it is not the limiter's own."""
         with self._changed:
             step = (self._most / (peers or self._most)) ** 2 / self._limit
             self._limit = min(float(self._most), self._limit + step)
@@ -422,7 +421,8 @@ class TrialLimiter:
             if not isinstance(outcome, AgentFailure):
                 limiter.succeeded(peers=self._trials_at_once)
             elif outcome.kind is FailureKind.RATE_LIMITED:
-                wait_s = outcome.retry_after_s
+                # an agent says what it likes: judges take its word for no longer than trials do
+                wait_s = min(outcome.retry_after_s or 0.0, LONGEST_PAUSE_S)
                 kind = JudgeFailureKind.RATE_LIMITED
                 limiter.pushed_back(
                     JudgeFailure(kind=kind, message=outcome.message, retry_after_s=wait_s),

@@ -77,7 +77,7 @@ def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
     """Refuse a limit in money if the price of a model is unknown; `prices`: by model, whether it is
     known.
 
-        Raises ConfigError before anything is spent."""
+    Raises ConfigError before anything is spent."""
     unpriced_models = sorted(model for model, is_known in prices.items() if not is_known)
     if limits.usd is not None and unpriced_models:
         names = ", ".join(f"`{name}`" for name in unpriced_models)

@@ -1,4 +1,4 @@
-"""A judge beside people: who judges, and how often it agrees with their labels."""
+"""A judge compared with human labels: its identity, and how often it agrees."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from evalgate.values import Json, frozen_dataclass
 
 @frozen_dataclass
 class JudgeIdentity:
-    """Who judges: two verdicts come from the same judge only if all of this is equal.
+    """The identity of a judge: two verdicts come from the same judge only if all fields are equal.
 
-    `model`: as ADK writes it. `prompt_version`: of our question; empty if it is unknown.
-    `num_samples`, `config`: how the model is asked."""
+    `model`: as ADK writes it. `prompt_version`: of evalgate's question; empty if unknown.
+    `num_samples`, `config`: the model's options."""
 
     model: str
     prompt_version: str
@@ -24,7 +24,7 @@ class JudgeIdentity:
 
 @frozen_dataclass
 class CriterionJudge:
-    """Who a criterion of a run asks."""
+    """The judge of a run's criterion."""
 
     criterion: str
     judge: JudgeIdentity
@@ -32,11 +32,11 @@ class CriterionJudge:
 
 @frozen_dataclass
 class Confusion:
-    """Counts of labels by what the person and the judge said; positive is yes, true is as the
-    person says.
+    """Counts of labels by the verdicts of human and judge. Positive is yes; true means that the
+    judge agrees.
 
-    `undecided`: labels that the judge could not decide. `clusters`: how many cases the labels come
-    from."""
+    `undecided`: labels without a verdict of the judge. `clusters`: the number of cases with
+    labels."""
 
     true_positive: int = 0
     false_negative: int = 0
@@ -52,12 +52,12 @@ class Confusion:
 
     @property
     def positives(self) -> int:
-        """Those to which the person says yes."""
+        """Labels with a human yes."""
         return self.true_positive + self.false_negative
 
     @property
     def negatives(self) -> int:
-        """Those to which the person says no."""
+        """Labels with a human no."""
         return self.false_positive + self.true_negative
 
 
@@ -70,19 +70,18 @@ class Rate:
 
 
 class ConfusionKind(enum.StrEnum):
-    """How a judge and a person can fail to agree."""
+    """How a judge and a human can disagree."""
 
-    # the judge says yes, the person no: a gate that lets it through
+    # the judge says yes, the human no: the gate misses a failure
     FALSE_POSITIVE = "false_positive"
-    # the judge says no, the person yes: a gate that stops for nothing
+    # the judge says no, the human yes: the gate fails without cause
     FALSE_NEGATIVE = "false_negative"
-    UNDECIDED = "undecided"  # the judge could not decide: no disagreement
+    UNDECIDED = "undecided"  # the judge could not decide: not a disagreement
 
 
 @frozen_dataclass
 class Example:
-    """One label that the judge did not agree with; texts are clipped. `line`: of the labels
-    file."""
+    """One label on which the judge disagreed; texts are clipped. `line`: of the labels file."""
 
     kind: ConfusionKind
     line: int
@@ -97,10 +96,10 @@ class Example:
 
 @frozen_dataclass
 class CriterionCalibration:
-    """One judge compared with people on one criterion.
+    """One judge compared with human labels on one criterion.
 
-    `tpr`: share of people's yes that the judge says yes to; `tnr`: the same for no. None if it
-    cannot be computed: no label of that kind; for `kappa`, one kind on both sides."""
+    `tpr`: share of human yes labels that the judge confirms; `tnr`: the same for no. None if it
+    cannot be computed: there is no label of that kind; for `kappa`, only one kind on both sides."""
 
     criterion: str
     judge: JudgeIdentity
@@ -114,8 +113,8 @@ class CriterionCalibration:
 
 @frozen_dataclass
 class Calibration:
-    """What calibration.json holds. `made_at`: ISO 8601, UTC. `source`: `asked`, or `results` for
-    stored verdicts."""
+    """The content of calibration.json. `made_at`: ISO 8601, UTC. `source`: `asked`, or `results`
+    for stored verdicts."""
 
     evalgate: str
     made_at: str
@@ -128,7 +127,7 @@ class Calibration:
 
 @frozen_dataclass
 class JudgedCriterion:
-    """A judged criterion of a suite in a run: its judge, and the judge's calibration by people's
+    """A judged criterion of a suite in a run: its judge, and the judge's calibration with human
     labels, if any."""
 
     suite: str

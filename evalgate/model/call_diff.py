@@ -1,4 +1,4 @@
-"""Tool calls, expected beside actual: which belong together, and what differs within a pair."""
+"""Expected and actual tool calls of a turn: their pairs, and the differences within a pair."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CallPair:
 
     @property
     def same(self) -> bool:
-        """True if both exist and are equal; absent arguments equal empty ones."""
+        """True if both exist and are equal; missing arguments equal empty arguments."""
         return (
             self.expected is not None
             and self.actual is not None
@@ -43,23 +43,25 @@ class CallPair:
 
 @frozen_dataclass
 class CallLine:
-    """One line of a difference: `-` only expected, `+` only actual, blank in both. `equal`: so many
-    arguments, which are not listed."""
+    """One line of a difference: `-` only expected, `+` only actual, blank in both. `equal`: the
+    number of equal arguments, which are not listed."""
 
     mark: Mark
     text: str = ""
     equal: int = 0
 
 
-def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> bool:
-    """True if both call the same tools with the same arguments in the same order; call ids are
-    ignored."""
-    left_keys, right_keys = ([_key(call) for call in calls or ()] for calls in (left, right))
-    return left_keys == right_keys
+def same(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> bool:
+    """True if both sides call the same tools with the same arguments in the same order. Call ids
+    are ignored."""
+    expected_keys, actual_keys = (
+        [_key(call) for call in calls or ()] for calls in (expected, actual)
+    )
+    return expected_keys == actual_keys
 
 
 def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[CallPair, ...]:
-    """The calls of a turn aligned: equal calls first, then calls of the same tool between them. In
+    """The aligned calls of a turn: equal calls first, then calls of the same tool between them. In
     a very long list, equal calls at the beginning are left out."""
     start = 0
     if max(len(expected), len(actual)) > MAX_CALLS:
@@ -73,13 +75,13 @@ def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Call
 
 
 def difference(pairs: Sequence[CallPair]) -> tuple[CallLine, ...]:
-    """The aligned calls as lines; within a pair of one tool only the arguments that differ are
+    """The aligned calls as lines. Within a pair of one tool, only different arguments are
     marked."""
     return tuple(line for call_pair in pairs for line in _lines(call_pair))
 
 
 def spell(call: ToolCall) -> str:
-    """`book(city="Oslo", nights=2)`, long values clipped."""
+    """The call as text, such as `book(city="Oslo", nights=2)`; long values are clipped."""
     arguments = (
         f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}"
         for name, value in (call.args or {}).items()
@@ -93,8 +95,8 @@ def _aligned(
     key_of: Callable[[ToolCall], Any],
     *fallbacks: Any,
 ) -> list[CallPair]:
-    """Pair the calls with equal keys; align those between them by the keys in `fallbacks`, or leave
-    each on its own."""
+    """Pair the calls with equal keys. Align calls between them by the keys in `fallbacks`, or leave
+    them unpaired."""
     matcher = SequenceMatcher(
         None, [key_of(call) for call in expected], [key_of(call) for call in actual], autojunk=False
     )

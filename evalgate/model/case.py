@@ -1,4 +1,4 @@
-"""What is asked: cases, evaluation sets, criteria as configured, and the suites they form."""
+"""Cases, evaluation sets, criteria as configured, and the suites that they form."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from evalgate.model.conversation import Invocation, Rubric, Text
 from evalgate.values import Json, frozen_dataclass
 
 TRAJECTORY: Final = "tool_trajectory_avg_score"
-"""The one criterion that compares tool calls."""
+"""The only criterion that compares tool calls."""
 
 
 @frozen_dataclass
 class SessionInput:
-    """The session that a case starts from."""
+    """The initial session of a case."""
 
     app_name: str = ""
     user_id: str = ""
@@ -27,7 +27,7 @@ class SessionInput:
 
 @frozen_dataclass
 class PersonaBehavior:
-    """One habit of a simulated user, and how to see that it was broken."""
+    """One habit of a simulated user, and signs of its violation."""
 
     name: str
     description: str
@@ -37,7 +37,7 @@ class PersonaBehavior:
 
 @frozen_dataclass
 class Persona:
-    """Who the simulated user is; a built-in persona has an id and nothing else."""
+    """The character of a simulated user. A built-in persona has only an id."""
 
     persona_id: str
     description: str = ""
@@ -57,11 +57,11 @@ class ConversationScenario:
 
 @frozen_dataclass
 class TurnSetup:
-    """What comes with a turn besides the user's words, as CES evaluations say it.
+    """Additions to the user's message in a turn, from CES evaluations.
 
-    `state`: session variables; `agent`: the agent that is to take the turn. `tools`: what tools
-    answer in it, by name, as rules of a mock file; `mocks`: they must, since the case says so.
-    `fakes`: no real tool may run."""
+    `state`: session variables; `agent`: the agent that takes the turn. `tools`: the answers of its
+    tools by name, as rules of a mock file; `mocks`: the case requires these answers. `fakes`: no
+    real tool may run."""
 
     state: Json = field(default_factory=dict)
     agent: str = ""
@@ -74,13 +74,13 @@ class TurnSetup:
 class Case:
     """ADK's EvalCase. Exactly one of `conversation` (may be empty) and `scenario` is not None.
 
-    `expects_state` is the expected session state at the end, None if the file does not set it.
+    `expects_state`: the expected session state at the end; None if the file does not set it.
 
-    For CES evaluations: `ces` is the evaluation and what applies to it; `criteria`: those that
-    decide the case, None for all of its suite. `setups`: by turn; a scenario has one for all of its
-    turns. `isolated`: each turn has its own session, after the expected turns before it; `history`:
-    those turns, in the case made for such a session. `extras`: what agents-cli hands to its
-    metrics of the case, as it was written."""
+    For CES evaluations: `ces`: the evaluation and the settings that apply to it; `criteria`: the
+    criteria that decide the case, None for all of its suite. `setups`: by turn; a scenario has one
+    for all of its turns. `isolated`: each turn has its own session, after the expected turns before
+    it; `history`: those turns, in the case for such a session. `extras`: data that agents-cli
+    passes to metrics of the case, as written."""
 
     case_id: str
     conversation: tuple[Invocation, ...] | None = None
@@ -97,7 +97,7 @@ class Case:
     extras: Json = field(default_factory=dict)
 
     def setup_of(self, number: int) -> TurnSetup:
-        """What comes with a turn, counted from 0."""
+        """The additions to a turn, counted from 0."""
         if self.scenario is not None and self.setups:
             return self.setups[0]
         return self.setups[number] if number < len(self.setups) else TurnSetup()
@@ -114,7 +114,7 @@ class EvalSet:
 
 
 class Need(enum.StrEnum):
-    """What a criterion cannot do without; the linter checks these before anything is spent."""
+    """A requirement of a criterion. The linter checks requirements before a run costs anything."""
 
     REFERENCE = "reference"  # expected invocations
     SCENARIO = "scenario"  # a conversation scenario
@@ -124,15 +124,15 @@ class Need(enum.StrEnum):
 
 
 JUDGED: Final = frozenset({Need.JUDGE, Need.VERTEX})
-"""Who needs one of these has a judge."""
+"""A criterion with one of these needs has a judge."""
 
 
 @frozen_dataclass
 class Scale:
-    """Ends of a criterion's scale, None where open.
+    """The ends of a criterion's scale; None if open.
 
-    `resolution`: the largest difference that measuring itself may make. `clocked`: read from a
-    clock, so that only what was measured side by side can be compared."""
+    `resolution`: the largest difference that measuring itself may cause. `clocked`: read from a
+    clock, so only sides that ran together can be compared."""
 
     lowest: float | None = 0.0
     highest: float | None = 1.0
@@ -141,20 +141,20 @@ class Scale:
 
 
 OPEN: Final = Scale(lowest=None, highest=None)
-"""Of a criterion that says nothing of its scale."""
+"""The scale of a criterion without one."""
 
 
 @frozen_dataclass
 class CriterionUse:
-    """A criterion as configured: `options` holds everything except the threshold, as validated by
-    the criterion.
+    """A criterion as configured. `options`: everything except the threshold, as the criterion
+    validated it.
 
-    `threshold`: None for informational criteria, and where only the base decides. `code`: the
-    dotted path of a custom metric. `on_the_test`: it measures the test, not the agent: a case that
-    misses its threshold was not measured. `endpoint`: the address of its judge, if not the model's
-    own provider. `scale`, `needs` and `prompt_version` (of the judge's question) come from its row
-    in the table of criteria. `where_applicable`: it is a default, so it decides only cases that
-    have what it needs. `metric`: its name in the table of criteria, if `name` differs (else "")."""
+    `threshold`: None for informational criteria, and if only the base decides. `code`: the dotted
+    path of a custom metric. `on_the_test`: it measures the test, not the agent: a case below its
+    threshold is not measured. `endpoint`: the address of its judge, if not the model's own
+    provider. `scale`, `needs` and `prompt_version` (of the judge's question) come from its row in
+    the table of criteria. `where_applicable`: it is a default, and decides only cases that meet its
+    needs. `metric`: its name in the table of criteria, if `name` differs (else "")."""
 
     name: str
     threshold: float | None
@@ -173,7 +173,7 @@ class CriterionUse:
 
     @property
     def is_compared(self) -> bool:
-        """True if it has no threshold, so that only the comparison with the base decides."""
+        """True if it has no threshold and only the comparison with the base decides."""
         return self.threshold is None and not self.informational
 
     @property
@@ -188,8 +188,8 @@ class CriterionUse:
 
     def applies_to(self, case: Case) -> bool:
         """True if it decides the case. A default that compares needs an expectation in the case:
-        tool calls, even an empty list, or an answer in words. The other defaults are for
-        conversation scenarios."""
+        tool calls, even an empty list, or an answer with text. Other defaults are for conversation
+        scenarios."""
         if case.criteria is not None:
             return self.name in case.criteria
         if not self.where_applicable:
@@ -209,11 +209,11 @@ class CriterionUse:
 
 @frozen_dataclass
 class SimulatorUse:
-    """Who leads the scenarios of a suite: ADK's user_simulator_config, with ADK's defaults.
+    """The simulated user of a suite's scenarios: ADK's user_simulator_config, with ADK's defaults.
 
-    `config`: `model_configuration`; None: nothing was said of it. `max_turns`:
-    `max_allowed_invocations`, the starting prompt counted; None: no limit. `custom_instructions`: a
-    Jinja template in place of our own words. `prompt_version`: of our own words. `endpoint`: as
+    `config`: `model_configuration`; None if not set. `max_turns`: `max_allowed_invocations`,
+    including the starting prompt; None: no limit. `custom_instructions`: a Jinja template that
+    replaces evalgate's prompt. `prompt_version`: of evalgate's prompt. `endpoint`: as
     `CriterionUse.endpoint`."""
 
     model: str = "gemini-2.5-flash"
@@ -235,12 +235,12 @@ class ConfigOrigin(enum.StrEnum):
     ABOVE = "above"  # the nearest test_config.json above it
     EMBEDDED = "embedded"  # in the gate file (evalgate.yml)
     EVALUATION = "evaluation"  # in the evaluation itself, and its app's settings (CES)
-    DEFAULTS = "defaults"  # ADK's defaults: nothing was found
+    DEFAULTS = "defaults"  # ADK's defaults: no config was found
 
 
 @frozen_dataclass
 class CriteriaSource:
-    """Which file (repository-relative; "" for defaults) gave a suite its criteria, and how it was
+    """The file (repository-relative; "" for defaults) with a suite's criteria, and how it was
     found."""
 
     origin: ConfigOrigin
@@ -249,10 +249,9 @@ class CriteriaSource:
 
 @frozen_dataclass
 class AgentUse:
-    """Which agent a suite runs: a driver of `evalgate.agents` and the options it validates.
+    """The agent of a suite: a driver of `evalgate.agents` and its options.
 
-    Equal values are one agent: suites that name it share its workers.
-    """
+    Equal values are one agent: their suites share its workers."""
 
     ABSENT: ClassVar[str] = "absent"
     """The driver of a missing agent: a base without this agent, or a base with only stored
@@ -264,17 +263,17 @@ class AgentUse:
 
     @property
     def is_absent(self) -> bool:
-        """True if no agent can be asked."""
+        """True if there is no agent to run."""
         return self.driver == self.ABSENT
 
 
 @frozen_dataclass
 class Suite:
-    """One evaluation file with its criteria and its agent; `key` is the repository-relative posix
+    """One evaluation file with its criteria and its agent. `key`: its repository-relative POSIX
     path.
 
-    `problem`: why nothing of it can be measured, which is an error of this file alone; it then has
-    no cases."""
+    `problem`: why the suite cannot be measured, an error of this file only; the suite then has no
+    cases."""
 
     key: str
     eval_set: EvalSet
@@ -294,5 +293,5 @@ class Suite:
         return replace(self, eval_set=replace(self.eval_set, cases=cases))
 
     def criteria_of(self, case: Case) -> tuple[CriterionUse, ...]:
-        """The criteria that decide on one of its cases or inform of it."""
+        """The criteria that decide one of its cases, and the informational ones."""
         return tuple(use for use in self.criteria if use.applies_to(case))

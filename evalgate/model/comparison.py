@@ -1,5 +1,4 @@
-"""The policy, the verdict, and base against head: what changed, by how much, and how sure that
-is."""
+"""The policy, the verdict, and the comparison of head with the base."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from evalgate.values import frozen_dataclass
 
 
 class FailOn(enum.StrEnum):
-    """What can end the job red."""
+    """Results that can fail the job."""
 
     THRESHOLD = "threshold"  # cases below their thresholds
     REGRESSION = "regression"  # head is worse than base
@@ -27,14 +26,14 @@ class FailOn(enum.StrEnum):
 class ThresholdRule(enum.StrEnum):
     """Which cases below their thresholds fail the gate, if there is a base."""
 
-    CONFIRMED = "confirmed"  # those that fresh runs confirm
-    NEW = "new"  # of these, those that do not fail on the base too
-    ALL = "all"  # every one, by its first runs
+    CONFIRMED = "confirmed"  # failures that reruns confirm
+    NEW = "new"  # of these, failures that the base does not have
+    ALL = "all"  # all failures, by first runs
 
 
 @frozen_dataclass
 class CriterionRule:
-    """How one criterion is compared with the base; None: as the criterion itself has it.
+    """The comparison of one criterion with the base; None: the criterion's own value.
 
     `max_drop`: on the criterion's scale 0..1; a share of the base's mean for open scales (tokens,
     seconds, calls)."""
@@ -48,24 +47,24 @@ class CriterionRule:
 class Policy:
     """The rules of the gate."""
 
-    # ends it red
+    # fails the job
     fail_on: frozenset[FailOn] = frozenset(
         {FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED}
     )
-    pass_rate: float = 1.0  # share of a suite's cases that must pass; 1.0, all, is ADK's meaning
-    min_measured: float = 1.0  # share of a suite's cases that must have been measured
-    # of suites that have their own
+    pass_rate: float = 1.0  # share of a suite's cases that must pass; 1.0 (all), as in ADK
+    min_measured: float = 1.0  # share of a suite's cases that must be measured
+    # pass rates of suites with their own
     suite_pass_rate: Mapping[str, float] = field(default_factory=dict)
     # evalgate's rules, or ADK's even where ADK is wrong (docs/adk-parity.md)
     deviations: Deviations = OURS
-    alpha: float = 0.05  # how often a change that does nothing may be called worse
-    max_drop: float = 0.05  # the drop that is let pass
+    alpha: float = 0.05  # how often a change without effect may be called worse
+    max_drop: float = 0.05  # the tolerated drop
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
     advisory: frozenset[str] = frozenset()  # suites that are shown and never decide
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
 
     def blocking(self) -> Policy:
-        """The same, with `not_measured` blocking: `fail-on` without it is for outages."""
+        """The policy with `not_measured` blocking: `fail-on` without it is meant for outages."""
         return replace(self, fail_on=self.fail_on | {FailOn.NOT_MEASURED})
 
 
@@ -77,29 +76,30 @@ class GateKind(enum.StrEnum):
 
 
 class GateCause(enum.StrEnum):
-    """Why the regression gate answers as it does."""
+    """Why the regression gate has its verdict."""
 
-    WORSE = "worse"  # the evidence is enough
+    WORSE = "worse"  # enough evidence
     NO_EVIDENCE = "no_evidence"
-    NO_AGENT = "no_agent"  # the change brings the first one
+    NO_AGENT = "no_agent"  # the change adds the first agent
     NO_BASE = "no_base"
     BASE_FAILED = "base_failed"  # in every run, by its own failures
-    BASE_LACKS = "base_lacks"  # scores, by its own failures
-    UNPAIRED = "unpaired"  # no case of the base is one of head's
+    BASE_LACKS = "base_lacks"  # lacks scores because of its own failures
+    UNPAIRED = "unpaired"  # no common cases
     UNSCORED = "unscored"  # too few scores
     CUT_SHORT = "cut_short"  # by a budget
-    APPETITE = "appetite"  # head took so much more than the base that a budget ended
-    PAST = "past"  # a drop beside results of another day
+    APPETITE = "appetite"  # head used so much more than the base that a budget ended
+    PAST = "past"  # a drop, compared with results of another day
     UNDECIDED = "undecided"
-    UNTOUCHED = "untouched"  # the change leaves the agent as it is
-    ONLY_CASES = "only_cases"  # the same, and it edits evaluation files
+    UNTOUCHED = "untouched"  # the change does not edit the agent
+    ONLY_CASES = "only_cases"  # the change edits only evaluation files
 
 
 @frozen_dataclass
 class GateVerdict:
     """The answer to one of the two questions. `blocked_by`: the most severe kind for which the
-    policy fails the job, if there is one. It may differ from `kind`: a failure hides nothing.
-    `causes`: of the regression gate, in the order to report them; `reason`: the answer in words."""
+    policy fails the job, if any. It may differ from `kind`, because a failure hides no other
+    result. `causes`: of the regression gate, in the order of the report; `reason`: the answer in
+    words."""
 
     gate: GateKind
     kind: VerdictKind
@@ -109,14 +109,14 @@ class GateVerdict:
 
     @property
     def blocks(self) -> bool:
-        """True if the policy fails the job for it."""
+        """True if the policy fails the job because of it."""
         return self.blocked_by is not None
 
 
 @frozen_dataclass
 class SuiteVerdict:
-    """One suite: its cases, and the share of the measured ones that must pass. `beside`: the other
-    kinds that occur, behind the reported one."""
+    """One suite: its cases, and the share of measured cases that must pass. `beside`: further
+    kinds, less important than `kind`."""
 
     suite: str
     kind: VerdictKind
@@ -127,21 +127,21 @@ class SuiteVerdict:
     beside: frozenset[VerdictKind] = frozenset()
 
     def count(self, kind: VerdictKind) -> int:
-        """How many cases ended as `kind`."""
+        """The number of cases of this kind."""
         return sum(1 for case in self.cases if case.kind is kind)
 
 
 @frozen_dataclass
 class Verdict:
-    """The answer: one kind, one sentence, and the answers that it is made of."""
+    """The overall verdict: one kind, one sentence, and the verdicts that it is made of."""
 
     kind: VerdictKind
     reason: str = ""
-    blocked_by: VerdictKind | None = None  # the most severe of the kinds that end the job red
-    suites: tuple[SuiteVerdict, ...] = ()  # the threshold gate's word on every suite and case
+    blocked_by: VerdictKind | None = None  # the most severe kind that fails the job
+    suites: tuple[SuiteVerdict, ...] = ()  # the threshold gate's verdicts on every suite and case
     gates: tuple[GateVerdict, ...] = ()
     book: Book | None = None  # the evidence
-    # whose failure each failed case is
+    # the origin of each failure
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     open: frozenset[CaseKey] = frozenset()  # failures that could not be rerun
 
@@ -152,21 +152,21 @@ class Verdict:
 
     @property
     def cases(self) -> Iterator[CaseVerdict]:
-        """Those of all suites."""
+        """The cases of all suites."""
         return (case for suite in self.suites for case in suite.cases)
 
     def count(self, kind: VerdictKind) -> int:
-        """How many cases ended as `kind`, over all suites."""
+        """The number of cases of this kind, over all suites."""
         return sum(suite.count(kind) for suite in self.suites)
 
 
 class Change(enum.StrEnum):
-    """What can be said of a criterion over the cases that both sides ran."""
+    """The result for a criterion over the cases that both sides ran."""
 
-    REGRESSED = "regressed"  # the evidence is enough
+    REGRESSED = "regressed"  # enough evidence
     IMPROVED = "improved"
-    NO_EVIDENCE = "no_evidence"  # too little of it, or none
-    # nothing may be claimed: the base is of another day, or failed by itself
+    NO_EVIDENCE = "no_evidence"  # too little or no evidence
+    # no claim is possible: the base ran on another day, or failed by itself
     INCONCLUSIVE = "inconclusive"
     NOT_MEASURED = "not_measured"  # too few cases have a score on both sides
 
@@ -174,21 +174,21 @@ class Change(enum.StrEnum):
 class CaseStatus(enum.StrEnum):
     """How a case relates to the base."""
 
-    PAIRED = "paired"  # the same question on both sides
-    NEW = "new"  # base's evaluation files do not have it; it may still have been run on both sides
-    CHANGED = "changed"  # base's results are of another content of the case
-    REMOVED = "removed"  # only base has it
+    PAIRED = "paired"  # the same case on both sides
+    NEW = "new"  # not in the base's evaluation files; it may still have run on both sides
+    CHANGED = "changed"  # the base's results are of another version of the case
+    REMOVED = "removed"  # only on the base
 
 
 class FailureOrigin(enum.StrEnum):
-    """Whose failure a case below its threshold is."""
+    """The origin of a failed case."""
 
     NEW = "new"  # the base passes
-    KNOWN = "known"  # the base fails it too
+    KNOWN = "known"  # also fails on the base
     MIXED = "mixed"  # outcomes differ within a side
-    FLAKY = "flaky"  # fresh runs did not confirm it
-    UNKNOWN = "unknown"  # the base's outcome is not known
-    UNCONFIRMED = "unconfirmed"  # too few fresh runs could be measured to tell
+    FLAKY = "flaky"  # not confirmed by reruns
+    UNKNOWN = "unknown"  # the base's result is unknown
+    UNCONFIRMED = "unconfirmed"  # too few reruns could be measured
 
 
 @frozen_dataclass
@@ -201,9 +201,9 @@ class Interval:
 
 @frozen_dataclass
 class CaseOutcome:
-    """One side's trials of one case by outcome, and the threshold gate's word on the case.
+    """One side's trials of one case by outcome, and the threshold gate's verdict on the case.
 
-    A trial passes when every deciding criterion reaches its threshold; `unmeasured` ones have no
+    A trial passes if every deciding criterion reaches its threshold; `unmeasured` trials have no
     score."""
 
     passed: int
@@ -213,17 +213,17 @@ class CaseOutcome:
 
     @property
     def mixed(self) -> bool:
-        """True if repeats of the same side ended differently."""
+        """True if repeats on the same side had different outcomes."""
         return self.passed > 0 and self.failed > 0
 
 
 @frozen_dataclass
 class Divergence:
-    """Where two conversations of one simulated user part, by turns counted from 1.
+    """Where two conversations of one simulated user diverge, by turns counted from 1.
 
-    `answers`: the first turn in which the user hears different things of the two agents; None: it
-    never does. `users`: the first turn in which the user says different things, or speaks on one
-    side alone; None: it says the same to the end."""
+    `answers`: the first turn in which the agents' answers to the user differ; None if none does.
+    `users`: the first turn in which the user's messages differ, or that only one side has; None if
+    none does."""
 
     answers: int | None = None
     users: int | None = None
@@ -231,8 +231,8 @@ class Divergence:
 
 @frozen_dataclass
 class Reruns:
-    """Fresh runs of a case that failed: how many passed, of those that could be measured, on head
-    and on the base."""
+    """Reruns of a failed case: the number that passed, of those that could be measured, on head and
+    on the base."""
 
     passed: int
     runs: int
@@ -244,11 +244,11 @@ class Reruns:
 class CaseComparison:
     """One case on both sides.
 
-    `origin`: whose failure it is; None if head does not fail. `newly`: the criteria that head fails
-    and the base passes; empty if only the case as a whole changed. `reruns`: fresh runs to confirm
-    a failure. `evidence`: what the bets on it made of 1. `why`: the reason why it cannot be
-    compared. `divergence`: between the conversations of a simulated user, in the first repeat that
-    both sides have. `quarantined`: it is reported separately, and not counted elsewhere."""
+    `origin`: of its failure; None if head does not fail. `newly`: the criteria that head fails and
+    the base passes; empty if only the case as a whole changed. `reruns`: runs to confirm a failure.
+    `evidence`: the factor of its bets, from 1. `why`: why it cannot be compared. `divergence`:
+    between the conversations of a simulated user, in the first repeat that both sides have.
+    `quarantined`: it is reported separately, and not counted elsewhere."""
 
     suite: str
     case_id: str
@@ -276,14 +276,14 @@ class CaseComparison:
 
     @property
     def broken(self) -> bool:
-        """Base passes, head fails, and not by accident."""
+        """True if the base passes and head fails, and reruns or repeats do not contradict it."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        is_told = self.quarantined or self.origin in (FailureOrigin.MIXED, FailureOrigin.FLAKY)
-        return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and not is_told
+        is_excluded = self.quarantined or self.origin in (FailureOrigin.MIXED, FailureOrigin.FLAKY)
+        return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and not is_excluded
 
     @property
     def fixed(self) -> bool:
-        """Base fails, head passes."""
+        """True if the base fails and head passes."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
         return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.quarantined
 
@@ -292,8 +292,8 @@ class CaseComparison:
 class AppliedRule:
     """How a criterion was compared.
 
-    `gating` False: shown, never decides. `advisory`: of the suites and cases that never decide.
-    `floor`: the drop that the policy tolerates, absolute."""
+    `gating` False: shown, never decides. `advisory`: of suites and cases that never decide.
+    `floor`: the tolerated drop, absolute."""
 
     gating: bool
     lower_is_better: bool
@@ -303,9 +303,9 @@ class AppliedRule:
 
 @frozen_dataclass
 class ComparedCases:
-    """Numbers of cases: `compared` have a score on both sides; `unpaired` were to be compared and
-    lack a score on either side; `broken`, `fixed`: pass the criterion on base alone, and on head
-    alone."""
+    """Numbers of cases. `compared`: with a score on both sides. `unpaired`: to be compared, but
+    without a score on a side. `broken`, `fixed`: passing the criterion only on the base, or only on
+    head."""
 
     compared: int
     unpaired: int = 0
@@ -318,9 +318,10 @@ class CriterionComparison:
     """One criterion over the paired cases of all suites of one severity.
 
     `base`, `head`: the means of the cases' means; None if no case has a score on both sides.
-    `evidence`: what bets on this criterion alone made of 1. `clock_based`: read from a clock, and
-    the sides did not run together. `short`: too little of it was measured, whatever else is
-    reported. `base_failed`: too little, and only because the base's agent failed by itself."""
+    `evidence`: the factor of bets on this criterion alone, from 1. `clock_based`: read from a
+    clock, and the sides did not run together. `short`: too little was measured, whatever else is
+    reported. `base_failed`: too little was measured, only because the base's agent failed by
+    itself."""
 
     name: str
     rule: AppliedRule
@@ -335,7 +336,7 @@ class CriterionComparison:
 
     @property
     def delta(self) -> float | None:
-        """head - base on the criterion's own scale; None where either is unknown."""
+        """head - base on the criterion's own scale; None if either is unknown."""
         return None if self.head is None or self.base is None else self.head - self.base
 
     @property
@@ -348,8 +349,8 @@ class CriterionComparison:
 
 @frozen_dataclass
 class PassRates:
-    """One side over its cases: the share of runs that pass, pass^k and pass@k (all of k runs pass,
-    one does)."""
+    """The rates of one side over its cases: the share of runs that pass, pass^k (all of k runs
+    pass) and pass@k (at least one of k passes)."""
 
     k: int
     rate: float
@@ -358,8 +359,8 @@ class PassRates:
 
 
 class Cell(enum.IntEnum):
-    """How a pair of runs came out: the base passes more criteria than head, head more than the
-    base, both all, or neither."""
+    """The result of a pair of runs: the base passes more criteria (FELL), head passes more (ROSE),
+    both pass all, or neither."""
 
     FELL = 0
     ROSE = 1
@@ -369,7 +370,7 @@ class Cell(enum.IntEnum):
 
 @frozen_dataclass
 class Bet:
-    """One bet that was made: how its pair came out, and what the purse held after it."""
+    """One bet: the result of its pair, and the amount in the purse after it."""
 
     key: CaseKey
     cell: Cell
@@ -377,23 +378,23 @@ class Bet:
 
 
 class Confirmation(enum.StrEnum):
-    """What is known of a case that fails by its first runs."""
+    """The result of rerunning a case that fails in its first runs."""
 
-    BROKEN = "broken"  # the base passes, and the bets on it say that head does not
+    BROKEN = "broken"  # the base passes, and the bets show that head does not
     FAILING = "failing"  # head fails, whatever the base does
-    FLAKY = "flaky"  # head passes in fresh runs
-    OPEN = "open"  # nobody looked, or not to the end
-    LOST = "lost"  # its fresh runs could not be measured
+    FLAKY = "flaky"  # head passes in reruns
+    OPEN = "open"  # not rerun, or not often enough
+    LOST = "lost"  # its reruns could not be measured
 
 
 @frozen_dataclass
 class Book:
-    """What the bets of a run came to.
+    """The result of the bets of a run.
 
-    `worse`, `better`, `failing`: what each purse made of 1; at `needed` it speaks. `bets`: those
-    that head is worse, in their order. `factors`: what the bets on each case made of 1.
-    `confirmations`: of each case that fails and could be run again. `on_both`: suspects that failed
-    on both sides in fresh runs."""
+    `worse`, `better`, `failing`: the amount that each purse reached, from 1; at `needed` it
+    decides. `bets`: those that head is worse, in order. `factors`: the factor of the bets on each
+    case. `confirmations`: of each case that fails and could be rerun. `on_both`: suspects that
+    failed on both sides in the same rerun."""
 
     needed: float = 20.0
     worse: float = 1.0
@@ -417,11 +418,11 @@ class Book:
 
 @frozen_dataclass
 class Power:
-    """What a green could not have seen: pull requests like this one, simulated.
+    """What a passing gate could have missed, from simulated pull requests of the same size.
 
-    `cases`: how many were compared. `caught`: for so many cases that break, the share of simulated
-    pull requests that are blocked. `unseen`: the cases that could break without being noticed more
-    often than not."""
+    `cases`: the number of compared cases. `caught`: for each number of broken cases, the share of
+    simulated pull requests that is blocked. `unseen`: the cases whose failure would more often be
+    missed than noticed."""
 
     cases: int
     caught: tuple[tuple[int, float], ...] = ()
@@ -430,11 +431,11 @@ class Power:
 
 @frozen_dataclass
 class Drift:
-    """A change in how the base branch's unchanged agent behaves: its model, a judge or a service
-    changed.
+    """A change in the behavior of the base branch's unchanged agent: its model, a judge or a
+    service changed.
 
-    `since`: the start of the first run that differs, ISO 8601, UTC. `before`, `after`: shares of
-    runs that passed. `evidence`: what the bets made of 1."""
+    `since`: start of the first run that differs, ISO 8601, UTC. `before`, `after`: shares of runs
+    that passed. `evidence`: the factor of the bets, from 1."""
 
     since: str
     before: float
@@ -447,17 +448,17 @@ class BaseSource(enum.StrEnum):
 
     RERUN = "rerun"  # its code was checked out and run
     STORE = "store"  # results of an earlier run
-    MIXED = "mixed"  # some were stored, the rest was run
-    FILE = "file"  # a results.json that somebody named
+    MIXED = "mixed"  # some results were stored, others were run
+    FILE = "file"  # a results.json that the user named
 
 
 @frozen_dataclass
 class BaseOrigin:
-    """Which base, and how its results came to be.
+    """The base, and the source of its results.
 
     `found_by`: merge-base, base, given. `measured_at`: ISO 8601, UTC. `distance`: commits between
-    the stored results and the wanted base. `reused`, `run`: trials taken from the store, and trials
-    run now. `notes`: what a reader must know (stale results, another model answered)."""
+    the stored results and the wanted base. `reused`, `run`: the numbers of trials from the store,
+    and of trials run now. `notes`: facts that a reader must know (old results, another model)."""
 
     source: BaseSource
     commit: str = ""
@@ -471,10 +472,10 @@ class BaseOrigin:
 
 
 class EditKind(enum.StrEnum):
-    """What a change may edit of that by which it is judged."""
+    """The kinds of edits of a change to its own rules."""
 
-    RULE = "rule"  # decides: the change's is asked, and the base's
-    FILE = "file"  # says how is measured, which is done once
+    RULE = "rule"  # a rule that decides; both the change's and the base's are applied
+    FILE = "file"  # a file that defines the measurement, which runs once
     CASE_REMOVED = "case_removed"
     CASE_CHANGED = "case_changed"
     SUITE_REMOVED = "suite_removed"
@@ -482,8 +483,8 @@ class EditKind(enum.StrEnum):
 
 @frozen_dataclass
 class GateEdit:
-    """One edit: of a rule `subject` with its values in words, of a file with the lines that differ,
-    of what a case expects."""
+    """One edit: of a rule `subject` with its values in words, of a file with its differing lines,
+    or of a case's expectations."""
 
     kind: EditKind
     subject: str
@@ -496,10 +497,10 @@ class GateEdit:
 
 @frozen_dataclass
 class Edits:
-    """What a change edits of that by which it is judged.
+    """The edits of a change to its own rules.
 
-    `decide`: whether the change passes by one of both rule books alone, its own and the base's.
-    `by_base`: the base's decided. `unasked`: criteria of the base's that nobody asked."""
+    `decide`: True if the change passes by only one of both rule books, its own and the base's.
+    `by_base`: the base's book decided. `unasked`: criteria of the base that were not evaluated."""
 
     edits: tuple[GateEdit, ...] = ()
     decide: bool = False
@@ -507,25 +508,25 @@ class Edits:
     unasked: tuple[str, ...] = ()
 
     def rules(self) -> tuple[GateEdit, ...]:
-        """Those of rules that decide."""
+        """The edits of rules that decide."""
         return tuple(edit for edit in self.edits if edit.kind is EditKind.RULE)
 
 
 @frozen_dataclass
 class RuleBook:
-    """By what one side decides: the policy, and the criteria of each suite."""
+    """The rules of one side: the policy, and the criteria of each suite."""
 
     policy: Policy
     criteria: Mapping[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
 
-    def divided(self, parts: int) -> RuleBook:
-        """The same with a part of the money, so that it takes as many times the evidence."""
+    def divided(self, books: int) -> RuleBook:
+        """The book with a part of the money, so that it needs `books` times the evidence."""
         return RuleBook(
-            policy=replace(self.policy, alpha=self.policy.alpha / parts), criteria=self.criteria
+            policy=replace(self.policy, alpha=self.policy.alpha / books), criteria=self.criteria
         )
 
     def applied(self, run: Run) -> Run:
-        """The run, as this book asks about it."""
+        """The run with the criteria of this book."""
         if not self.criteria:
             return run
         suites = (
@@ -537,33 +538,33 @@ class RuleBook:
 
 @frozen_dataclass
 class Comparison:
-    """Head compared with base. Values from both runs are empty if there is nothing to compare
+    """Head compared with the base. Values of both runs are empty if there is nothing to compare
     with."""
 
     origin: BaseOrigin
-    base: Run | None = None  # None: `problem` says why there are no results of it
+    base: Run | None = None  # None: `problem` is the reason
     problem: str = ""  # why there is nothing to compare with
-    # because the base has no agent yet, so nothing that could have become worse
+    # because the base has no agent yet, so nothing can have become worse
     no_agent: bool = False
-    # because the base does not work by its own settings, which the change did not do
+    # because the base does not work with its own settings, without fault of the change
     base_failed: bool = False
     cases: tuple[CaseComparison, ...] = ()
     criteria: tuple[CriterionComparison, ...] = ()
-    overall: CriterionComparison | None = None  # trials that pass every criterion; it never decides
+    overall: CriterionComparison | None = None  # trials that pass every criterion; never decides
     head_rates: PassRates | None = None
     base_rates: PassRates | None = None
     power: Power | None = None
     book: Book = Book()  # the bets
-    # suites whose agent is the same on both sides, whose results are those of both
+    # suites with the same agent on both sides, so that one side's results are for both
     unchanged: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()  # files that the change edits, and that no agent opened
-    # cases of these suites that the change adds, or asks or judges otherwise
+    unread: tuple[str, ...] = ()  # files that the change edits and no agent opened
+    # cases of these suites that the change adds or edits
     edited: tuple[CaseKey, ...] = ()
-    # cases are worse than results of another time, for which the base was not run again
+    # cases are worse than older results, and the base was not rerun for them
     is_past: bool = False
-    # head's, by head's thresholds; not of files
+    # head's cases, by head's thresholds; empty for results from files
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
-    # the base's, the same
+    # the base's cases, also by head's thresholds
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
 
     def is_untouched(self, run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""What is said: contents, events and invocations (turns), expected and actual alike."""
+"""Conversations: contents, events and invocations (turns), both expected and actual."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evalgate.values import Json, frozen_dataclass
 
 @frozen_dataclass
 class Text:
-    """A piece of text; `thought` marks a model's reasoning, which is no answer."""
+    """A piece of text. `thought`: a model's reasoning, which is not part of an answer."""
 
     text: str
     thought: bool = False
@@ -19,7 +19,7 @@ class Text:
 
 @frozen_dataclass
 class ToolCall:
-    """A call of a tool. `args` None (absent) is kept apart from an empty mapping: ADK does."""
+    """A call of a tool. As in ADK, `args` None (absent) differs from an empty mapping."""
 
     name: str
     args: Json | None = None
@@ -28,7 +28,7 @@ class ToolCall:
 
 @frozen_dataclass
 class ToolResponse:
-    """What a tool answered."""
+    """The response of a tool."""
 
     name: str
     response: Json | None = None
@@ -37,7 +37,7 @@ class ToolResponse:
 
 @frozen_dataclass
 class Attachment:
-    """Any other part (inline data, file data, executable code ...), kept as the JSON it came in."""
+    """Any other part (inline data, file data, executable code, ...), as its original JSON."""
 
     data: Json
 
@@ -67,9 +67,9 @@ class Usage:
 
 @frozen_dataclass
 class Event:
-    """One step of an agent within an invocation; `at`: seconds since it began, if known.
+    """One step of an agent within an invocation. `at`: seconds since it began, if known.
 
-    `error_code`, `error_message`: why a model gave no content."""
+    `error_code`, `error_message`: why a model returned no content."""
 
     author: str
     content: Content | None = None
@@ -82,7 +82,7 @@ class Event:
 
     @property
     def error(self) -> str:
-        """`SAFETY: blocked`; empty if there is none."""
+        """The error, such as `SAFETY: blocked`; "" if there is none."""
         return f"{self.error_code}: {self.error_message}" if self.error_message else self.error_code
 
 
@@ -101,8 +101,8 @@ class Rubric:
 class AgentDetails:
     """Instructions and tools that one agent of the app had when it ran.
 
-    A declaration is google.genai's Tool as JSON, or whatever else the agent said: ADK keeps
-    anything there."""
+    A declaration is google.genai's Tool as JSON, or any value that the agent reported: ADK stores
+    any."""
 
     name: str
     instructions: str = ""
@@ -111,7 +111,7 @@ class AgentDetails:
 
 @frozen_dataclass
 class CallTime:
-    """How long one call of a model or a tool took: from `at`, seconds since the invocation
+    """The duration of one call of a model or a tool, in seconds. `at`: seconds since the invocation
     began."""
 
     kind: Literal["model", "tool"]
@@ -122,8 +122,8 @@ class CallTime:
 
 @frozen_dataclass
 class Timings:
-    """Wall seconds of one invocation; model and tool intervals are merged, never counted twice.
-    `calls`: each interval, if the agent's worker reports it."""
+    """Seconds of wall time of one invocation. Overlapping model and tool intervals are merged,
+    never counted twice. `calls`: each interval, if the agent's worker reports it."""
 
     total_s: float
     model_s: float | None = None
@@ -136,11 +136,10 @@ class Invocation:
     """One turn: the user's message, the agent's steps, and its answer.
 
     `events`: None if no steps were recorded. `itemized`: False if only calls, responses and texts
-    were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown.
-    `trace`: what the worker recorded on demand (worker/trace.py), for people to read. `state`: the
-    session state at the end of the turn, None if it was not requested. `model_calls`: the tokens
-    that the models' responses reported, and the model, before the agent made events of them; empty
-    if unknown."""
+    were recorded, by kind (ADK's IntermediateData), so that the order between kinds and the usage
+    are unknown. `trace`: the worker's recording on request (worker/trace.py), for readers. `state`:
+    the session state at the end of the turn; None if it was not requested. `model_calls`: tokens
+    and model of the models' responses, before the agent made events of them; empty if unknown."""
 
     user_content: Content
     final_response: Content | None = None
@@ -156,8 +155,8 @@ class Invocation:
 
     @property
     def stop(self) -> Event | None:
-        """The event of the model's error that stands in place of an answer; None if the agent
-        answered or no model reported an error."""
+        """The event with the model's error instead of an answer; None if the agent answered or no
+        model reported an error."""
         if self.final_response is not None and self.final_response.parts:
             return None
         return next((event for event in reversed(self.events or ()) if event.error_code), None)

@@ -1,4 +1,4 @@
-"""Tolerant comparison of JSON values: subsets, matchers, and partners among two lists."""
+"""Tolerant comparison of JSON values: subsets, matchers, and partners between two lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from evalgate.values import Json
 
 
 class Absence(enum.Enum):
-    """The value of a key that is not there; null is a value."""
+    """The value of a missing key; null is a value."""
 
     MISSING = "missing"
 
@@ -29,11 +29,11 @@ MISSING: Final = Absence.MISSING
 
 
 class Matcher(Wire):
-    """How one value is judged; exactly one of the keys is given.
+    """A rule for one value, with exactly one key.
 
-    `exact`: equals this. `regex`: found in the text, as by Python's `re.search`. `contains`: a text
-    within the text, or an item of the list. `number_tolerance`: no farther than this from the
-    expected number. `ignore`: not looked at, may be absent. `any`: present, whatever it is."""
+    `exact`: equal to this. `regex`: found in the text, as by Python's `re.search`. `contains`: a
+    text within the text, or a member of the list. `number_tolerance`: at most this far from the
+    expected number. `ignore`: not compared, may be absent. `any`: present, with any value."""
 
     exact: Any = None
     regex: str | None = None
@@ -62,18 +62,17 @@ class Matcher(Wire):
 
 
 LONGEST_SEARCH_S: Final = 2.0
-"""An engine that is not linear may try every way to match a text; after so long nobody waits for
-it."""
+"""The time limit of a search. An engine that is not linear may try every way to match a text."""
 
 
-class SearchFailed(Exception):  # noqa: N818 - it says what happened
-    """It is not known whether a pattern is found in a text."""
+class SearchFailed(Exception):  # noqa: N818 - named after the event
+    """A search ended without an answer."""
 
 
 @lru_cache(maxsize=256)
 def _linear(pattern: str) -> SchemaValidator | None:
-    """The pattern in a linear-time engine; None if it needs lookahead, backreferences or the
-    like."""
+    """The pattern in a linear-time engine; None if it needs lookahead, backreferences or similar
+    features."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError:
@@ -81,11 +80,11 @@ def _linear(pattern: str) -> SchemaValidator | None:
 
 
 def _is_found(pattern: str, text: str) -> bool:
-    """True if the pattern is found in the text; both are untrusted. Raises SearchFailed."""
-    text = text.encode("utf-8", "replace").decode()  # half characters
+    """True if the pattern is found in the text. Both are untrusted. Raises SearchFailed."""
+    text = text.encode("utf-8", "replace").decode()  # replaces lone surrogates
     linear = _linear(pattern)
     if linear is not None:
-        shorter = text.removesuffix("\n")  # for Python's `$`
+        shorter = text.removesuffix("\n")  # because of Python's `$`
         return linear.isinstance_python(text) or (
             "$" in pattern and linear.isinstance_python(shorter)
         )
@@ -93,62 +92,62 @@ def _is_found(pattern: str, text: str) -> bool:
         return regex.search(pattern, text, timeout=LONGEST_SEARCH_S, concurrent=True) is not None
     except TimeoutError:
         length = len(text)
-        most = LONGEST_SEARCH_S
-        message = f"looking for the pattern {pattern[:200]!r} in {length:,} characters took longer than {most:g} s"
+        limit_s = LONGEST_SEARCH_S
+        message = f"looking for the pattern {pattern[:200]!r} in {length:,} characters took longer than {limit_s:g} s"
         raise SearchFailed(f"{message}: write it without nested repetitions") from None
 
 
 def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
-    """True if `actual` satisfies the matcher; MISSING means that the key is absent on that side.
-    Raises SearchFailed."""
+    """True if `actual` satisfies the matcher. MISSING: the key is absent on that side. Raises
+    SearchFailed."""
     (key,) = matcher.model_fields_set
     if actual is MISSING:
         return key == "ignore"
-    agrees = True  # any, ignore
+    is_match = True  # any, ignore
     match key:
         case "exact":
-            agrees = actual == matcher.exact
+            is_match = actual == matcher.exact
         case "regex":
-            agrees = isinstance(actual, str) and _is_found(matcher.regex or "", actual)
+            is_match = isinstance(actual, str) and _is_found(matcher.regex or "", actual)
         case "contains":
-            holds_items = isinstance(actual, list | tuple)
-            agrees = holds_items or (isinstance(actual, str) and isinstance(matcher.contains, str))
-            agrees = agrees and matcher.contains in actual
+            is_list = isinstance(actual, list | tuple)
+            is_match = is_list or (isinstance(actual, str) and isinstance(matcher.contains, str))
+            is_match = is_match and matcher.contains in actual
         case "number_tolerance":
-            agrees = _is_number(actual) and _is_number(expected)
-            if agrees:  # in decimal, as people read them: 0.3 is no farther than 0.1 from 0.2
-                farthest = Decimal(repr(matcher.number_tolerance or 0.0))
-                agrees = abs(Decimal(repr(actual)) - Decimal(repr(expected))) <= farthest
-    return bool(agrees)
+            is_match = _is_number(actual) and _is_number(expected)
+            if is_match:  # compared as decimals: 0.3 is at most 0.1 away from 0.2
+                tolerance = Decimal(repr(matcher.number_tolerance or 0.0))
+                is_match = abs(Decimal(repr(actual)) - Decimal(repr(expected))) <= tolerance
+    return bool(is_match)
 
 
 def entries_differing(
     actual: Json, expected: Json, *, matchers: Mapping[str, Matcher], subset: bool
 ) -> list[str]:
-    """The keys whose values do not agree, expected ones first.
+    """The keys with different values, expected keys first.
 
-    A key with a matcher is judged by it. The others must be equal; with `subset`, what the expected
-    side does not name is free, at every depth."""
-    differing = []
+    A key with a matcher is compared by it. Other values must be equal; with `subset`, keys that the
+    expected side omits may have any value, at every depth."""
+    keys = []
     for key in dict.fromkeys([*expected, *matchers]):
         actual_value = actual.get(key, MISSING)
         expected_value = expected.get(key, MISSING)
         if (matcher := matchers.get(key)) is not None:
-            agrees = holds(matcher, actual_value, expected_value)
+            is_match = holds(matcher, actual_value, expected_value)
         else:
-            agrees = (
+            is_match = (
                 includes(actual_value, expected_value) if subset else actual_value == expected_value
             )
-        if not agrees:
-            differing.append(key)
+        if not is_match:
+            keys.append(key)
     if not subset:
-        differing.extend(key for key in actual if key not in expected and key not in matchers)
-    return differing
+        keys.extend(key for key in actual if key not in expected and key not in matchers)
+    return keys
 
 
 def includes(actual: Any, expected: Any) -> bool:
-    """True if `actual` has all that `expected` names: mappings by key, lists item by item, others
-    by equality."""
+    """True if `actual` has everything in `expected`: mappings by key, lists by position, other
+    values by equality."""
     if isinstance(expected, Mapping):
         return isinstance(actual, Mapping) and all(
             key in actual and includes(actual[key], value) for key, value in expected.items()
@@ -171,25 +170,25 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def first_without_partner(choices: Sequence[Sequence[int]]) -> int | None:
-    """The first item without a partner in a maximum matching; None if every item has one.
+    """The first element without a partner in a maximum matching; None if every element has one.
 
-    `choices[i]` lists the partners that item i can take. Augmenting paths (Kuhn 1955), breadth
+    `choices[i]` lists the possible partners of element i. Augmenting paths (Kuhn 1955), breadth
     first."""
-    taken_by: dict[int, int] = {}
-    partner: dict[int, int] = {}
+    owners: dict[int, int] = {}
+    partners: dict[int, int] = {}
     for start in range(len(choices)):
-        reached_from: dict[int, int] = {}
-        free = _free_partner(start, choices=choices, taken_by=taken_by, reached_from=reached_from)
-        if free is None:
+        sources: dict[int, int] = {}
+        free_partner = _free_partner(start, choices=choices, owners=owners, sources=sources)
+        if free_partner is None:
             return start
         while True:
-            item = reached_from[free]
-            given_up = partner.get(item)
-            partner[item] = free
-            taken_by[free] = item
-            if given_up is None:
+            element = sources[free_partner]
+            earlier_partner = partners.get(element)
+            partners[element] = free_partner
+            owners[free_partner] = element
+            if earlier_partner is None:
                 break
-            free = given_up
+            free_partner = earlier_partner
     return None
 
 
@@ -197,18 +196,18 @@ def _free_partner(
     start: int,
     *,
     choices: Sequence[Sequence[int]],
-    taken_by: Mapping[int, int],
-    reached_from: dict[int, int],
+    owners: Mapping[int, int],
+    sources: dict[int, int],
 ) -> int | None:
     queue = [start]
-    for item in queue:  # it grows while it is walked
-        for settings in choices[item]:
-            if settings in reached_from:
+    for element in queue:  # the list grows during the loop
+        for choice in choices[element]:
+            if choice in sources:
                 continue
-            reached_from[settings] = item
-            if settings not in taken_by:
-                return settings
-            queue.append(taken_by[settings])
+            sources[choice] = element
+            if choice not in owners:
+                return choice
+            queue.append(owners[choice])
     return None
 
 

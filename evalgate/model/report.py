@@ -1,4 +1,4 @@
-"""Everything that a renderer may show: one value, from which every report is made."""
+"""The value from which every report is made: everything that a report may show."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class Links:
-    """Addresses that reports may point at; "" where unknown (locally)."""
+    """Addresses for reports; "" if unknown (locally)."""
 
     repository: str = ""  # https://github.com/org/repo
     commit: str = ""  # full SHA of the head
     workflow_run: str = ""
-    folder: str = ""  # of the evaluation files' root in the repository
+    folder: str = ""  # of the evaluation files' root, in the repository
     pull_request: str = ""  # its number
-    keeps_files: bool = True  # False: nothing uploads the reports, which end with the job
+    keeps_files: bool = True  # False: reports are not uploaded and are lost with the job
 
     def place(self, file: str) -> str:
         """A file as the repository names it."""
@@ -31,10 +31,10 @@ class Links:
 
 @frozen_dataclass
 class Trend:
-    """A criterion's mean in the last runs of the base branch, oldest first, None if a run has no
-    mean; and in this run.
+    """A criterion's mean in the last runs of the base branch, the oldest first, None if a run has
+    no mean; and in this run.
 
-    `since`, `until`: when the first and the last of them ran, ISO 8601, UTC."""
+    `since`, `until`: start of the first and of the last of these runs, ISO 8601, UTC."""
 
     criterion: str
     means: tuple[float | None, ...]
@@ -55,8 +55,8 @@ class FailureCause:
 
 @frozen_dataclass
 class PastCase:
-    """How a case ended in an earlier run. `at`: ISO 8601, UTC; `place`: where it ran; `outcome`:
-    how it ended, in words."""
+    """The result of a case in an earlier run. `at`: ISO 8601, UTC; `place`: the machine of the run;
+    `outcome`: the result in words."""
 
     at: str
     commit: str
@@ -67,29 +67,29 @@ class PastCase:
 
 @frozen_dataclass
 class Report:
-    """The run, the verdict, and what a reader needs around them."""
+    """The run, the verdict, and further facts for the reader."""
 
     run: Run
     verdict: Verdict
     policy: Policy
     comparison: Comparison | None = None  # None if no base was requested
-    # what the change edits of that by which it is judged
+    # edits of the change to its own rules
     edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
     # by suite, if a calibration of its judges is configured
     judged: tuple[JudgedCriterion, ...] = ()
     criterion_judges: tuple[CriterionJudge, ...] = ()  # who judges each criterion, if known
     trends: tuple[Trend, ...] = ()  # empty without a history of base runs
-    # of each case, oldest first
+    # by case, the oldest first
     past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)
     links: Links = Links()
     title: str = "evalgate"
     reproduce: str = ""  # a command
     version: str = ""  # of evalgate
-    exit_code: ExitCode = ExitCode.PASS  # what the process says
-    # paths of what was written, by the report's name
+    exit_code: ExitCode = ExitCode.PASS  # of the process
+    # paths of written reports, by the report's name
     files: Mapping[str, str] = field(default_factory=dict)
-    summary: str = ""  # the job's, as it was written
-    # the setting of this name that decides; "": that which the run was started with
+    summary: str = ""  # of the job, as written
+    # the effective setting of this name; "": as the run was started
     comment: str = ""
     check_run: bool = False  # the same

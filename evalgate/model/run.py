@@ -1,4 +1,4 @@
-"""One side, measured: all trials and their grades."""
+"""One measured side: all trials and their grades."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evalgate.model.trial import AgentFailure, CaseKey, Grade, Reason, Transcrip
 from evalgate.values import frozen_dataclass
 
 MOST_COUNT: Final = 2**53 - 1
-"""The largest whole number that every reader of JSON keeps exact (RFC 8259, section 6)."""
+"""The largest whole number that every reader of JSON stores exactly (RFC 8259, section 6)."""
 MOST_SECONDS: Final = 1e9
 """About thirty years."""
 MOST_REPEATS: Final = 10_000
@@ -46,25 +46,26 @@ class GradedTrial:
     grades: Mapping[str, Grade]  # of every criterion by name, in the suite's order
     seconds: Seconds = 0.0
     attempts: Count = 1
-    tokens: Count | None = None  # all that its model calls reported; None if none did
-    reused: bool = False  # of an earlier run, so that it cost this one nothing
-    apart: bool = False  # of a base: it ran at another time than head's
-    # the base's agent failed by its own question and settings, and not by the change
+    tokens: Count | None = None  # reported by its model calls; None if none reported any
+    reused: bool = False  # from an earlier run: this run did not pay for it
+    apart: bool = False  # of a base: ran at another time than head
+    # the base's agent failed because of its own questions and settings, not because of the change
     own_failure: bool = False
 
 
 USER_SIMULATOR: Final = "user_simulator"
-"""Replaces a criterion's name for the usage of simulated users."""
+"""The criterion's name for the usage of simulated users."""
 
 
 @frozen_dataclass
 class JudgeUse:
-    """What one criterion, or all simulated users, asked of one model during a run, on all sides.
+    """The calls of one criterion, or of all simulated users, to one model during a run, on all
+    sides.
 
-    `calls`: answered; `cached`: read instead of asked; `retries`: repeated calls; `failures`: calls
-    that ended without a reply, by kind. `prompt_tokens`, `output_tokens` (including thoughts): of
-    the calls that reported them. `cost_usd`: of the calls with a known price, None if no call was
-    priced; `unpriced`: paid calls of unknown price, which make it a lower bound."""
+    `calls`: answered calls; `cached`: replies from the cache; `retries`: repeated calls;
+    `failures`: calls without a reply, by kind. `prompt_tokens`, `output_tokens` (including
+    thoughts): of calls that reported them. `cost_usd`: of calls with a known price; None if no call
+    was priced; `unpriced`: paid calls without a known price, so that the cost is a lower bound."""
 
     criterion: str
     model: str
@@ -80,22 +81,22 @@ class JudgeUse:
 
 def total_of(uses: Sequence[JudgeUse], *, criterion: str = "", model: str = "") -> JudgeUse:
     """The sum of all uses; its cost is None only if no call was priced."""
-    priced = [use.cost_usd for use in uses if use.cost_usd is not None]
+    costs = [use.cost_usd for use in uses if use.cost_usd is not None]
     kinds = sorted({kind for use in uses for kind in use.failures})
     sums = ("calls", "cached", "retries", "prompt_tokens", "output_tokens", "unpriced")
     return JudgeUse(
         criterion=criterion,
         model=model,
         **{name: sum(getattr(use, name) for use in uses) for name in sums},
-        cost_usd=sum(priced) if priced else None,
+        cost_usd=sum(costs) if costs else None,
         failures={kind: sum(use.failures.get(kind, 0) for use in uses) for kind in kinds},
     )
 
 
 @frozen_dataclass
 class LoadedTool:
-    """A tool as its agent has it: the description for models, and its parameters, each with its
-    type and default."""
+    """A tool as its agent loaded it: the description for models, and its parameters, each with type
+    and default."""
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -104,7 +105,7 @@ class LoadedTool:
 @frozen_dataclass
 class LoadedAgent:
     """One of the loaded agents; fields that it does not set are "". `kind`: its class. `settings`:
-    of its model and its own, as JSON."""
+    its own and its model's, as JSON."""
 
     name: str
     kind: str = ""
@@ -129,10 +130,10 @@ class AgentDescription:
 
 @frozen_dataclass
 class Inputs:
-    """What an agent ran in, and what it asked of its checkout: its trials count for every checkout
-    with the same answers.
+    """The environment of an agent, and its questions to its checkout with the answers: its trials
+    are valid for every checkout with the same answers.
 
-    `environment`: 16 hex digits over its Python, packages, platform, settings and variables; "" if
+    `environment`: 16 hex digits of its Python, packages, platform, settings and variables; "" if
     unknown. `answers`: by question, see `system.inputs`."""
 
     environment: str = ""
@@ -145,15 +146,15 @@ class Inputs:
 
 
 class Transcripts(Protocol):
-    """The source of a run's transcripts: the disk for a real run, whose journal has them anyway."""
+    """The source of a run's transcripts; for a real run the journal on disk."""
 
     def find(self, key: TrialKey) -> Transcript | None:
-        """Return the transcript; None if the agent failed or it was not kept."""
+        """The transcript; None if the agent failed or it was not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class InMemoryTranscripts:
-    """Transcripts held by key: for small runs and for tests."""
+    """Transcripts in memory, for small runs and tests."""
 
     by_key: Mapping[TrialKey, Transcript] = field(default_factory=dict)
 
@@ -168,13 +169,13 @@ class Shard:
 
     index: ShardIndex  # from 1
     of: ShardIndex
-    # every suite with all its cases; of one that was read, the cases have no content
+    # every suite with all its cases; without content if it was read from a file
     plan: tuple[Suite, ...] = ()
-    # the part that measures a case, by its key
+    # the index of the shard that measures a case, by its key
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    # of the content of all cases
+    # of the content of all cases, by key
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    fingerprint: str = ""  # equal for parts of one plan
+    fingerprint: str = ""  # equal for all shards of one plan
 
     def __str__(self) -> str:
         return f"{self.index}/{self.of}"
@@ -249,41 +250,41 @@ class CaseVerdict:
 
 @frozen_dataclass
 class Run:
-    """All that one side gave."""
+    """All results of one side."""
 
     suites: tuple[Suite, ...]
-    # in the order of suites, cases and repeats, whatever order they ran in
+    # in the order of suites, cases and repeats, not of execution
     trials: tuple[GradedTrial, ...]
     transcripts: Transcripts
-    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1  # trials that each case was to have
-    # fresh trials of cases that failed; they are in no mean
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1  # planned trials of each case
+    # reruns of failed cases; they are in no mean
     confirmations: tuple[GradedTrial, ...] = ()
     truncated: str = ""  # the budget that ended the run early, in words
     seed: int = 0
     started_at: str = ""  # ISO 8601, UTC
     seconds: Seconds = 0.0
-    complete: bool = True  # False: it was interrupted, and cases without trials were not measured
+    complete: bool = True  # False: interrupted; cases without trials were not measured
     commit: str = ""
-    # whether files differed from the commit; None if unknown
+    # True: files differed from the commit; None if unknown
     dirty: bool | None = None
     # self-reported details, by agent key
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # of the content of cases, where known
+    # of the content of cases, if known
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    judges: tuple[JudgeUse, ...] = ()  # what judging took, without what was taken from a journal
-    # by agent key: equal for agents that read the same
+    judges: tuple[JudgeUse, ...] = ()  # without replies from a journal
+    # by agent key: equal for agents with the same inputs
     inputs: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
     descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)  # by agent key
-    shard: Shard | None = None  # the part of a plan that this run is; None: the whole
-    shards: ShardIndex = 1  # of a whole that was joined: how many parts it had
-    # of these, the one that measured each case
+    shard: Shard | None = None  # None: the whole plan
+    shards: ShardIndex = 1  # the number of joined shards
+    # the index of the shard that measured each case
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     # what earlier runs decided of their cases, as far as it holds today; nobody decides it again
     earlier_verdicts: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     # the folder in the repository, "" for its top; None if unknown
     root: str | None = None
-    workflow_run: str = ""  # that wrote it: `o/r/actions/runs/99/attempts/1`; "" elsewhere
+    workflow_run: str = ""  # the writer: `o/r/actions/runs/99/attempts/1`; "" elsewhere
 
     def tokens_beside(self, base: Run) -> tuple[int, int | None, int]:
         """The tokens of this run, the base's tokens for the same trials (None if it reports none),

@@ -1,5 +1,5 @@
-"""What every shape of foreign JSON shares: ADK's two spellings of keys, counts and seconds that may
-be anything."""
+"""Common parts of shapes for foreign JSON: ADK's two spellings of keys, and tolerant counts and
+seconds."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ def count(value: Any) -> Any:
     return int(number) if number.is_integer() else None
 
 
-# before: a number that pydantic would refuse; after: one that it read from a text
+# before: a number that pydantic would reject; after: a number that pydantic read from a text
 Count: TypeAlias = Annotated[int | None, BeforeValidator(count), AfterValidator(count)]
 Seconds: TypeAlias = Annotated[float | None, BeforeValidator(seconds), AfterValidator(seconds)]
 
 
 _LONGEST_KEY = 100
-"""Characters; no key of ours is so long, and pydantic takes the square of the time."""
+"""Characters. No known key is longer, and pydantic's conversion takes quadratic time."""
 
 
-@lru_cache(maxsize=4096)  # files repeat the same few thousands of times
+@lru_cache(maxsize=4096)  # files repeat the same few keys thousands of times
 def to_snake(key: str) -> str:
-    """A key in snake_case; one that is too long to be known stays as it is."""
+    """A key in snake_case; unchanged if it is too long to be known."""
     return alias_generators.to_snake(key) if len(key) <= _LONGEST_KEY else key
 
 
 @lru_cache(maxsize=4096)
 def to_camel(key: str) -> str:
-    """A key in camelCase; one that is too long to be known stays as it is."""
+    """A key in camelCase; unchanged if it is too long to be known."""
     return alias_generators.to_camel(key) if len(key) <= _LONGEST_KEY else key
 
 
 def is_deep(value: Any, *, levels: int) -> bool:
     """True if lists and objects are nested more than `levels` deep."""
-    level = [value]
+    level_values = [value]
     for _ in range(levels):
-        level = [
-            inner
-            for node in level
+        level_values = [
+            member
+            for node in level_values
             if isinstance(node, dict | list)
-            for inner in (node.values() if isinstance(node, dict) else node)
+            for member in (node.values() if isinstance(node, dict) else node)
         ]
-    return bool(level)
+    return bool(level_values)
 
 
 def _not_deep(value: Any) -> Any:
@@ -73,13 +73,13 @@ def _not_deep(value: Any) -> Any:
 
 
 MOST_LEVELS = 100
-"""Of values that are kept as they are; pydantic writes 255."""
+"""The most levels of stored values; pydantic writes at most 255."""
 Kept: TypeAlias = Annotated[JsonObject | None, AfterValidator(_not_deep)]
 KeptValue: TypeAlias = Annotated[Any, AfterValidator(_not_deep)]
 
 
 class Wire(BaseModel):
-    """A shape that is read in snake_case or camelCase (ADK takes both, even mixed) and written in
+    """A shape that is read in snake_case or camelCase (ADK accepts both, even mixed) and written in
     snake_case."""
 
     model_config = ConfigDict(
@@ -91,15 +91,13 @@ class Wire(BaseModel):
     )
 
     def compact(self) -> JsonObject:
-        """As JSON-ready values, without nulls and defaults."""
+        """The shape as JSON values, without nulls and defaults."""
         return self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
 
 
 def field(key: str) -> str:
-    """The snake_case name of a key that is written in one of ADK's two spellings; any other stays
-    as it is written.
+    """The snake_case name of a key in one of ADK's two spellings; any other key is unchanged.
 
-    `matchType` is `match_type`; `match-type` and `Match_Type` are nothing to ADK, and so to us.
-    """
+    `matchType` is `match_type`; `match-type` and `Match_Type` are unknown to ADK."""
     name = to_snake(key)
     return name if key in (name, to_camel(name)) else key

@@ -1,4 +1,4 @@
-"""What happened: one run of a case, how it ended, and what the criteria say of it."""
+"""Trials: one run of a case, how it ended, and its grades."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from evalgate.text import plain
 from evalgate.values import Json, frozen_dataclass
 
 WHY_WIDTH: Final = 300
-"""Of what an agent said when it failed."""
+"""The most characters of an agent's failure message."""
 _ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
-"""How the line of a traceback begins that has the error."""
+"""The beginning of a traceback's line with the error."""
 _NO_FILE = re.compile(r"No such file or directory|unable to open database file")
 """The messages of Python and SQLite for a missing file."""
 
@@ -27,16 +27,16 @@ CaseKey: TypeAlias = tuple[str, str]
 
 
 class Purpose(enum.StrEnum):
-    """Why a trial is run; in this order, as texts too."""
+    """The purpose of a trial; the order, also as texts, is this one."""
 
     FIRST = "first"  # one of the runs that every case has
-    PAIR = "pair"  # once more on both sides, since head failed; in no mean
-    SINGLE = "single"  # once more on head alone; in no mean
+    PAIR = "pair"  # again on both sides, because head failed; in no mean
+    SINGLE = "single"  # again on head only; in no mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TrialKey:
-    """Names one trial: suite key, case id, purpose, and its number among those of the purpose (from
+    """The name of a trial: suite key, case id, purpose, and its number within the purpose (from
     0)."""
 
     suite: str
@@ -58,31 +58,32 @@ class TrialKey:
 
     @property
     def repeat(self) -> int | str:
-        """Names it among the runs of its case: the number of a first run, `pair 0` and `single 0`
-        of others."""
+        """Its name among the runs of its case: the number of a first run; `pair 0` and `single 0`
+        for others."""
         return self.number if self.is_first else f"{self.purpose} {self.number}"
 
     @property
     def is_first(self) -> bool:
-        """True if every case has such a run; others confirm a failure."""
+        """True for a run that every case has; other runs confirm failures."""
         return self.purpose is Purpose.FIRST
 
 
 class Ending(enum.StrEnum):
-    """How a conversation with a simulated user came to its end."""
+    """How a conversation with a simulated user ended."""
 
-    STOP_SIGNAL = "stop_signal"  # the user had what it wanted, or gave up
-    TURN_LIMIT = "turn_limit"  # it might have gone on, and was cut
+    STOP_SIGNAL = "stop_signal"  # the user reached its goal, or gave up
+    TURN_LIMIT = "turn_limit"  # the limit ended it
 
 
 @frozen_dataclass
 class Transcript:
-    """A conversation that came to its end; `final_state`: None if the driver cannot know it.
+    """A complete conversation. `final_state`: None if the driver does not know it.
 
     `ended_by`: None if the user's turns were scripted, or the ending was not recorded. `isolated`:
-    each turn had its own session. `redacted`: secrets were removed, so it is only for readers:
-    scoring it could give another score. `platform`: the result of the agent's platform, if that led
-    the conversation and judged it; `invocations` may then be unknown, and empty."""
+    each turn had its own session. `redacted`: secrets were removed, so the transcript is only for
+    readers: scoring it could give another score. `platform`: the result
+    of the agent's platform, if that led the conversation and judged it; `invocations` may then be
+    unknown, and empty."""
 
     invocations: tuple[Invocation, ...]
     final_state: Json | None = None
@@ -93,10 +94,10 @@ class Transcript:
 
 
 class FailureKind(enum.StrEnum):
-    """Why there is no transcript: how the agent failed, or the simulated user that talked to it."""
+    """Why there is no transcript: the failure of the agent, or of its simulated user."""
 
-    INSTALL = "install"  # its environment could not be made
-    # import error, missing dependency, no root agent: it never said that it is ready
+    INSTALL = "install"  # its environment could not be created
+    # import error, missing dependency, no root agent: it never became ready
     START = "start"
     RAISED = "raised"  # an exception while it ran
     MODEL_ERROR = "model_error"  # its model answered with an error instead of content
@@ -106,25 +107,25 @@ class FailureKind(enum.StrEnum):
     EXITED = "exited"  # the process ended by itself
     KILLED = "killed"  # a signal ended it (out of memory, for one)
     FLOODED = "flooded"  # more output than allowed
-    PROTOCOL = "protocol"  # what it said is not the protocol
+    PROTOCOL = "protocol"  # its output is not the protocol
     NO_RECORDING = "no_recording"  # a replay has nothing for this case or turn
-    TOOL_UNMATCHED = "tool_unmatched"  # it called a tool that no cassette and no mock rule answers
-    SIMULATOR = "simulator"  # the simulated user gave no message: never the agent's fault
+    TOOL_UNMATCHED = "tool_unmatched"  # a tool call without an answer in cassettes and mock rules
+    SIMULATOR = "simulator"  # the simulated user had no message: never the agent's fault
 
 
 INFRASTRUCTURE: frozenset[FailureKind] = frozenset(
     {FailureKind.RATE_LIMITED, FailureKind.UNREACHABLE}
 )
-"""Kinds that a retry may cure; a wrong answer is never retried."""
+"""Kinds for which a retry may succeed. A wrong answer is never retried."""
 
 
 @frozen_dataclass
 class AgentFailure:
     """Why there is no transcript: never a score, never a pass.
 
-    `turn` counts from 1 (None: before the first, or after the last); `detail` is the tail of the
-    agent's own output (stderr or traceback), redacted. `retry_after_s`: seconds that its provider
-    asks to wait, if it does. `trace`: of the failed turn, as in an Invocation."""
+    `turn` counts from 1 (None: before the first, or after the last). `detail`: the end of the
+    agent's own output (stderr or traceback), without secrets. `retry_after_s`: the wait in seconds
+    that its provider asks for, if any. `trace`: of the failed turn, as in an Invocation."""
 
     kind: FailureKind
     message: str
@@ -136,16 +137,16 @@ class AgentFailure:
 
     @property
     def summary(self) -> str:
-        """`ModuleNotFoundError: No module named 'foo'`: one line, bounded, without a full stop. For
-        a missing file, it adds the likely reason on the base: an earlier step made the file in
-        head's checkout only."""
+        """One line, limited in length, without a full stop, such as `ModuleNotFoundError: No module
+        named 'foo'`. For a missing file, it adds the likely reason on the base: an earlier step
+        made the file in head's checkout only."""
         reason = self.message
         error = next(
             (line for line in reversed(self.detail.splitlines()) if _ERROR.match(line)), ""
         )
         if self.kind is FailureKind.START and "cannot be loaded: " in reason:
-            # what follows in the message is advice on an agent that the author of the change does
-            # not have to mend
+            # the remaining message is advice about an agent that the author of the change need not
+            # repair
             reason = error or reason.partition("cannot be loaded: ")[2]
         elif self.kind in (FailureKind.START, FailureKind.EXITED) and error:
             reason = f"{reason}: {error}"
@@ -160,8 +161,7 @@ Outcome: TypeAlias = Transcript | AgentFailure
 
 @frozen_dataclass
 class Trial:
-    """One run of one case. `seconds`: what the agent took for its turns, in all attempts
-    together."""
+    """One run of one case. `seconds`: the agent's time for its turns, over all attempts."""
 
     key: TrialKey
     outcome: Outcome
@@ -172,8 +172,8 @@ class Trial:
 
 @frozen_dataclass
 class TrialView:
-    """All that a criterion may see. `expected` is None for scenarios; `repeat`: the trial's, to ask
-    about it afresh; `platform`: the transcript's."""
+    """Everything that a criterion may see. `expected`: None for scenarios. `repeat`: the trial's
+    name, so that judges are asked again for each repeat. `platform`: the transcript's."""
 
     case: Case
     actual: tuple[Invocation, ...]
@@ -185,7 +185,7 @@ class TrialView:
 
 
 MOST: Final = 1e100
-"""No score is further from 0: the squares of a million such numbers can still be added."""
+"""The largest absolute score: the squares of a million such numbers can still be added."""
 
 
 class Reason(enum.StrEnum):
@@ -194,30 +194,31 @@ class Reason(enum.StrEnum):
     AGENT_FAILED = "agent_failed"
     REFERENCE_MISSING = "reference_missing"
     NOT_APPLICABLE = "not_applicable"
-    # the evidence lacks what the criterion measures (no usage, no timings)
+    # the trial lacks data for the criterion (no usage, no timings)
     NOTHING_RECORDED = "nothing_recorded"
     TURNS_MISSING = "turns_missing"  # the agent gave fewer or more turns than the case has
-    ABSTAINED = "abstained"  # a custom metric said so: it does not decide this case, as in ADK
-    CRITERION_FAILED = "criterion_failed"  # the criterion itself raised or answered nonsense
-    # the judge gave no reply: out of reach, refused, budget spent
+    ABSTAINED = "abstained"  # a custom metric reported that it does not decide this case, as in ADK
+    # the criterion itself raised, or returned an invalid score
+    CRITERION_FAILED = "criterion_failed"
+    # no reply from the judge: unreachable, refused, budget spent
     JUDGE_UNAVAILABLE = "judge_unavailable"
     # the judge is replayed, and has no reply for this question or this run
     JUDGE_NOT_RECORDED = "judge_not_recorded"
     JUDGE_UNREADABLE = "judge_unreadable"  # it replied, but with none of the labels
-    # the judge refused whoever asked, or cannot be asked at all
+    # the judge rejected the credentials, or cannot be asked at all
     CREDENTIALS_MISSING = "credentials_missing"
-    RUBRICS_MISSING = "rubrics_missing"  # there is no rubric to judge by
+    RUBRICS_MISSING = "rubrics_missing"  # there are no rubrics
     SIMULATOR_FAILED = "simulator_failed"  # the simulated user gave no message
-    TEST_BROKEN = "test_broken"  # the simulated user did not do what the scenario says
-    SKIPPED = "skipped"  # the user asked for it
+    TEST_BROKEN = "test_broken"  # the simulated user did not follow the scenario
+    SKIPPED = "skipped"  # the user skips it
 
 
 @frozen_dataclass
 class Opinion:
-    """What one sample of a judge, counted from 0, said of a finding's subject.
+    """The opinion of one sample of a judge (counted from 0) on a finding's subject.
 
-    `label` empty: nothing that could be read; `text` then says what went wrong. `cached`: it was
-    not asked anew."""
+    `label` empty: the reply could not be read; `text` then describes the error. `cached`: the reply
+    comes from the cache."""
 
     sample: int
     label: str = ""
@@ -227,11 +228,11 @@ class Opinion:
 
 @frozen_dataclass
 class Finding:
-    """One explanation behind a score; `turn` counts from 1, None speaks of the whole conversation.
+    """One explanation of a score. `turn` counts from 1; None: the whole conversation.
 
-    `subject`: what it speaks of within the turn, as a rubric or a sentence; empty: all of it.
-    `opinions`: the samples that a judge was asked for; `spared`: further ones that could not have
-    changed the outcome."""
+    `subject`: its subject within the turn, such as a rubric or a sentence; empty: the whole turn.
+    `opinions`: the judge's samples; `spared`: further samples that could not have changed the
+    result."""
 
     text: str
     turn: int | None = None
@@ -244,13 +245,13 @@ class Finding:
 
 @frozen_dataclass
 class Score:
-    """A number on the criterion's own scale; `turns` one value an invocation, None where not
+    """A number on the criterion's own scale. `turns`: one value per invocation, None if not
     evaluated.
 
-    `breakdown` holds named parts (token kinds, seconds by phase). `passed`: what a custom metric
-    said of its own score; the gate compares scores, and the criterion refuses one that contradicts
-    its own word. `lacking`: why a part was not judged and does not count, as in ADK; else there is
-    no score then."""
+    `breakdown`: named parts (token kinds, seconds by phase). `passed`: a custom metric's own
+    verdict on its score; the gate compares scores, and the criterion rejects a score that
+    contradicts this verdict. `lacking`: why a part was not judged and does not count, as in ADK;
+    otherwise there would be no score."""
 
     value: Annotated[float, Field(ge=-MOST, le=MOST)]
     turns: tuple[float | None, ...] = ()
@@ -261,14 +262,14 @@ class Score:
 
     @property
     def is_number(self) -> bool:
-        """True if a mean can include it; a metric or a file may call anything a score."""
+        """True if a mean can include it; metrics and files may hold any value."""
         return -MOST <= self.value <= MOST
 
 
 @frozen_dataclass
 class NotEvaluated:
-    """There is no score, and this is why; neither 0.0 nor a pass. `turns`, `findings`: what is
-    known all the same."""
+    """Why there is no score; this is neither 0.0 nor a pass. `turns`, `findings`: partial
+    results."""
 
     reason: Reason
     message: str

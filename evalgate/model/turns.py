@@ -1,5 +1,5 @@
-"""The turns of a trial: how expected and actual ones pair up, what was answered, how turn scores
-become one."""
+"""The turns of a trial: pairs of expected and actual turns, answers, and the mean of turn
+scores."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from evalgate.text import words
 Pairs: TypeAlias = tuple[tuple[Invocation, Invocation], ...]
 
 
-def pair(evidence: TrialView) -> Pairs | NotEvaluated:
+def pair(view: TrialView) -> Pairs | NotEvaluated:
     """Each turn as (actual, expected), or why they cannot be paired."""
-    actual = evidence.actual
-    expected = evidence.expected
+    actual = view.actual
+    expected = view.expected
     if expected is None:
         message = "a conversation scenario has no expected turns to compare with"
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message)
@@ -31,8 +31,8 @@ def pair(evidence: TrialView) -> Pairs | NotEvaluated:
 
 
 def answer(invocation: Invocation, *, with_thoughts: bool = False) -> str:
-    """The text of the final response: its non-empty texts, one per line. Thoughts are no answer
-    unless asked for."""
+    """The text of the final response: its non-empty texts, one per line. Thoughts are not part of
+    it without `with_thoughts`."""
     if invocation.final_response is None:
         return ""
     return "\n".join(
@@ -43,15 +43,15 @@ def answer(invocation: Invocation, *, with_thoughts: bool = False) -> str:
 
 
 def mean(values: Sequence[Fraction | float]) -> float:
-    """The mean, computed exactly and rounded once: a mean that equals its threshold on paper
-    reaches it."""
+    """The mean, computed exactly and rounded once, so that a mean that equals its threshold on
+    paper reaches it."""
     if len(values) == 1:
         return float(values[0])
     return float(sum((Fraction(value) for value in values), start=Fraction()) / len(values))
 
 
 def running_mean(values: Sequence[float]) -> float:
-    """The mean as ADK computes it: added left to right with a rounding at every step, then
+    """The mean as ADK computes it: summed from left to right with rounding at every step, then
     divided."""
     total = 0.0
     for value in values:
@@ -63,7 +63,7 @@ def inform(values: Iterable[float | None], *, absence_text: str) -> Grade:
     """The grade of an informational criterion: the mean over the turns that have a value.
     `absence_text`: the message if no turn has one."""
     turns = tuple(values)
-    present = [value for value in turns if value is not None]
-    if not present:
+    known_values = [value for value in turns if value is not None]
+    if not known_values:
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=absence_text, turns=turns)
-    return Score(value=mean(present), turns=turns)
+    return Score(value=mean(known_values), turns=turns)

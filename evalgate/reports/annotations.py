@@ -29,8 +29,7 @@ def render(report: Report) -> tuple[str, ...]:
     """Workflow commands, one line each, worst first, cases before problems. One notice counts what
     exceeds GitHub's limits. Empty if there is nothing to report.
 
-        A shard reports only errors; the merge reports everything else once.
-    """
+    A shard reports only errors; the merge reports everything else once."""
     is_shard = report.run.shard is not None
     remarks = () if is_shard else view.remarks(report)
     problems = [

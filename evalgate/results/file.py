@@ -636,7 +636,7 @@ def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
     """Read a results.json. Raises ConfigError if it cannot be read, has another version, or does
     not fit.
 
-        `of`: the owner of the results (`the base`), for the message."""
+    `of`: the owner of the results (`the base`), for the message."""
     place = Place(file=shown_as or str(path))
     return _parse(_read_json(path, place=place, of=of, most_bytes=MOST_BYTES), place=place, of=of)
 

@@ -59,8 +59,8 @@ class PastRun:
     """A run of the base branch. `number` counts all runs ever; `at`: ISO 8601, UTC; `means`: by
     criterion.
 
-        `agent`: equal for the same agents in the same environment, "" if unknown. `drift`: the
-        drift found when this run was added."""
+    `agent`: equal for the same agents in the same environment, "" if unknown. `drift`: the drift
+    found when this run was added."""
 
     number: Count
     commit: str
@@ -389,8 +389,8 @@ def _compare_windows(
     """The drift of the last runs against the runs before them; None if chance explains the
     difference.
 
-        A purse bets on pairs of runs, one before and one after, each run in one pair; half of it
-        bets on a fall."""
+    A purse bets on pairs of runs, one before and one after, each run in one pair; half of it bets
+    on a fall."""
     largest_drift = Drift(since="", before=0.0, after=0.0)
     total_evidence = 0.0
     windows = [window for window in WINDOWS if 2 * window <= len(runs)]

@@ -61,10 +61,10 @@ class Journal:
     """An append-only file of trials, grades and inputs; the transcripts of a run are read from it
     too.
 
-        Safe for many threads of one process; a lock on the file allows one process at a time.
-        `damaged`: the number of unreadable lines of a reopened journal; their contents are unknown.
-        `about`: its first line. `redact`: removes secrets from everything that is written, so that
-        readers and reports see none."""
+    Safe for many threads of one process; a lock on the file allows one process at a time.
+    `damaged`: the number of unreadable lines of a reopened journal; their contents are unknown.
+    `about`: its first line. `redact`: removes secrets from everything that is written, so that
+    readers and reports see none."""
 
     def __init__(self, path: Path, *, redact: Callable[[str], str] = str) -> None:
         self.path = path
@@ -101,8 +101,7 @@ class Journal:
         """The journal of an earlier run, read-only. It lacks trials from which secrets were
         removed: they no longer have the agent's words.
 
-                Raises UnavailableError, also for a journal in another layout than this version
-        writes."""
+        Raises UnavailableError, also for a journal in another layout than this version writes."""
         journal = cls(path)
         try:
             journal._reader = path.open("rb")
@@ -498,8 +497,8 @@ def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None]]:
     """Every complete line with its JSON object (None: damaged). A line cut off by a kill may follow
     the last. Raises OSError.
 
-        Text before a NUL byte is not part of a line: a program that empties the file under its
-        writer leaves a hole of NUL bytes."""
+    Text before a NUL byte is not part of a line: a program that empties the file under its writer
+    leaves a hole of NUL bytes."""
     offset = 0
     with path.open("rb") as file:
         for content in file:

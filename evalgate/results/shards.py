@@ -355,9 +355,9 @@ def join(parts: Sequence[Stored]) -> Stored:
     """The shards of one side (at least one, as `parts_of` returns them) as one run, in the order of
     the plan.
 
-        The result depends neither on their order nor on the machines; a case of a missing shard has
-        no trials. Times: the earliest start, the longest shard. Raises ConfigError if they were
-        compared with different commits."""
+    The result depends neither on their order nor on the machines; a case of a missing shard has no
+    trials. Times: the earliest start, the longest shard. Raises ConfigError if they were compared
+    with different commits."""
     first_part = parts[0]
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
     comparisons = [part.comparison for part in parts if part.comparison is not None]

@@ -194,8 +194,8 @@ class BaselineFolder:
     """A folder with results of runs on the base branch; a checked-out data branch of earlier
     versions is one too.
 
-        Writers take turns; readers do not wait, since every file appears complete. Every method
-        raises UnavailableError if the folder cannot be used."""
+    Writers take turns; readers do not wait, since every file appears complete. Every method raises
+    UnavailableError if the folder cannot be used."""
 
     def __init__(
         self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Warn = lambda _: None

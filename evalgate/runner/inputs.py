@@ -110,7 +110,7 @@ class SideInputs:
             for key, agent_inputs in inputs.items()
             if agent_inputs is None or agent_inputs.is_opaque
         ]
-        agent_paths = watching.attributed(paths, explained_paths, opaque_agents)[agent]
+        agent_paths = watching.attribute_opens(paths, explained_paths, opaque_agents)[agent]
         # the worker reports its own bytecode; an import lists folders to find a module, and the
         # worker reports the module
         unexplained_paths = (

@@ -491,15 +491,15 @@ class Session:
     def share_suite(self, suite: str) -> None:
         """Use the first side's results for a suite on the second side, instead of the second side's
         own runs."""
-        first, second = self.sides
-        second.shared |= {suite}
-        for key, graded in first.graded.items():
+        head, base = self.sides
+        base.shared |= {suite}
+        for key, graded in head.graded.items():
             if key.suite == suite:
-                second.graded[key] = replace(graded, reused=True)
+                base.graded[key] = replace(graded, reused=True)
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
         """Run cases again, each as a pair or on head alone. These runs are in no mean. Returns True
-        if any ended. Raises as `first`.
+        if any ended. Raises as `start`.
 
         The reruns of a case are numbered, pairs separately from single runs, so that a repeated run
         finds them again."""
@@ -517,10 +517,10 @@ class Session:
                 for side in sides
             ]
             # complete pairs in which one side is missing first
-            first = len(set.intersection(*done_keys))
+            start = len(set.intersection(*done_keys))
             for side, known_keys in enumerate(done_keys):
                 suite, case_id = rerun.key
-                numbers = range(first, first + count)
+                numbers = range(start, start + count)
                 keys = {
                     TrialKey(suite=suite, case_id=case_id, purpose=purpose, number=number)
                     for number in numbers

@@ -75,6 +75,8 @@ Result = TypeVar("Result")
 
 BACKOFF_S = 2.0
 BACKOFF_CEILING_S = 60.0
+LONGEST_RETRY_AFTER_S = 3600.0
+"""Whoever asks for a longer pause than this (a quota of a day) is not asked again in this run."""
 WAIT_S = 0.5
 
 
@@ -222,6 +224,7 @@ class TrialRunner:
                 not isinstance(outcome, AgentFailure)
                 or outcome.kind not in INFRASTRUCTURE
                 or attempts > self.retries
+                or (outcome.retry_after_s or 0.0) > LONGEST_RETRY_AFTER_S
             ):
                 break
             # at least as long as the provider asks, up to the ceiling

@@ -1,4 +1,5 @@
-"""Personas of simulated users: ADK's three built-in ones in our words, each a set of behaviors.
+"""Personas of simulated users: ADK's three built-in ones in evalgate's words, each a set of
+behaviors.
 
 A behavior has instructions for the simulated user, and signs of a violation for its judge."""
 
@@ -223,11 +224,11 @@ BUILT_IN: Final[Mapping[str, Persona]] = {
         ),
     )
 }
-"""By the id that an evaluation file names."""
+"""Personas by the id that an evaluation file names."""
 
 
 def resolve(persona: Persona) -> Persona:
-    """The persona with its behaviors: a built-in one is given by its id alone."""
+    """The persona with its behaviors. A built-in persona is written as its id only."""
     built_in_persona = BUILT_IN.get(persona.persona_id)
     return (
         built_in_persona
@@ -237,14 +238,15 @@ def resolve(persona: Persona) -> Persona:
 
 
 def instructions(persona: Persona, *, stop_signal: str) -> str:
-    """How the persona behaves, for the model that plays it."""
+    """The persona's behavior, as text for the model that plays it."""
     return _described(
         persona, [behavior.instructions for behavior in persona.behaviors], stop_signal=stop_signal
     )
 
 
 def violations(persona: Persona, *, stop_signal: str) -> str:
-    """How the persona's behaviors can be violated, for the judge of the simulated user."""
+    """The possible violations of the persona's behaviors, as text for the judge of the simulated
+    user."""
     return _described(
         persona,
         [behavior.violation_rubrics for behavior in persona.behaviors],
@@ -252,9 +254,11 @@ def violations(persona: Persona, *, stop_signal: str) -> str:
     )
 
 
-def _described(persona: Persona, points: list[tuple[str, ...]], *, stop_signal: str) -> str:
+def _described(
+    persona: Persona, points_by_behavior: list[tuple[str, ...]], *, stop_signal: str
+) -> str:
     lines = [persona.description]
-    for behavior, behavior_points in zip(persona.behaviors, points, strict=True):
+    for behavior, behavior_points in zip(persona.behaviors, points_by_behavior, strict=True):
         lines += [
             "",
             f"## {behavior.name}",

@@ -1,7 +1,7 @@
-"""The prompt of a simulated user's model, and when its reply ends the conversation.
+"""The prompt of a simulated user's model, and the replies that end the conversation.
 
-The conversation is in the prompt as JSON lines, so that no message can pass for its neighbor, and
-each prompt extends the last one: a turn costs as much as it is long."""
+The conversation is in the prompt as JSON lines, so that no message can imitate a neighbor. Each
+prompt extends the previous one, so the cost of a turn depends on its own length."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ How to read what follows:
 
 
 class Script:
-    """The prompts of one conversation. `add` every turn, in order; `question` asks for the message
-    after them."""
+    """The prompts of one conversation. Call `add` for every turn, in order; `question` asks for the
+    next message."""
 
     def __init__(
         self,
@@ -68,33 +68,34 @@ class Script:
         include_calls: bool = False,
         template: str | None = None,
     ) -> None:
-        """`template`: custom instructions, in place of ours. Raises templates.TemplateError."""
+        """`template`: custom instructions that replace evalgate's. Raises
+        templates.TemplateError."""
         self._stop_signal = stop_signal
         self._plan = plan
         self._persona = None if persona is None else personas.resolve(persona)
         self._include_calls = include_calls
         self._render = None if template is None else templates.compile_template(template)
         self._turns = 0
-        self._told = ""
+        self._history = ""
         self._conversation = ""
         self._system = _system(self._persona, stop_signal=stop_signal)
         texts = {"conversation_plan": plan}
         if self._persona is not None:
             texts["user_persona"] = personas.instructions(self._persona, stop_signal=stop_signal)
-        self._before = "\n\n".join(  # the conversation, with `_CODE` in place of the code
+        self._pieces = "\n\n".join(  # the conversation, with `_CODE` in place of the code
             prompting.fenced_piece(
                 Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE
             )
             for name, text in texts.items()
         )
-        self._hashed = hashlib.blake2b(self._before.encode(), digest_size=16)
+        self._hashed = hashlib.blake2b(self._pieces.encode(), digest_size=16)
 
     def add(self, invocation: Invocation) -> None:
-        """Tell of the next turn."""
+        """Add the next turn."""
         self._turns += 1
         if self._render is not None:
             text = "\n\n".join(_adk_lines(invocation, include_calls=self._include_calls))
-            self._told += f"\n\n{text}" if self._told else text
+            self._history += f"\n\n{text}" if self._history else text
             return
         entries = _entries(invocation, include_calls=self._include_calls)
         lines = "".join(
@@ -110,13 +111,13 @@ class Script:
             values: JsonObject = {
                 "stop_signal": self._stop_signal,
                 "conversation_plan": self._plan,
-                "conversation_history": self._told,
+                "conversation_history": self._history,
             }
             if self._persona is not None:
                 values["persona"] = _in_template(self._persona)
             return Question(system="", prompt=self._render(values), version=VERSION)
-        code = prompting.pick_code(self._codes(), (self._before, self._conversation))
-        pieces = self._before.replace(_CODE, code)
+        code = prompting.pick_code(self._codes(), (self._pieces, self._conversation))
+        pieces = self._pieces.replace(_CODE, code)
         marks = (
             prompting.begin_line("conversation", code),
             prompting.end_line("conversation", code),
@@ -134,13 +135,13 @@ class Script:
 
 
 _CODE: Final = "\0"
-"""Stands for the code until it is known; no text keeps it."""
+"""A placeholder for the code until it is known; no text contains it."""
 
 
 def ends(reply: str, *, stop_signal: str, as_adk: bool = False) -> bool:
-    """True if a reply ends the conversation: it has the stop signal, in upper or lower case.
+    """True if a reply ends the conversation: it contains the stop signal, in upper or lower case.
 
-    A quoted signal with more words after it is only a mention; ADK takes it as given (`as_adk`)."""
+    A quoted signal with more words after it is only a mention; ADK counts it (`as_adk`)."""
     if as_adk:
         return stop_signal.lower() in reply.lower()
     for match in re.finditer(re.escape(stop_signal.strip()), reply, re.IGNORECASE):
@@ -178,7 +179,7 @@ def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[JsonObj
 
 
 def _adk_lines(invocation: Invocation, *, include_calls: bool) -> Iterator[str]:
-    """The turn as `author: text`, which is what templates written for ADK expect."""
+    """The turn as lines `author: text`, as templates for ADK expect them."""
     for entry in _entries(invocation, include_calls=include_calls):
         if "tool_call" in entry:
             yield f"agent called tool {entry['tool_call']!r} with args: {entry['args']}"

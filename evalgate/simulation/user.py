@@ -1,5 +1,4 @@
-"""Who plays the simulated users of a run, what is missing for it, and what a poor one or an endless
-one means."""
+"""The simulated users of a run, problems with their models, and the effect of their faults."""
 
 from __future__ import annotations
 
@@ -37,39 +36,39 @@ from evalgate.values import Environ, Json, frozen_dataclass
 
 @frozen_dataclass
 class Message:
-    """The user says something."""
+    """A message of the user."""
 
     content: Content
 
 
 @frozen_dataclass
 class Stop:
-    """The conversation is over; `ended_by` None where its turns were written down."""
+    """The end of the conversation. `ended_by`: None if its turns were fixed in the case."""
 
     ended_by: Ending | None = None
 
 
 @frozen_dataclass
 class SimulatorFailure:
-    """The simulated user could not say anything; the agent has no part in it."""
+    """The simulated user has no message; this is not the agent's fault."""
 
     message: str
 
 
-Said: TypeAlias = Message | Stop | SimulatorFailure
+UserAction: TypeAlias = Message | Stop | SimulatorFailure
 
 
 class UserSimulator(Protocol):
     """One simulated user in one conversation."""
 
-    def next_message(self, history: Sequence[Invocation]) -> Said:
-        """What the user says after `history`, which is the same conversation at every call, grown
-        by a turn."""
+    def next_message(self, history: Sequence[Invocation]) -> UserAction:
+        """The user's message after `history`. Every call passes the same conversation with one more
+        turn."""
 
 
 class LlmUser:
-    """See UserSimulator. At the turn limit it is asked once more whether it would end here, so that
-    a conversation that is over is not taken for one that was cut; ADK cuts without asking."""
+    """See UserSimulator. At the turn limit the model is asked once more if it would end here, so
+    that a finished conversation does not count as cut off; ADK cuts without asking."""
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class LlmUser:
         self._panel = panel
         self._draw = draw
         self._deviations = deviations
-        self._told = 0
+        self._added_turns = 0
         self._script = Script(
             plan=scenario.conversation_plan,
             stop_signal=use.stop_signal,
@@ -95,8 +94,8 @@ class LlmUser:
             template=use.custom_instructions,
         )
 
-    def next_message(self, history: Sequence[Invocation]) -> Said:
-        """The starting prompt, if there is one, then what the model says."""
+    def next_message(self, history: Sequence[Invocation]) -> UserAction:
+        """The starting prompt, if there is one, then the model's messages."""
         limits = [
             limit for limit in (self._scenario.max_turns, self._use.max_turns) if limit is not None
         ]
@@ -112,10 +111,10 @@ class LlmUser:
             else message
         )
 
-    def _ask(self, history: Sequence[Invocation]) -> Said:
-        for invocation in history[self._told :]:
+    def _ask(self, history: Sequence[Invocation]) -> UserAction:
+        for invocation in history[self._added_turns :]:
             self._script.add(invocation)
-        self._told = len(history)
+        self._added_turns = len(history)
         try:
             question = self._script.question()
             system, config = prompting.with_instruction(question.system, self._use.config or {})
@@ -155,21 +154,21 @@ class StaticUser:
     def __init__(self, turns: Sequence[Invocation]) -> None:
         self._turns = turns
 
-    def next_message(self, history: Sequence[Invocation]) -> Said:
-        """The user's words of the next turn; after the last one the conversation is over."""
+    def next_message(self, history: Sequence[Invocation]) -> UserAction:
+        """The user's message of the next turn; after the last turn the conversation ends."""
         if len(history) >= len(self._turns):
             return Stop()
         return Message(content=self._turns[len(history)].user_content)
 
 
 class SilentUser:
-    """A user who cannot be played: see UserSimulator."""
+    """A user without a model: see UserSimulator."""
 
     def __init__(self, reason: str) -> None:
         self._why = reason
 
-    def next_message(self, history: Sequence[Invocation]) -> Said:  # noqa: ARG002 - the shape of UserSimulator
-        """Why not."""
+    def next_message(self, history: Sequence[Invocation]) -> UserAction:  # noqa: ARG002 - the shape of UserSimulator
+        """The reason."""
         return SimulatorFailure(message=self._why)
 
 
@@ -185,12 +184,11 @@ def begin(
     draw: int = 0,
     deviations: Deviations = OURS,
 ) -> UserSimulator:
-    """The user of one conversation: one who says what was written down, or one who follows a
-    scenario.
+    """The user of one conversation: with fixed messages, or with a scenario.
 
-    `panel` None: no model may be asked. `draw`: which of the replies to one question is meant, a
-    number for the run's seed and the repeat, so that repeats have users of their own and both sides
-    of a comparison the same ones."""
+    `panel` None: no model may be asked. `draw`: selects one of the replies to a question, by the
+    run's seed and the repeat, so that repeats have different users and both sides of a comparison
+    the same."""
     if case.scenario is None:
         return StaticUser(case.conversation or ())
     if panel is None:
@@ -203,10 +201,10 @@ def begin(
 
 ENDED: Final = "conversation_ended"
 ADK_CONFIG: Final[Json] = {"thinking_config": {"include_thoughts": True, "thinking_budget": 10240}}
-"""ADK's default `model_configuration`; only Gemini takes it."""
+"""ADK's default `model_configuration`; only Gemini supports it."""
 
 REPEATS: Final = 10_000_000
-"""More than any run has, so that each seed has draws of its own."""
+"""More than the repeats of any run, so that each seed has its own draws."""
 
 
 def settle(suites: Iterable[Suite], settings: Settings) -> tuple[Suite, ...]:
@@ -222,12 +220,12 @@ def has_scenarios(suite: Suite) -> bool:
 
 
 def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
-    """Every model that plays users in the settled suites, once."""
+    """All models that play users in the settled suites, without repetition."""
     return tuple(dict.fromkeys(suite.simulator.model for suite in suites if has_scenarios(suite)))
 
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
-    """A problem for each model that could not be asked to play a user. Asks nobody."""
+    """A problem for each model that could not be asked to play a user. Makes no model calls."""
     reasons = clients.missing(
         simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ
     )
@@ -239,8 +237,7 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
 
 
 def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
-    """Makes the user of each trial; without a panel those of scenarios say that nobody may be
-    asked."""
+    """Makes the user of each trial. Without a panel, users of scenarios fail with a reason."""
 
     def simulate(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:
         draw = (
@@ -256,10 +253,10 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     simulator = _with_rule(suite.simulator, rule, client=settings.gate_file.judge.client)
     deviations = settings.deviations
     signal = {"stop_signal": simulator.stop_signal}
-    # judged by the user's stop signal; below its threshold the test was broken
-    by_policy = deviations.poor_quality and rule.on_poor_quality == "not_measured"
+    # judged with the user's stop signal; below its threshold the test was broken
+    is_on_the_test = deviations.poor_quality and rule.on_poor_quality == "not_measured"
     uses = [
-        replace(use, options={**signal, **use.options}, on_the_test=by_policy)
+        replace(use, options={**signal, **use.options}, on_the_test=is_on_the_test)
         if Need.SCENARIO in use.needs
         else use
         for use in suite.criteria
@@ -288,12 +285,12 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
 
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
     model = rule.model or use.model
-    asked_by = client if client in ("gemini", "openai") else models.parse_name(model).client
-    default = ADK_CONFIG if asked_by == "gemini" else {}
-    written = default if use.config is None else use.config
-    limit = rule.max_allowed_invocations
-    max_turns = use.max_turns if limit is None else None if limit < 0 else limit
-    config = {**written, **(rule.config or {})}
+    client_name = client if client in ("gemini", "openai") else models.parse_name(model).client
+    default = ADK_CONFIG if client_name == "gemini" else {}
+    base_config = default if use.config is None else use.config
+    turn_limit = rule.max_allowed_invocations
+    max_turns = use.max_turns if turn_limit is None else None if turn_limit < 0 else turn_limit
+    config = {**base_config, **(rule.config or {})}
     return replace(
         use, model=model, config=config, max_turns=max_turns, prompt_version=prompt.VERSION
     )

@@ -1,4 +1,4 @@
-"""What installs an optional part of evalgate into the Python that runs it."""
+"""The command that installs an optional part of evalgate into its own Python."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ DISTRIBUTION = "evalgate-action"
 
 
 def install_command(extra: str) -> str:
-    """The command that installs what the extra asks for; the packages themselves, since only they
-    are in every index, by uv, which evalgate brings along."""
+    """The command that installs the packages of an extra. It names the packages, since every index
+    has them, and uses uv, which evalgate includes."""
     try:
-        listed = metadata.requires(DISTRIBUTION) or ()
+        requirements = metadata.requires(DISTRIBUTION) or ()
     except metadata.PackageNotFoundError:  # a checkout on PYTHONPATH
-        listed = ()
-    marked = (requirement.partition(";") for requirement in listed)
+        requirements = ()
+    split_requirements = (requirement.partition(";") for requirement in requirements)
     packages = [
         name.strip()
-        for name, _, marker in marked
+        for name, _, marker in split_requirements
         if marker.replace('"', "'").strip() == f"extra == '{extra}'"
     ]
     python = shlex.quote(sys.executable)

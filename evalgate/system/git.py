@@ -1,9 +1,9 @@
-"""Git, run safely on the user's repository, which is only ever read.
+"""Git, run safely on the user's repository, which is only read.
 
-Commands are bounded, never prompt, run in an environment of ours, and no error of theirs shows a
-secret. What we fetch and check out lies in a private repository that borrows the user's objects: no
-setting of the user's repository is in force there but those that are taken over here, so that none
-can run a command (docs/decisions/008-private-repository.md)."""
+Commands have limits, never prompt, run in our environment, and their errors never show a secret.
+Fetches and checkouts use a private repository that borrows the user's objects. Of the user's
+repository only selected settings apply there, so that none can run a command
+(docs/decisions/008-private-repository.md)."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from evalgate.values import Environ, frozen_dataclass
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
 
-KEPT = (
+USER_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
-    "DBUS_SESSION_BUS_ADDRESS",  # where credential helpers of a desktop live
+    "DBUS_SESSION_BUS_ADDRESS",  # for credential helpers of a desktop
     *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_*"),
     *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "*_proxy", "*_PROXY"),
 )
-"""The user's own, and trusted as such. GIT_DIR, GIT_INDEX_FILE and their like (set in hooks) must
-not get through."""
+"""The user's own variables, which are trusted. GIT_DIR, GIT_INDEX_FILE and similar ones (set in
+hooks) must not pass."""
 
-FIXED = {
-    "LC_ALL": "C",  # git's words are read
+FIXED_VARIABLES = {
+    "LC_ALL": "C",  # git's messages are parsed
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "",  # empty, not absent: then neither core.askPass nor SSH_ASKPASS is asked
+    "GIT_ASKPASS": "",  # empty, not absent, so that neither core.askPass nor SSH_ASKPASS is used
     "GCM_INTERACTIVE": "never",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -55,11 +55,11 @@ FIXED = {
     "GIT_DEFAULT_REF_FORMAT": "files",
 }
 
-HARDENED: Sequence[tuple[str, str]] = (
+SAFE_SETTINGS: Sequence[tuple[str, str]] = (
     ("safe.directory", "*"),
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
-    # else git asks the user's repository for its refs, under its config
+    # otherwise git reads the refs of the user's repository, under its config
     ("core.alternateRefsCommand", "true"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
@@ -77,17 +77,17 @@ HARDENED: Sequence[tuple[str, str]] = (
 
 
 def git_environment(environ: Environ) -> dict[str, str]:
-    """The environment that git gets, settings apart (`with_settings`)."""
+    """The environment of git, without settings (`with_settings`)."""
     variables = {
         name: value
         for name, value in environ.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in USER_VARIABLES)
     }
-    return {**variables, **FIXED}
+    return {**variables, **FIXED_VARIABLES}
 
 
 def user_settings(environ: Environ) -> Iterator[tuple[str, str]]:
-    """The settings that a user hands to every git by GIT_CONFIG_COUNT."""
+    """The user's settings for every git command, from GIT_CONFIG_COUNT."""
     count = environ.get("GIT_CONFIG_COUNT", "")
     for number in range(int(count) if count.isdecimal() and len(count) < 4 else 0):
         key = environ.get(f"GIT_CONFIG_KEY_{number}")
@@ -97,24 +97,24 @@ def user_settings(environ: Environ) -> Iterator[tuple[str, str]]:
 
 
 def with_settings(environment: Environ, settings: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """`environment` with settings that git (2.31 and newer) reads from it; the last of a key
+    """`environment` with settings that git (2.31 and newer) reads from it; the last value of a key
     wins."""
-    numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
+    setting_variables = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings):
-        numbered[f"GIT_CONFIG_KEY_{number}"] = key
-        numbered[f"GIT_CONFIG_VALUE_{number}"] = value
-    return {**environment, **numbered}
+        setting_variables[f"GIT_CONFIG_KEY_{number}"] = key
+        setting_variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    return {**environment, **setting_variables}
 
 
 def token_settings(token: str, *, server: str) -> list[tuple[str, str]]:
-    """The header that shows `token` to `server` (`https://github.com`) alone, in place of headers
-    set before."""
+    """The settings that send `token` only to `server` (`https://github.com`), and that replace
+    earlier headers."""
     key = f"http.{server.rstrip('/')}/.extraheader"
     return [(key, ""), (key, f"Authorization: Basic {basic(token)}")]
 
 
 def basic(token: str) -> str:
-    """A token as GitHub takes it for git over HTTP."""
+    """A token in GitHub's form for git over HTTP."""
     return base64.b64encode(f"x-access-token:{token}".encode()).decode()
 
 
@@ -124,13 +124,13 @@ def basic(token: str) -> str:
 LOCAL_TIMEOUT_S = 120.0
 NETWORK_TIMEOUT_S = 600.0
 MOST_OUTPUT_BYTES = 64 * 1024 * 1024
-WORDS_OF_GIT = 1500  # characters of its complaint that an error shows
+MESSAGE_WIDTH = 1500  # characters of its message that an error shows
 
 
 class Complaint(enum.Enum):
-    """What git's complaint amounts to, as far as we act on it."""
+    """The meaning of git's error message, as far as it matters here."""
 
-    CREDENTIALS = "credentials"  # the remote wants other ones, or refuses these
+    CREDENTIALS = "credentials"  # the remote needs other credentials, or refuses these
     MISSING = "missing"  # no such commit, branch or repository
     NETWORK = "network"
     TIMEOUT = "timeout"
@@ -138,9 +138,8 @@ class Complaint(enum.Enum):
     OTHER = "other"
 
 
-class GitFailed(UnavailableError):  # noqa: N818 - it says what happened
-    """A git command that did not do what was asked; the message holds git's own words, secrets
-    taken out."""
+class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
+    """A failed git command; the message has git's own words, without secrets."""
 
     hints: ClassVar[Mapping[Complaint, str]] = {
         Complaint.CREDENTIALS: "Give the job a token that can read the repository (`permissions: contents: read`), "
@@ -153,7 +152,7 @@ class GitFailed(UnavailableError):  # noqa: N818 - it says what happened
     }
 
     def __init__(self, *, command: str, words: str, complaint: Complaint, hint: str = "") -> None:
-        """`command`: as a person would name it (`git fetch`); `words`: git's, redacted."""
+        """`command`: in words (`git fetch`); `words`: git's message, redacted."""
         text = words.strip()
         super().__init__(
             f"{command} failed: {text}" if text else f"{command} failed without a message",
@@ -196,7 +195,7 @@ _COMPLAINTS: Sequence[tuple[Complaint, re.Pattern[str]]] = (
 
 
 def parse_complaint(words: str) -> Complaint:
-    """What git's standard error (LC_ALL=C) amounts to; the first row of the table that fits."""
+    """The meaning of git's standard error (LC_ALL=C): the first matching row of the table."""
     return next(
         (complaint for complaint, pattern in _COMPLAINTS if pattern.search(words)), Complaint.OTHER
     )
@@ -204,10 +203,10 @@ def parse_complaint(words: str) -> Complaint:
 
 @frozen_dataclass
 class Git:
-    """How git is run: its environment without GIT_CONFIG_*, its settings, and what no error may
-    show.
+    """The configuration of git: its environment without GIT_CONFIG_*, its settings, and the secrets
+    that errors must not show.
 
-    `settings` reach git by environment alone, so that neither a process list nor a file shows a
+    Git gets `settings` only by its environment, so that neither a process list nor a file shows a
     token."""
 
     environment: Environ
@@ -221,13 +220,15 @@ class Git:
         timeout_s: float = LOCAL_TIMEOUT_S,
         settings: Sequence[tuple[str, str]] = (),
     ) -> bytes:
-        """What `git ARGUMENTS` writes. Raises GitFailed for a nonzero exit, too long a time or too
-        much output."""
+        """The output of `git ARGUMENTS`. Raises GitFailed for a nonzero exit, a timeout or too much
+        output."""
         name = f"git {next((argument for argument in arguments if not argument.startswith('-')), '')}".strip()
         output = bytearray()
-        full = with_settings(self.environment, [*self.settings, *settings])
+        full_environment = with_settings(self.environment, [*self.settings, *settings])
         try:
-            child = Child(["git", *arguments], cwd=cwd, environment=full, reads_input=False)
+            child = Child(
+                ["git", *arguments], cwd=cwd, environment=full_environment, reads_input=False
+            )
         except ChildStartError as error:
             raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
 
@@ -239,10 +240,10 @@ class Git:
 
         child.listen(feed)
         ended = _wait(child, timeout_s=timeout_s)
-        words = self.redacted(child.stderr.text(limit=WORDS_OF_GIT))
+        words = self.redacted(child.stderr.text(limit=MESSAGE_WIDTH))
         if ended is None:
-            late = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
-            raise GitFailed(command=name, words=late, complaint=Complaint.TIMEOUT)
+            timeout_message = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
+            raise GitFailed(command=name, words=timeout_message, complaint=Complaint.TIMEOUT)
         if len(output) > MOST_OUTPUT_BYTES:
             words = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
             raise GitFailed(command=name, words=words, complaint=Complaint.OTHER)
@@ -253,14 +254,14 @@ class Git:
 
     def redacted(self, text: str) -> str:
         """`text` without tokens, and without user names and passwords in URLs."""
-        hidden = redact.redactor({f"SECRET_{name}": value for name, value in self.secrets.items()})(
-            text
-        )
-        return re.sub(r"(?<=://)[^/@\s']+@", "***@", hidden)
+        redacted_text = redact.redactor(
+            {f"SECRET_{name}": value for name, value in self.secrets.items()}
+        )(text)
+        return re.sub(r"(?<=://)[^/@\s']+@", "***@", redacted_text)
 
 
 def _wait(child: Child, *, timeout_s: float) -> Ended | None:
-    """How the child ended; None where we ended it for being late."""
+    """The end of the child; None if it was too late and ended by us."""
     try:
         ended = child.wait(timeout_s)
         if ended is None:
@@ -279,8 +280,7 @@ _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def is_full_sha(text: str) -> bool:
-    """True if `text` is a whole object name, SHA-1 or SHA-256, except the zero that means no
-    object."""
+    """True if `text` is a full object name, SHA-1 or SHA-256, except the zeros for no object."""
     return bool(_OBJECT_NAME.fullmatch(text)) and bool(text.strip("0"))
 
 
@@ -288,8 +288,8 @@ def is_full_sha(text: str) -> bool:
 class UserRepository:
     """A user's repository.
 
-    `git_dir` is that of this working tree, `common_dir` that which holds objects and branches (they
-    differ in a linked working tree)."""
+    `git_dir`: of this working tree; `common_dir`: the one with objects and branches (they differ in
+    a linked working tree)."""
 
     working_tree: Path
     git_dir: Path
@@ -298,20 +298,19 @@ class UserRepository:
 
 @frozen_dataclass
 class Remote:
-    """Where more commits come from. `headers`: credentials that actions/checkout left, as settings
-    of git."""
+    """The remote of a repository. `headers`: credentials that actions/checkout left, as git
+    settings."""
 
     name: str = ""
-    url: str = field(default="", repr=False)  # may hold a password
+    url: str = field(default="", repr=False)  # may contain a password
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     partial: tuple[tuple[str, str], ...] = ()
 
 
 def find_source(root: Path) -> UserRepository:
-    """The repository that `root` lies in. Raises UnavailableError.
+    """The repository of `root`. Raises UnavailableError.
 
-    Found by us and then named to git, so that git need not trust its owner (`safe.directory`).
-    """
+    It is found here and named to git, so that git need not trust its owner (`safe.directory`)."""
     start = root.resolve()
     for folder in (start, *start.parents):
         git_dir = _git_folder(folder)
@@ -343,53 +342,59 @@ def _git_folder(working_tree: Path) -> Path | None:
 
 
 def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str, str]]:
-    """The repository's own settings, what it includes too; reading them runs nothing. Raises
+    """The repository's own settings, with included ones; reading them runs nothing. Raises
     GitFailed."""
     files = [["--local"]]
     if (git_dir / "config.worktree").is_file():
         files.append(["--file", str(git_dir / "config.worktree")])
     for file in files:
         arguments = (f"--git-dir={git_dir}", "config", *file, "--includes", "--null", "--list")
-        listed = git.run(*arguments, cwd=str(cwd)).decode("utf-8", "surrogateescape")
-        for entry in listed.split("\0"):
+        output = git.run(*arguments, cwd=str(cwd)).decode("utf-8", "surrogateescape")
+        for entry in output.split("\0"):
             key, separator, value = entry.partition("\n")
             if separator:
                 yield key, value
 
 
 def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> Remote:
-    """The remote `origin`, else the only one; of its settings what we take over, and nothing that
-    could run."""
-    last: dict[str, str] = {}
+    """The remote `origin`, else the only remote; of its settings only those that cannot run
+    anything."""
+    last_values: dict[str, str] = {}
     headers = []
     for key, value in settings:
-        last[key] = value
+        last_values[key] = value
         if key == "http.extraheader" or (key.startswith("http.") and key.endswith(".extraheader")):
             headers.append((key, value))
     names = [
         key.removeprefix("remote.").removesuffix(".url")
-        for key in last
+        for key in last_values
         if re.fullmatch(r"remote\..*\.url", key)
     ]
     name = "origin" if "origin" in names else names[0] if len(names) == 1 else ""
     if not name:
         return Remote()
-    partial = [(f"remote.origin.{key}", last.get(f"remote.{name}.{key}", "")) for key in _PARTIAL]
-    url = last[f"remote.{name}.url"]
+    partial_settings = [
+        (f"remote.origin.{key}", last_values.get(f"remote.{name}.{key}", ""))
+        for key in _PARTIAL_KEYS
+    ]
+    url = last_values[f"remote.{name}.url"]
     # neither a URL nor ssh's `host:path`
     if ":" not in url.partition("/")[0] and not url.startswith("/"):
         url = str((working_tree / url).resolve())
     return Remote(
-        name=name, url=url, headers=tuple(headers), partial=tuple(partial) if partial[0][1] else ()
+        name=name,
+        url=url,
+        headers=tuple(headers),
+        partial=tuple(partial_settings) if partial_settings[0][1] else (),
     )
 
 
-_PARTIAL = ("promisor", "partialclonefilter")
+_PARTIAL_KEYS = ("promisor", "partialclonefilter")
 
 
 def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
-    """The commit that is checked out; "" on a branch without any. Raises GitFailed."""
-    # `--symbolic-full-name` and peeling are left out: they would look at objects, in the user's
+    """The checked-out commit; "" on a branch without any. Raises GitFailed."""
+    # `--symbolic-full-name` and peeling are left out: they would read objects of the user's
     # repository
     try:
         name = (
@@ -405,23 +410,23 @@ def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
 
 
 def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
-    """The commit that is checked out at `root`, and whether files below `root` differ from it; ""
-    and None if unknown."""
+    """The checked-out commit at `root`, and whether files below `root` differ from it; "" and None
+    if unknown."""
     commit = ""
-    git = Git(environment=git_environment(environ), settings=_LOOKING)
+    git = Git(environment=git_environment(environ), settings=_READ_SETTINGS)
     try:
         source = find_source(root)
         commit = _read_head(git, source.git_dir, cwd=source.working_tree)
-        place = (f"--git-dir={source.git_dir}", f"--work-tree={source.working_tree}")
-        settings = _without_filters(git, place, cwd=str(root))
+        repository_options = (f"--git-dir={source.git_dir}", f"--work-tree={source.working_tree}")
+        settings = _without_filters(git, repository_options, cwd=str(root))
         arguments = (
             "--no-optional-locks",
-            *place,
+            *repository_options,
             "status",
             "--porcelain",
             "--ignore-submodules=all",
             "--",
-            *_OF_SOURCE,
+            *_SOURCE_PATHS,
         )
         status = git.run(*arguments, cwd=str(root), timeout_s=STATUS_TIMEOUT_S, settings=settings)
     except (UnavailableError, OSError):
@@ -429,22 +434,33 @@ def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     return commit, bool(status.strip()) if commit else None
 
 
-def _without_filters(git: Git, place: Sequence[str], *, cwd: str) -> list[tuple[str, str]]:
-    """Settings that take their programs from the filters that the repository's configuration
-    names."""
+def _without_filters(
+    git: Git, repository_options: Sequence[str], *, cwd: str
+) -> list[tuple[str, str]]:
+    """Settings that disable the programs of all filters in the repository's configuration."""
     try:
         output = git.run(
-            *place, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", cwd=cwd
+            *repository_options,
+            "config",
+            "--null",
+            "--name-only",
+            "--get-regexp",
+            r"^filter\.",
+            cwd=cwd,
         )
-    except GitFailed:  # it names none
+    except GitFailed:  # there are none
         return []
     names = {os.fsdecode(key).rpartition(".")[0] for key in output.split(b"\0") if key}
-    of_each = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
-    return [(f"{name}.{key}", value) for name in sorted(names) for key, value in of_each]
+    filter_settings = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+    return [(f"{name}.{key}", value) for name in sorted(names) for key, value in filter_settings]
 
 
-_LOOKING = (("safe.directory", "*"), ("core.hooksPath", "/dev/null"), ("core.fsmonitor", "false"))
-_OF_SOURCE = (".", ":(exclude,glob)**/__pycache__/**")
+_READ_SETTINGS = (
+    ("safe.directory", "*"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+)
+_SOURCE_PATHS = (".", ":(exclude,glob)**/__pycache__/**")
 STATUS_TIMEOUT_S = 10.0
 
 
@@ -456,22 +472,22 @@ _PREFIX = "evalgate-base-"
 
 @contextmanager
 def private_folder(under: Path) -> Iterator[Path]:
-    """A fresh folder in `under`, removed at the end; folders that a killed run left there go first.
+    """A new folder in `under`, removed at the end; folders of killed runs there are removed first.
 
-    A lock beside it says that its process lives; the system lets go of it however that ends. Raises
-    UnavailableError."""
+    A lock beside it shows that its process runs; the system releases the lock at the end of the
+    process. Raises UnavailableError."""
     name = f"{_PREFIX}{uuid.uuid4().hex[:12]}"
     try:
         under.mkdir(parents=True, exist_ok=True)
-        for stale in sorted(under.glob(f"{_PREFIX}*")):
-            if stale.is_dir():
-                lock = _lock_of(stale)
-                with suppress(OSError):  # filelock.Timeout, where its process lives, is one
+        for old_folder in sorted(under.glob(f"{_PREFIX}*")):
+            if old_folder.is_dir():
+                lock = _lock_of(old_folder)
+                with suppress(OSError):  # filelock.Timeout, if its process runs, is an OSError
                     lock.acquire()
-                    _remove_with_lock(stale, lock)
+                    _remove_with_lock(old_folder, lock)
         folder = under.resolve() / name
         lock = _lock_of(folder)
-        lock.acquire()  # before the folder is there, so that none is ever without
+        lock.acquire()  # before the folder exists, so that no folder is without a lock
         folder.mkdir(mode=0o700)
     except OSError as error:
         raise UnavailableError(
@@ -484,7 +500,7 @@ def private_folder(under: Path) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder whatever modes an agent gave to what is in it."""
+    """Remove a folder, whatever modes an agent set in it."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         folder.chmod(stat.S_IRWXU)
@@ -518,11 +534,10 @@ Settings = Sequence[tuple[str, str]]
 
 @frozen_dataclass
 class Repository:
-    """What is asked for commits, and what they are fetched into.
+    """The repository that is asked for commits, and that they are fetched into.
 
-    `prefix`: where evalgate's root lies below the top of the working tree, "" for the top itself;
-    `folder`: private, gone at the end; `ways`: settings with which the remote is asked, one after
-    the other."""
+    `prefix`: the path of evalgate's root below the top of the working tree, "" for the top itself;
+    `folder`: private, removed at the end; `ways`: settings for the remote, tried in order."""
 
     prefix: str
     source: UserRepository
@@ -534,19 +549,19 @@ class Repository:
     ways: tuple[Settings, ...] = field(default=(), repr=False)
 
     def run(self, *arguments: str) -> str:
-        """What `git ARGUMENTS` says, blanks around it cut; no network. Raises GitFailed."""
+        """The output of `git ARGUMENTS` without surrounding blanks; no network. Raises
+        GitFailed."""
         return self.run_bytes(*arguments).decode("utf-8", "surrogateescape").strip()
 
     def run_bytes(self, *arguments: str) -> bytes:
-        """As `run`, every byte of it; see `Git.run`."""
+        """Like `run`, as bytes; see `Git.run`."""
         return self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
 
     def run_with_remote(self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S) -> bytes:
-        """As `run_bytes`, with the remote `origin` at hand: with the credentials of the checkout,
-        else with the token.
+        """Like `run_bytes`, with the remote `origin`: with the credentials of the checkout, else
+        with the token.
 
-        Raises GitFailed, that of the last way.
-        """
+        Raises GitFailed, that of the last try."""
         if not self.remote.url:
             raise GitFailed(
                 command=f"git {arguments[0]}",
@@ -563,7 +578,7 @@ class Repository:
                     settings=[*way, *self.remote.partial],
                 )
             except GitFailed as error:
-                # to those who may not see it, GitHub says that a private repository is not there
+                # GitHub hides private repositories from those who may not see them
                 may_help = error.complaint in {Complaint.CREDENTIALS, Complaint.MISSING}
                 if not may_help or number + 1 == len(self.ways):
                     raise
@@ -577,8 +592,7 @@ class Repository:
         self.run_with_remote("fetch", *quiet, *options, "origin", *specs)
 
     def resolve(self, name: str) -> str | None:
-        """The commit that a name (branch, tag, SHA, `HEAD~2`) means here; None if it means no
-        commit."""
+        """The commit of a name (branch, tag, SHA, `HEAD~2`); None if it is not a commit."""
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
             return None
         try:
@@ -590,7 +604,7 @@ class Repository:
 
     @property
     def is_shallow(self) -> bool:
-        """True if history is cut off because it was not fetched further."""
+        """True if history is incomplete because it was not fetched further."""
         shallow = self.git_dir / "shallow"
         return shallow.is_file() and shallow.stat().st_size > 0
 
@@ -599,24 +613,24 @@ class Repository:
 def open_repository(
     root: Path, *, environ: Environ, token: str | None, under: Path
 ) -> Iterator[Repository]:
-    """The repository that `root` lies in, for as long as the block lasts; what is private lies in
-    `under`: a bare repository with the same branches, which borrows the user's objects.
+    """The repository of `root`, for the block; its private part is in `under`: a bare repository
+    with the same branches, which borrows the user's objects.
 
     The user's settings are read now and never again: open it before an agent runs. Raises
     UnavailableError."""
     source = find_source(root)
     with private_folder(under) as folder:
         environment = git_environment(environ)
-        git_settings = [*user_settings(environ), *HARDENED]
-        listed = tuple(
+        git_settings = [*user_settings(environ), *SAFE_SETTINGS]
+        all_settings = tuple(
             _read_settings(
                 Git(environment=environment, settings=git_settings), source.git_dir, cwd=folder
             )
         )
-        settings = dict(listed)
-        remote = parse_remote(listed, working_tree=source.working_tree)
+        settings = dict(all_settings)
+        remote = parse_remote(all_settings, working_tree=source.working_tree)
         is_sparse = settings.get("core.sparsecheckout", "").lower() == "true"
-        if is_sparse:  # a checkout of the base shares it
+        if is_sparse:  # a checkout of the base uses it too
             cone = (
                 "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
             )
@@ -641,9 +655,9 @@ def open_repository(
             server = environ.get("GITHUB_SERVER_URL") or GITHUB
             url = over_https(remote.url, server=server)
             ways.append([*token_settings(token, server=server), ("remote.origin.url", url)])
-        below = root.resolve().relative_to(source.working_tree).as_posix()
+        prefix = root.resolve().relative_to(source.working_tree).as_posix()
         yield Repository(
-            prefix="" if below == "." else below,
+            prefix="" if prefix == "." else prefix,
             source=source,
             folder=folder,
             git_dir=git_dir,
@@ -666,8 +680,8 @@ def _make_repository(git: Git, folder: Path, source: UserRepository, *, object_f
     )
     with suppress(FileNotFoundError):
         shutil.copyfile(source.common_dir / "shallow", git_dir / "shallow")
-    each_ref = (f"--git-dir={source.git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
-    refs = git.run(*each_ref, cwd=str(folder)).split(b"\n")
+    list_refs = (f"--git-dir={source.git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
+    refs = git.run(*list_refs, cwd=str(folder)).split(b"\n")
     (git_dir / "packed-refs").write_bytes(
         b"".join(line + b"\n" for line in refs if _REF.fullmatch(line))
     )
@@ -676,17 +690,17 @@ def _make_repository(git: Git, folder: Path, source: UserRepository, *, object_f
 
 def quoted_path(path: Path) -> bytes:
     """A path as a line of `objects/info/alternates`, quoted as in C."""
-    data = str(path).encode("utf-8", "surrogateescape")
-    plain = b"".join(
+    encoded = str(path).encode("utf-8", "surrogateescape")
+    quoted = b"".join(
         bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte
-        for byte in data
+        for byte in encoded
     )
-    return b'"' + plain + b'"\n'
+    return b'"' + quoted + b'"\n'
 
 
 def over_https(url: str, *, server: str) -> str:
-    """An ssh address of `server` as the https address that a token opens; any other address as it
-    is."""
+    """The https address, for a token, of an ssh address of `server`; other addresses stay
+    unchanged."""
     host = urlsplit(server).hostname or ""
     match = re.fullmatch(r"(?:ssh://)?(?:[^@/]+@)?([^:/@]+)(?::\d+/|[:/])(.+)", url)
     if match is None or "://" in url.removeprefix("ssh://") or match[1] != host:
@@ -695,8 +709,8 @@ def over_https(url: str, *, server: str) -> str:
 
 
 def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
-    """What no error may show: the token, as it stands and as git sends it, and headers of the
-    checkout."""
+    """The secrets that no error may show: the token, in plain form and as git sends it, and headers
+    of the checkout."""
     secrets_by_name = {
         f"header {number}": value for number, (_, value) in enumerate(remote.headers) if value
     }
@@ -719,7 +733,8 @@ def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
 
 
 def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...]:
-    """`sha` and its first-parent ancestors, nearest first: base results may be stored for them.
+    """`sha` and its first-parent ancestors, nearest first: the commits that base results may be
+    stored for.
 
     A shallow checkout is deepened; if that fails, the local ones are returned. Raises GitFailed for
     an unknown `sha`."""
@@ -735,42 +750,44 @@ def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...
 
 
 def is_committed(place: Path, repo: Repository) -> bool:
-    """True if the commit has files in `place`, or a submodule, a link or a file of its own on the
-    way to it."""
+    """True if the commit has files in `place`, or a submodule, a link or a file on the way to
+    it."""
     top = repo.source.working_tree.resolve()
     return bool(repo.head) and any(
-        _has(way, top, repo) for way in _ways(place) if way.is_relative_to(top)
+        _has(way, top, repo) for way in _spellings(place) if way.is_relative_to(top)
     )
 
 
-def _ways(place: Path) -> set[Path]:
-    """As it is written, and where its links lead."""
+def _spellings(place: Path) -> set[Path]:
+    """The path as it is written, and its target through links."""
     return {Path(os.path.normpath(place.absolute())), place.resolve()}
 
 
-def _has(way: Path, top: Path, repo: Repository) -> bool:
-    if way == top:
+def _has(path_of_place: Path, top: Path, repo: Repository) -> bool:
+    if path_of_place == top:
         return True
-    paths = list(itertools.accumulate(way.relative_to(top).parts, "{}/{}".format))
-    listed = repo.run_bytes(
+    paths = list(itertools.accumulate(path_of_place.relative_to(top).parts, "{}/{}".format))
+    output = repo.run_bytes(
         "--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths
     )
-    for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-        about, _, path = entry.partition("\t")
-        # git lists what is beside a path that is not there as well
-        if path == paths[-1] or (path in paths and about.split(" ")[1] != "tree"):
+    for entry in output.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        entry_fields, _, path = entry.partition("\t")
+        # git also lists neighbors of a missing path
+        if path == paths[-1] or (path in paths and entry_fields.split(" ")[1] != "tree"):
             return True
     return False
 
 
 def first_committed(paths: Iterable[Path], root: Path, environ: Environ) -> Path | None:
-    """The first of the places that the commit has files in, in the repository that `root` lies in:
-    a change may have written them. Where git cannot tell, the commit may have them."""
+    """The first of the places with files of the commit, in the repository of `root`: a change may
+    have written them. If git cannot tell, the commit may have them."""
     try:
         top = find_source(root).working_tree.resolve()
     except UnavailableError:  # not in a repository: nothing is committed
         return None
-    inside_paths = [path for path in paths if any(way.is_relative_to(top) for way in _ways(path))]
+    inside_paths = [
+        path for path in paths if any(way.is_relative_to(top) for way in _spellings(path))
+    ]
     if not inside_paths:
         return None
     try:

@@ -1,13 +1,12 @@
-"""One HTTP request and its answer, bounded in time and size, careful with headers; how long a
-server asks to wait; a token of Google Cloud's, by google-auth, fetched when it is first needed and
-kept until it expires."""
+"""One HTTP request and its answer, with limits of time and size and careful headers; the requested
+wait of a server; and a Google Cloud token, by google-auth, fetched at its first use and kept until
+it expires."""
 
 from __future__ import annotations
 
 import email.utils
 import enum
 import json
-import math
 import os
 import threading
 import time
@@ -28,16 +27,16 @@ CHUNK_BYTES = 64 * 1024
 
 
 class Fault(enum.StrEnum):
-    """Why there is no answer."""
+    """The reason why there is no answer."""
 
-    TIMEOUT = "timeout"  # connected, but slower than allowed
+    TIMEOUT = "timeout"  # connected, but too slow
     UNREACHABLE = "unreachable"  # refused, reset, no such host, broken certificate
     TOO_LARGE = "too_large"
-    REDIRECTS = "redirects"  # round and round, or to something that is not HTTP
+    REDIRECTS = "redirects"  # a loop, or to an address that is not HTTP
     INVALID = "invalid"  # not an HTTP address
 
 
-class ExchangeFailed(Exception):  # noqa: N818 - it says what happened
+class ExchangeFailed(Exception):  # noqa: N818 - the name of an outcome
     """There is no answer; `fault` is the reason."""
 
     def __init__(self, fault: Fault, message: str) -> None:
@@ -47,7 +46,7 @@ class ExchangeFailed(Exception):  # noqa: N818 - it says what happened
 
 @frozen_dataclass
 class Answer:
-    """A complete answer, whatever its status; header names are in lower case."""
+    """A complete answer of any status; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -61,29 +60,29 @@ class Answer:
             raise ValueError("nested too deeply") from None
 
     def excerpt(self, limit: int = 300) -> str:
-        """The beginning of the body as text on one line."""
+        """The beginning of the body, as text on one line."""
         text = " ".join(self.body[: limit * 4].decode("utf-8", "replace").split())
         return text[:limit] + (" ..." if len(text) > limit else "")
 
 
-def bounded(most_bytes: int) -> Callable[[Any], None]:
-    """A hook for clients of other libraries (`event_hooks` of httpx): their responses are read up
-    to so many bytes, unpacked, and reading on raises ExchangeFailed."""
+def limit_response(most_bytes: int) -> Callable[[Any], None]:
+    """A hook for clients of other libraries (`event_hooks` of httpx): it raises ExchangeFailed if a
+    response, unpacked, is larger than `most_bytes`."""
 
-    def bound(response: Any) -> None:
-        read = response.iter_bytes
+    def limit_reading(response: Any) -> None:
+        read_bytes = response.iter_bytes
 
-        def pieces(*arguments: Any, **options: Any) -> Iterator[bytes]:
+        def limited_chunks(*arguments: Any, **options: Any) -> Iterator[bytes]:
             size = 0
-            for piece in read(*arguments, **options):
-                size += len(piece)
+            for chunk in read_bytes(*arguments, **options):
+                size += len(chunk)
                 if size > most_bytes:
                     raise _too_large(most_bytes)
-                yield piece
+                yield chunk
 
-        response.iter_bytes = pieces  # which all its ways to read go through
+        response.iter_bytes = limited_chunks  # all other methods read through it
 
-    return bound
+    return limit_reading
 
 
 def _too_large(most_bytes: int) -> ExchangeFailed:
@@ -99,17 +98,17 @@ BUNDLES = (
 
 
 def system_certificates() -> str:
-    """The system's bundle of certificates, where an administrator adds a proxy's own; "" if there
-    is none."""
+    """The system's certificate bundle, to which administrators add a proxy's certificates; "" if
+    there is none."""
     return next((path for path in BUNDLES if os.path.isfile(path)), "")  # noqa: PTH113 - as text
 
 
 class Exchange:
-    """A connection to speak over, kept open between requests; for one thread at a time.
+    """A connection that is kept open between requests; for one thread at a time.
 
     Proxies and certificates come from `environment` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY,
     REQUESTS_CA_BUNDLE), certificates otherwise from the system; this process's own environment and
-    ~/.netrc are not looked at. Redirects to another host get none of the headers."""
+    ~/.netrc are not used. Redirects to another host get none of the headers."""
 
     def __init__(
         self, *, environment: Environ, headers: Mapping[str, str], most_bytes: int
@@ -128,15 +127,19 @@ class Exchange:
         timeout_s: float,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send JSON (or nothing) and read the whole answer; `headers` come on top. Raises
+        """Send JSON (or nothing) and read the whole answer; `headers` are added. Raises
         ExchangeFailed."""
         deadline = time.monotonic() + timeout_s
-        home = origin(url)
+        first_origin = origin(url)
         all_headers = {**self._headers, **(headers or {})}
         for _ in range(MOST_REDIRECTS + 1):
-            sent = all_headers if origin(url) == home else {}
+            request_headers = all_headers if origin(url) == first_origin else {}
             answer = self.send(
-                method, url, body=body, headers=sent, timeout_s=deadline - time.monotonic()
+                method,
+                url,
+                body=body,
+                headers=request_headers,
+                timeout_s=deadline - time.monotonic(),
             )
             target = answer.headers.get("location")
             if answer.status not in REDIRECTS or not target:
@@ -150,7 +153,7 @@ class Exchange:
         )
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._session is not None:
             self._session.close()
 
@@ -163,31 +166,34 @@ class Exchange:
         timeout_s: float,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """The same for one request, whose answer may be a redirect; `headers` in place of those of
-        the exchange."""
+        """The same for one request, whose answer may be a redirect; `headers` replace those of the
+        exchange."""
         import requests  # noqa: PLC0415 - see above
         import urllib3  # noqa: PLC0415 - requests brings it
 
         if self._session is None:
             self._session = requests.Session()
             self._session.trust_env = False
-            # Redirects are followed here, by hand; requests would still read their bodies whole and
-            # parse their target.
+            # Redirects are followed here; requests would read their bodies whole and parse their
+            # target.
             self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]  # noqa: ARG005
         if timeout_s <= 0:
             raise ExchangeFailed(Fault.TIMEOUT, "no time left for the request")
         deadline = time.monotonic() + timeout_s
-        sent = {"accept": "application/json", **(self._headers if headers is None else headers)}
-        data = None
+        request_headers = {
+            "accept": "application/json",
+            **(self._headers if headers is None else headers),
+        }
+        payload = None
         if body is not None:
-            data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-            sent.setdefault("content-type", "application/json")
+            payload = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+            request_headers.setdefault("content-type", "application/json")
         try:
             with self._session.request(
                 method,
                 url,
-                data=data,
-                headers=sent,
+                data=payload,
+                headers=request_headers,
                 timeout=timeout_s,
                 stream=True,
                 allow_redirects=False,
@@ -198,10 +204,12 @@ class Exchange:
                 or True,
             ) as response:
                 content = self._read(response, deadline)
-                names = {name.lower(): value for name, value in response.headers.items()}
+                names = {name.lower(): header for name, header in response.headers.items()}
                 return Answer(status=response.status_code, headers=names, body=content)
         except requests.ConnectTimeout as error:
-            raise ExchangeFailed(Fault.UNREACHABLE, f"no connection: {_plain(error)}") from None
+            raise ExchangeFailed(
+                Fault.UNREACHABLE, f"no connection: {_innermost_reason(error)}"
+            ) from None
         except requests.Timeout:
             raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
         except (
@@ -212,17 +220,16 @@ class Exchange:
             raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL") from None
         except requests.exceptions.InvalidHeader as error:
             raise ExchangeFailed(
-                Fault.INVALID, f"a header cannot be sent: {_plain(error)}"
+                Fault.INVALID, f"a header cannot be sent: {_innermost_reason(error)}"
             ) from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if "timed out" in str(error).lower():
                 raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
-            raise ExchangeFailed(Fault.UNREACHABLE, _plain(error)) from None
+            raise ExchangeFailed(Fault.UNREACHABLE, _innermost_reason(error)) from None
 
     def _read(self, response: requests.Response, deadline: float) -> bytes:
         content = bytearray()
-        # Not `iter_content`: that waits until a chunk is full, and an endpoint that trickles never
-        # fills one.
+        # Not `iter_content`: that waits until a chunk is full, which a slow endpoint never fills.
         while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
             content += chunk
             if len(content) > self._most_bytes:
@@ -233,7 +240,7 @@ class Exchange:
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host in lower case and port. Raises ExchangeFailed where `url` is no address."""
+    """Scheme, host in lower case and port. Raises ExchangeFailed if `url` is not an address."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -245,22 +252,22 @@ def origin(url: str) -> tuple[str, str, int | None]:
 def _proxies(url: str, environment: Environ) -> dict[str, str]:
     import urllib.request as rules  # noqa: PLC0415 - as requests, which imports it
 
-    lowered = {name.lower(): value for name, value in environment.items()}
-    parts = urlsplit(url)
-    excepted = {"no": lowered.get("no_proxy", "")}
-    host = parts.netloc.rpartition("@")[2]
-    if rules.proxy_bypass_environment(host, excepted):  # type: ignore[attr-defined]  # typeshed does not know it
+    by_lower_case = {name.lower(): setting for name, setting in environment.items()}
+    address = urlsplit(url)
+    exceptions = {"no": by_lower_case.get("no_proxy", "")}
+    host = address.netloc.rpartition("@")[2]
+    if rules.proxy_bypass_environment(host, exceptions):  # type: ignore[attr-defined]  # it is missing in typeshed
         return {}
-    proxy = lowered.get(f"{parts.scheme}_proxy") or lowered.get("all_proxy")
-    return {parts.scheme: proxy} if proxy else {}
+    proxy = by_lower_case.get(f"{address.scheme}_proxy") or by_lower_case.get("all_proxy")
+    return {address.scheme: proxy} if proxy else {}
 
 
-def _plain(error: BaseException) -> str:
-    """The innermost reason that a chain of wrapped errors gives, without object addresses."""
-    inner: object = error
-    while isinstance(inner, BaseException):
-        error = inner
-        inner = getattr(error, "reason", None) or next(
+def _innermost_reason(error: BaseException) -> str:
+    """The innermost reason in a chain of wrapped errors, without object addresses."""
+    cause: object = error
+    while isinstance(cause, BaseException):
+        error = cause
+        cause = getattr(error, "reason", None) or next(
             (arg for arg in error.args if isinstance(arg, BaseException)), None
         )
     text = str(error)
@@ -276,32 +283,36 @@ def _plain(error: BaseException) -> str:
 
 def parse_retry_after(headers: Mapping[str, str], *, current_moment: datetime) -> float | None:
     """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None
-    where unsaid.
+    without either.
 
-    Header names in lower case. A date in the past is 0.
-    """
-    milliseconds = _number(headers.get("retry-after-ms", ""))
+    Header names in lower case. A date in the past is 0; nothing is more than LONGEST_WAIT_S."""
+    milliseconds = parse_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    value = headers.get("retry-after", "")
-    seconds = _number(value)
+    text = headers.get("retry-after", "")
+    seconds = parse_seconds(text)
     if seconds is not None:
         return seconds
     try:
-        moment = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError):
+        moment = email.utils.parsedate_to_datetime(text)
+    except (TypeError, ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - current_moment).total_seconds())
+    return min(LONGEST_WAIT_S, max(0.0, (moment - current_moment).total_seconds()))
 
 
-def _number(text: str) -> float | None:
+LONGEST_WAIT_S = 366 * 24 * 3600.0
+"""What a longer wait counts as: clocks and dates can count with it."""
+
+
+def parse_seconds(text: str) -> float | None:
+    """A number of 0 or more, LONGEST_WAIT_S for a larger one; None if it is no such number."""
     try:
-        value = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return min(LONGEST_WAIT_S, number) if number >= 0 else None
 
 
 if TYPE_CHECKING:
@@ -310,13 +321,13 @@ if TYPE_CHECKING:
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
-class NoToken(Exception):  # noqa: N818 - it says what happened
-    """Why it is missing."""
+class NoToken(Exception):  # noqa: N818 - the name of an outcome
+    """The reason why there is no token."""
 
 
 class GoogleToken:
-    """The token of the credentials that the environment names, else of the machine's own; for any
-    thread."""
+    """The token of the credentials in the environment, else of the machine's own; safe for many
+    threads."""
 
     def __init__(self, environment: Environ) -> None:
         self._path = environment.get("GOOGLE_APPLICATION_CREDENTIALS", "")
@@ -324,20 +335,22 @@ class GoogleToken:
         self._credentials: Credentials | None = None
 
     def headers(self) -> Mapping[str, str]:
-        """What a request carries. Raises NoToken."""
+        """The headers of a request. Raises NoToken."""
         problem = ""
         with self._lock:
             try:
                 if self._credentials is None:
                     self._credentials = _load_credentials(self._path)
-                return {"authorization": f"Bearer {_fresh(self._credentials)}"}
-            except Exception as error:  # noqa: BLE001 - google-auth and its transports share no class of errors
+                return {"authorization": f"Bearer {_valid_token(self._credentials)}"}
+            except Exception as error:  # noqa: BLE001 - google-auth and its transports raise unrelated errors
                 problem = f"{type(error).__name__}: {error}"
-        raise NoToken(problem)  # here, so that no foreign exception with a token in it hangs on it
+        raise NoToken(
+            problem
+        )  # raised here, so that no foreign exception, with a token in it, is its cause
 
 
 def _load_credentials(path: str) -> Credentials:
-    import google.auth  # noqa: PLC0415 - only where Google Cloud is asked
+    import google.auth  # noqa: PLC0415 - only if Google Cloud is used
 
     scopes = [_SCOPE]
     if path:
@@ -348,7 +361,7 @@ def _load_credentials(path: str) -> Credentials:
     return credentials
 
 
-def _fresh(credentials: Credentials) -> str:
+def _valid_token(credentials: Credentials) -> str:
     from google.auth.transport.requests import Request  # noqa: PLC0415 - as above
 
     if not credentials.valid:

@@ -1,24 +1,23 @@
-"""What an agent may ask of its checkout, and the answers of a checkout as it was on disk at one
-moment.
+"""Questions about a checkout that an agent may ask, and the answers of a checkout as it was on disk
+at one moment.
 
 A question is one text: `names`, `everything`, or `KIND PATH`. PATH is relative to the top of the
-checkout, posix, "." for the top; see `spelling`. Kinds:
+checkout, POSIX, "." for the top; see `spelling`. Kinds:
 
 - `file`: content and executable bit, also through links; "absent", "folder" or "other" if it is not
   a file.
-- `name`: whether it exists, and as what: "file", "folder", "other", "absent", for a link its target
-  and what is there.
-- `folder`: the names in it, with what they are. `entries`: their contents as well.
+- `name`: its kind: "file", "folder", "other", "absent", for a link its target and the target's
+kind. - `folder`: the names in it, with their kinds. `entries`: their contents as well.
 - `module`: FOLDER/STEM: the names in FOLDER that are STEM or begin with `STEM.`, which an import
   looks for.
 - `packages`: the names in the folder that describe installed packages (`NAME.dist-info`).
 - `glob`: the files that match lines of a .gitignore, with their contents.
-- `pyc`: content if it may run in place of a source with another content; "source" for all other
+- `pyc`: content if it may run instead of a source with another content; "source" for all other
   bytecode.
 
 `names` are all files in the checkout; `everything` is their contents as well. Both leave out
-`.git`, environments, the folders that are set apart, and bytecode that Python wrote. Questions of a
-place in one of these have no answer."""
+`.git`, environments, excluded folders, and bytecode that Python wrote. Questions about places in
+these have no answer."""
 
 from __future__ import annotations
 
@@ -45,25 +44,25 @@ OTHER = "other"
 ABSENT = "absent"
 LINK = "link "
 APART = "apart "
-"""Kinds of names; LINK precedes its target, APART the kind of a skipped one."""
+"""Kinds of names; LINK precedes its target, APART the kind of an excluded one."""
 OUTSIDE: Final = "outside"
 
 MOST_LINKS = 40
 MOST_BYTES = 1 << 30
-"""Of a file; a larger one has no answer."""
+"""The limit of a file; a larger one has no answer."""
 BLOCK_BYTES = 1 << 20
 LINUX_COARSE_CLOCK = 5
 MODULE_ENDS = (".py", ".pyc", ".pyd", ".pyw", ".so")
 PACKAGE_ENDS = (".dist-info", ".egg-info", ".egg", ".egg-link")
 
 
-class Unknown(Exception):  # noqa: N818 - it says what is the matter
-    """Nobody can say what the answer was."""
+class Unknown(Exception):  # noqa: N818 - the name of an outcome
+    """The answer cannot be known."""
 
 
 def spelling(path: str) -> str:
-    """A path as questions spell it: its bytes are percent-encoded if it has `%` or unprintable
-    characters."""
+    """A path in the spelling of questions: its bytes are percent-encoded if it has `%` or
+    unprintable characters."""
     if path.isprintable() and "%" not in path:
         return path
     return "".join(
@@ -94,7 +93,7 @@ def parse(question: str) -> tuple[str, str]:
 
 
 def files_of(answers: Mapping[str, str]) -> dict[str, str]:
-    """The files whose content was asked for and is there, each with 12 hex digits over it."""
+    """The existing files among the questions for content, each with 12 hex digits of its digest."""
     pairs = (
         (text.removeprefix("file "), answer)
         for text, answer in answers.items()
@@ -108,12 +107,12 @@ def files_of(answers: Mapping[str, str]) -> dict[str, str]:
 
 
 class Snapshot:
-    """The checkout at `top`, as it lies on disk at the moment of construction.
+    """The checkout at `top`, as it is on disk at construction.
 
-    `apart`: folders that are no part of it, absolute or relative to the top. `environments`:
-    relative paths of the folders that were left out since they have a `pyvenv.cfg`. `is_aside`:
-    whether a file does not count among `names`: nobody looks for it without opening it.
-    `is_committed`: whether a commit has files in a folder, which could hide behind such a file."""
+    `apart`: excluded folders, absolute or relative to the top. `environments`: relative paths of
+    folders that are excluded because they have a `pyvenv.cfg`. `is_aside`: True for a file that
+    does not count among `names`: nothing looks for it without opening it. `is_committed`: True if a
+    commit has files in a folder, which could hide behind such a file."""
 
     def __init__(
         self,
@@ -153,8 +152,7 @@ class Snapshot:
         return {question: self.answer(question) for question in questions}
 
     def first_difference(self, answers: Mapping[str, str]) -> str | None:
-        """The first question to which this tree gives another answer: those about names come
-        first."""
+        """The first question with another answer in this tree; questions about names come first."""
         order = sorted(
             answers,
             key=lambda question: (
@@ -168,8 +166,8 @@ class Snapshot:
         )
 
     def differing(self, other: Snapshot) -> Iterator[str]:
-        """The files that one of two checkouts lacks, or that differ; as `everything` counts
-        them."""
+        """The files that one of two checkouts lacks, or that differ, among those of
+        `everything`."""
         for path in sorted({*self._files(), *other._files()}):
             text = question(FILE, path)
             if self.answer(text) != other.answer(text):
@@ -190,14 +188,14 @@ class Snapshot:
     # --- the names ---
 
     def _scan(self) -> None:
-        waiting = ["."]
-        while waiting:
-            folder = waiting.pop()
+        pending_folders = ["."]
+        while pending_folders:
+            folder = pending_folders.pop()
             try:
                 with os.scandir(f"{self._top}/{folder}") as entries:
                     names = {entry.name: _kind_of(entry) for entry in entries}
             except OSError:
-                continue  # what cannot be listed has no answers
+                continue  # a folder that cannot be listed has no answers
             parent, name = _split(folder)
             is_environment = "pyvenv.cfg" in names and folder != "."
             if is_environment and not self._is_committed(Path(self._top, folder)):
@@ -210,14 +208,14 @@ class Snapshot:
                 if name == ".git" or f"{self._top}/{place}" in self._apart:
                     names[name] = APART + kind
                 elif kind == FOLDER:
-                    waiting.append(place)
+                    pending_folders.append(place)
 
     def _find(self, path: str, *, follows: bool = True) -> tuple[str, str]:
         """The kind and normal path of a path's target; the absolute path if it is OUTSIDE. Raises
         Unknown."""
         parts = path.split("/")[::-1]
         folder = "."
-        links = 0
+        link_count = 0
         while parts:
             part = parts.pop()
             if part in ("", "."):
@@ -230,14 +228,14 @@ class Snapshot:
             place = _join(folder, part)
             kind = self._names(folder).get(part, ABSENT)
             if kind.startswith(LINK) and (parts or follows):
-                links += 1
+                link_count += 1
                 target = kind.removeprefix(LINK)
                 if target.startswith(f"{self._top}/"):
                     target = target.removeprefix(f"{self._top}/")
                     folder = "."
                 if target.startswith("/"):
                     return OUTSIDE, "/".join((target, *parts[::-1]))
-                if links > MOST_LINKS:
+                if link_count > MOST_LINKS:
                     return ABSENT, place
                 parts.extend(target.split("/")[::-1])
             elif not parts:
@@ -255,12 +253,12 @@ class Snapshot:
             raise Unknown from None
 
     def _target_kind(self, place: str) -> str:
-        """What is there once links are followed."""
+        """The kind of a place, through links."""
         kind, path = self._find(place)
-        return _kind_out(path) if kind == OUTSIDE else kind.removeprefix(APART)
+        return _outside_kind(path) if kind == OUTSIDE else kind.removeprefix(APART)
 
-    def _described(self, folder: str, names: Iterable[str]) -> Iterator[str]:
-        """Names and what they are, in order."""
+    def _descriptions(self, folder: str, names: Iterable[str]) -> Iterator[str]:
+        """Names with their kinds, in order."""
         kinds = self._names(folder)
         for name in sorted(names):
             kind = kinds[name].removeprefix(APART)
@@ -270,8 +268,8 @@ class Snapshot:
                 self._target_kind(_join(folder, name)) if kind.startswith(LINK) else "",
             )
 
-    def _listed(self, path: str) -> tuple[str, str]:
-        """What a path leads to, and the folder that it is. Raises Unknown for one outside the
+    def _resolve_folder(self, path: str) -> tuple[str, str]:
+        """The kind of a path's target, and its folder. Raises Unknown for a target outside the
         checkout."""
         kind, folder = self._find(path)
         if kind == OUTSIDE:
@@ -315,7 +313,7 @@ class Snapshot:
     def _file(self, path: str) -> str:
         kind, place = self._find(path)
         if kind == OUTSIDE:
-            kind = _kind_out(place)
+            kind = _outside_kind(place)
             return self._content(place) if kind == FILE else kind
         if kind == APART + FILE:
             raise Unknown
@@ -332,11 +330,13 @@ class Snapshot:
         )
 
     def _folder(self, path: str) -> str:
-        kind, folder = self._listed(path)
-        return _digest(self._described(folder, self._visible(folder))) if kind == FOLDER else kind
+        kind, folder = self._resolve_folder(path)
+        return (
+            _digest(self._descriptions(folder, self._visible(folder))) if kind == FOLDER else kind
+        )
 
     def _entries(self, path: str) -> str:
-        kind, folder = self._listed(path)
+        kind, folder = self._resolve_folder(path)
         if kind != FOLDER:
             return kind
         contents = (self._file(_join(folder, name)) for name in self._visible(folder))
@@ -344,7 +344,7 @@ class Snapshot:
 
     def _module(self, path: str) -> str:
         parent, stem = _split(path)
-        kind, folder = self._listed(parent)
+        kind, folder = self._resolve_folder(parent)
         if kind != FOLDER:
             return ""
         if folder not in self._stems:
@@ -352,14 +352,16 @@ class Snapshot:
             for name in self._names(folder):
                 stems.setdefault(name.partition(".")[0], []).append(name)
             self._stems[folder] = stems
-        near = self._stems[folder].get(stem.partition(".")[0], ())
+        same_stem_names = self._stems[folder].get(stem.partition(".")[0], ())
         modules = [
-            name for name in near if name.startswith(f"{stem}.") and name.endswith(MODULE_ENDS)
+            name
+            for name in same_stem_names
+            if name.startswith(f"{stem}.") and name.endswith(MODULE_ENDS)
         ]
-        return "\0".join(self._described(folder, [*({stem} & {*near}), *modules]))
+        return "\0".join(self._descriptions(folder, [*({stem} & {*same_stem_names}), *modules]))
 
     def _packages(self, path: str) -> str:
-        kind, folder = self._listed(path)
+        kind, folder = self._resolve_folder(path)
         if kind != FOLDER:
             return ""
         names = [
@@ -367,7 +369,7 @@ class Snapshot:
             for name in self._names(folder)
             if name.lower().endswith(PACKAGE_ENDS) or name == "egg-info"
         ]
-        return "\0".join(self._described(folder, names))
+        return "\0".join(self._descriptions(folder, names))
 
     def _glob(self, lines: str) -> str:
         globs = pathspec.GitIgnoreSpec.from_lines(lines.split("\n"))
@@ -396,7 +398,7 @@ class Snapshot:
                         and not _is_hash_based(f"{self._top}/{place}")
                     ):
                         continue
-                    if self._folders[folder][name] == FOLDER:  # a commit has none without a file
+                    if self._folders[folder][name] == FOLDER:  # commits have no empty folders
                         continue
                     if contents or not self._is_aside(place):
                         yield from (place, self._folders[folder][name])
@@ -421,14 +423,14 @@ _KINDS: Final[Mapping[str, Callable[[Snapshot, str], str]]] = {
 
 
 def _moment() -> int:
-    """Nanoseconds now by the clock that stamps files; whatever was written before has an earlier
+    """The current nanoseconds of the clock that stamps files; earlier writes have an earlier
     stamp."""
     is_linux = sys.platform == "linux"
     clock = (
         functools.partial(time.clock_gettime_ns, LINUX_COARSE_CLOCK) if is_linux else time.time_ns
     )
-    begun = time.time_ns()  # a stamp may be as fine as this, or as coarse as the other
-    while (moment := clock()) <= begun:
+    start_ns = time.time_ns()  # stamps may use this clock, or the coarse one
+    while (moment := clock()) <= start_ns:
         time.sleep(0.001)
     return moment
 
@@ -441,8 +443,8 @@ def _kind_of(entry: os.DirEntry[str]) -> str:
     return FILE if entry.is_file(follow_symlinks=False) else OTHER
 
 
-def _kind_out(place: str) -> str:
-    """What is at an absolute path, with every link followed."""
+def _outside_kind(place: str) -> str:
+    """The kind of a file at an absolute path, through all links."""
     try:
         mode = Path(place).stat().st_mode
     except (OSError, ValueError):
@@ -467,10 +469,10 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def _is_hash_based(place: str) -> bool:
-    """True if bytecode runs in place of its source whatever its time and size."""
+    """True if bytecode runs instead of its source, whatever its time and size."""
     try:
         with Path(place).open("rb") as file:
-            head = file.read(8)
+            header = file.read(8)
     except OSError:
         return False
-    return len(head) == 8 and bool(head[4] & 1)
+    return len(header) == 8 and bool(header[4] & 1)

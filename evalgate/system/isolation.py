@@ -1,21 +1,22 @@
-"""Other users for code that is not ours: who it runs as, what it owns, what is closed to it, how
-all of it ends.
+"""Separate users for foreign code: their rights, their files, closed places, and the end of their
+processes.
 
-An agent, a custom metric, an installer and the hooks of what it builds are code of the change. Each
-side's run as users of their own, without capabilities and new privileges, in a copy of the checkout
-and with a home of their own. See docs/security.md and docs/decisions/015-another-user.md."""
+An agent, a custom metric, an installer and its build hooks are code of the change. The code of each
+side runs as its own users, without capabilities and new privileges, in a copy of the checkout and
+with its own home. See docs/security.md and docs/decisions/015-another-user.md."""
 
 from __future__ import annotations
 
+import fcntl
 import fnmatch
 import functools
 import grp
 import hashlib
 import os
 import pwd
+import secrets
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -33,39 +34,60 @@ from evalgate.system import redact
 from evalgate.values import Environ, frozen_dataclass
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where our own helpers are looked for, never the PATH that agents get."""
+"""The path of our own helper programs; the PATH of agents is never used."""
 
-FIRST_UID = 64001
-LAST_UID = 64900
-"""Numbers of users and groups that few systems give away; those that are somebody's are passed
-over."""
+HIGH_UIDS = range(1_879_100_000, 1_879_165_536)
+LOW_UIDS = range(64001, 64907)
+"""User and group numbers that few systems assign, above 2^16 and below; assigned ones are
+skipped."""
+
+
+def _are_mapped(numbers: range) -> bool:
+    """True if users and groups may have these numbers: not in a container that has only 65,536."""
+    try:
+        texts = [
+            Path(f"/proc/self/{name}_map").read_text(encoding="ascii") for name in ("uid", "gid")
+        ]
+    except OSError:  # no Linux
+        return False
+    maps = [[tuple(map(int, line.split())) for line in text.splitlines()] for text in texts]
+    return all(
+        any(first <= numbers.start and numbers.stop <= first + count for first, _, count in rows)
+        for rows in maps
+    )
+
 
 ROLES = ("head", "base", "metrics")
 UIDS_PER_RUN = 2 * len(ROLES)
-NOBODYS_UID = LAST_UID + UIDS_PER_RUN
-"""Which no gate gives to anybody: what is tried as this user is not ended with another gate's
+UIDS = HIGH_UIDS if _are_mapped(HIGH_UIDS) else LOW_UIDS
+FIRST_UID = UIDS.start
+LAST_UID = UIDS.stop - UIDS_PER_RUN - 1
+TRIAL_UID = LAST_UID + UIDS_PER_RUN
+"""A number that no gate assigns: a trial as this user cannot be ended with another gate's
 agents."""
 IMAGE = Path("/opt/evalgate")
-"""Install folder of the image."""
+"""The install folder of the image."""
 
 SEALS = "sealed"
-"""The folder in that of environments which says what they consist of."""
+"""The folder of seals, below that of environments."""
 
-IN_IMAGE = Path("/var/lib/evalgate")
-OUTSIDE = Path("/var/cache/evalgate")
+IMAGE_FOLDER = Path("/var/lib/evalgate")
+HOST_FOLDER = Path("/var/cache/evalgate")
+LOCKS = Path("/run/evalgate")
+"""The locks of the gates on this machine, one per user number; only root may enter."""
 
-WRITES = (
+LANDLOCK_WRITES = (
     "write-file,remove-dir,remove-file,make-dir,make-reg,make-sock,make-fifo,make-sym,refer,truncate"
 )  # fmt: skip
-"""What Landlock refuses outside a role's own folders; reading is a matter of modes."""
+"""The writes that Landlock refuses outside a role's own folders; file modes control reading."""
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - everybody's
-"""Locks and queues between processes lie there under random names, and nothing else will do for
-them; /tmp and /var/tmp are closed, where each role would else find what another has put under a
-name that it uses."""
+"""Locks and queues between processes are here under random names, and have no other place. /tmp and
+/var/tmp are closed: one role could find the files of another there."""
 
-NEVER_COPIED = (".git", "gha-creds-*.json", ".git-credentials", ".netrc", "_netrc", ".pypirc")
-"""Names in a checkout that may hold credentials of the job; a `.env` stays: agents load it."""
+PRIVATE_NAMES = (".git", "gha-creds-*.json", ".git-credentials", ".netrc", "_netrc", ".pypirc")
+"""Names in a checkout that may contain credentials of the job; a `.env` is copied: agents load
+it."""
 
 CREDENTIAL_FILES = (
     "KUBECONFIG",
@@ -75,20 +97,18 @@ CREDENTIAL_FILES = (
     "UV_CONFIG_FILE",
     "NPM_CONFIG_USERCONFIG",
 )
-"""Variables, besides those that are named like secrets, whose values are paths of credential
-files."""
+"""Variables, besides those with names of secrets, whose values are paths of credential files."""
 
-OWN_VARIABLES = ("HOME", "TMPDIR", "TEMP", "TMP", "USER", "LOGNAME", "XDG_*")
+HOME_VARIABLES = ("HOME", "TMPDIR", "TEMP", "TMP", "USER", "LOGNAME", "XDG_*")
 
 
-class NotPossible(UnavailableError):  # noqa: N818 - it says what is the matter
+class NotPossible(UnavailableError):  # noqa: N818 - the name of the fault
     """The system does not let us start processes as another user."""
 
 
 @frozen_dataclass
 class Account:
-    """A user that only foreign code runs as. `home` is its own; `prefix` starts a command as this
-    user."""
+    """A user for foreign code only. `home` is its own; `prefix` starts a command as this user."""
 
     uid: int
     gid: int
@@ -96,13 +116,13 @@ class Account:
     prefix: tuple[str, ...]
 
     def make_home(self) -> None:
-        """Its home with a folder for temporary files, closed to all others."""
+        """Make its home with a folder for temporary files, closed to all others."""
         for folder in (self.home, self.home / "tmp"):
             folder.mkdir(mode=0o700, exist_ok=True)
             _give(folder, self.uid, self.gid)
 
     def environment(self) -> dict[str, str]:
-        """What is its own of an environment."""
+        """Its own variables of an environment."""
         return {
             "HOME": str(self.home),
             "TMPDIR": str(self.home / "tmp"),
@@ -113,12 +133,10 @@ class Account:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateCopies:
-    """The copies of the checkouts `tops` that processes of `account` see, below `folder`; made when
-    first asked for.
+    """Copies of the checkouts `tops`, below `folder`, for processes of `account`; made on demand.
 
-    `is_left_out`: asked for the absolute path of each file and folder; those are not copied.
-    `ready`: called with a checkout and its copy when that is made, before any process knows its
-    path; whoever needs it adds to the list."""
+    `is_left_out`: True for the absolute path of a file or folder that is not copied. `ready`:
+    callbacks with a checkout and its new copy, before any process knows its path."""
 
     account: Account
     folder: Path
@@ -130,8 +148,8 @@ class PrivateCopies:
     _copies: dict[Path, Path] = field(default_factory=dict)
 
     def placed(self, path: str) -> str:
-        """The path in the private copy, which is made when it is first asked for; others stay as
-        they are."""
+        """The path in the private copy, which is made at its first use; other paths stay
+        unchanged."""
         normal_path = Path(os.path.normpath(path))
         top = next((folder for folder in self.tops if normal_path.is_relative_to(folder)), None)
         if top is None:
@@ -144,16 +162,16 @@ class PrivateCopies:
     def _copy_of(self, top: Path) -> Path:
         with self.lock:
             if top not in self._copies:
-                began = time.monotonic()
+                started_at = time.monotonic()
                 copy = self.folder / top.name
-                shutil.rmtree(copy, ignore_errors=True)  # of an attempt that failed
+                shutil.rmtree(copy, ignore_errors=True)  # leftovers of a failed attempt
                 _copy_folder(top, copy, self.is_left_out, self.account.uid, self.account.gid)
                 _give(copy, self.account.uid, self.account.gid)
                 copy.chmod(0o770)
-                for begin in self.ready:
-                    begin(top, copy)
+                for callback in self.ready:
+                    callback(top, copy)
                 self._copies[top] = copy
-                seconds = time.monotonic() - began
+                seconds = time.monotonic() - started_at
                 if seconds > 3:
                     self.say(f"copied the checkout for its processes in {seconds:.0f} s")
             return self._copies[top]
@@ -161,13 +179,13 @@ class PrivateCopies:
 
 @dataclass(frozen=True, kw_only=True)
 class Sandbox:
-    """What the foreign code of one role runs in: a user for agents, another for installers, folders
-    of its own.
+    """The environment of one role's foreign code: a user for agents, another for installers, its
+    own folders.
 
     `cache`: the folder of its environments, which installers fill and nobody may write afterwards,
-    and of their seals, which not even installers may write. `copies`: what its processes see of the
-    checkouts; `closed`: places that are closed to them. `installing`: held while a process of the
-    installer runs, and until what it made is sealed, which ends all of them."""
+    and of their seals, which not even installers may write. `copies`: its copies of the checkouts;
+    `closed`: places that are closed to it. `installing`: held while an installer runs, and until
+    its result is sealed, which ends all installers."""
 
     agent: Account
     installer: Account
@@ -180,38 +198,39 @@ class Sandbox:
     def environment(
         self, variables: Mapping[str, str], account: Account | None = None
     ) -> dict[str, str]:
-        """`variables` as its processes are to see it: a home of their own, paths that lead into the
-        copy, and files that are named there and closed to them (credentials, as `env` grants them)
-        as copies that they can read."""
+        """`variables` for its processes: with their own home, paths in the copy, and readable
+        copies of closed credential files that variables name (as `env` grants them)."""
         account = account or self.agent
         shared_variables = {
-            name: value for name, value in variables.items() if not _matches(name, OWN_VARIABLES)
+            name: text for name, text in variables.items() if not _matches(name, HOME_VARIABLES)
         }
         return {
-            name: self._placed_value(name, value) for name, value in shared_variables.items()
+            name: self._placed_value(name, text) for name, text in shared_variables.items()
         } | account.environment()
 
     def reachable(self, path: Path) -> Path:
-        """A file or folder of this program where processes of the sandbox reach it: itself, or a
-        copy that is theirs to read and nobody's to write. Raises OSError."""
+        """A path of a file or folder of this program that the sandbox's processes can reach:
+        itself, or a read-only copy. Raises OSError."""
         if not _is_root() or self._is_reachable(path):
             return path
         return self._linked(path, self._granted_place(path))
 
     def reachable_python(self, python: str) -> str:
-        """A Python of the machine where processes of the sandbox can start it, with what it is made
-        of. One in a checkout is that of the copy. Raises OSError."""
+        """A path of a Python of the machine that the sandbox's processes can start, with its parts.
+        A Python in a checkout is that of the copy. Raises OSError."""
         path = Path(python)
         home = path.parent.parent
         base = path.resolve()
-        is_made = (home / "pyvenv.cfg").is_file()
-        placed = self.copies.placed(python)
-        is_at_home = placed != python or not is_made or self._is_reachable(home / "pyvenv.cfg")
-        if not _is_root() or (is_at_home and self._is_reachable(base)):
-            return placed
+        is_environment = (home / "pyvenv.cfg").is_file()
+        placed_python = self.copies.placed(python)
+        is_home_reachable = (
+            placed_python != python or not is_environment or self._is_reachable(home / "pyvenv.cfg")
+        )
+        if not _is_root() or (is_home_reachable and self._is_reachable(base)):
+            return placed_python
         if not self._is_reachable(base):
             base = self._reachable_base(base)
-        if not is_made:
+        if not is_environment:
             return str(base)
         copy = self._linked(home, self._granted_place(home))
         with self.copies.lock:
@@ -219,8 +238,8 @@ class Sandbox:
         return str(copy / "bin" / path.name)
 
     def _reachable_base(self, base: Path) -> Path:
-        """A Python that nobody else may enter, with its standard library, without what else lies
-        beside it."""
+        """A copy of a closed Python, with its standard library, without other files of its
+        folder."""
         prefix = base.parent.parent
         if any(prefix.glob("lib/libpython3*.so*")) and b"$ORIGIN" not in base.read_bytes():
             raise OSError(f"it looks for its library in {prefix} alone")
@@ -230,44 +249,43 @@ class Sandbox:
         return copy / base.relative_to(prefix)
 
     def _granted_place(self, path: Path) -> Path:
-        """The place for a copy that the agent may read, in a folder that it cannot write."""
-        # another one may have the same name
+        """The place of a copy that the agent may read, in a folder that it cannot write."""
+        # another path may have the same name
         place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
         return self.folder / "granted" / f"{place}-{path.name}"
 
-    def _linked(self, source: Path, to: Path) -> Path:
+    def _linked(self, source: Path, target: Path) -> Path:
         with self.copies.lock:
-            if not to.exists():
-                to.parent.mkdir(parents=True, exist_ok=True)
-                _link_tree(source, to)
-        return to
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link_tree(source, target)
+        return target
 
     def seal(self, folder: Path) -> None:
-        """End the installers and give what they made to root, so that nobody changes it any
-        more."""
+        """End the installers and give their result to root, so that it cannot change any more."""
         if not _is_root():
-            return  # agents have it read-only
+            return  # agents see it read-only
         end_all([self.installer.uid])
         _run_tool("chown", "-hR", "0:0", "--", str(folder))
         _run_tool("chmod", "-R", "go-w,u-s,g-s", "--", str(folder))
 
-    def make_folder(self, folder: Path, *, afresh: bool) -> None:
-        """A folder for the installer to fill: an empty one, or one that it keeps for itself."""
-        if afresh:
+    def make_folder(self, folder: Path, *, is_empty: bool) -> None:
+        """A folder for the installer to fill: an empty one, or one that only it uses."""
+        if is_empty:
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o755 if afresh else 0o700)
+        folder.chmod(0o755 if is_empty else 0o700)
         if _is_root() and folder.stat().st_uid != self.installer.uid:
             _run_tool(
                 "chown", "-hR", f"{self.installer.uid}:{self.installer.gid}", "--", str(folder)
             )
 
     def _placed_value(self, name: str, value: str) -> str:
-        """A value with the paths in it as they are here: one, or several as in PATH."""
+        """A value with its paths in the copy: one path, or several as in PATH."""
         if "/" not in value or "\0" in value:
             return value
-        if value.startswith("/") and _names_credentials(name):
-            with suppress(OSError):  # too long for a path: no file
+        if value.startswith("/") and _has_credential_name(name):
+            with suppress(OSError):  # too long for a path, so not a file
                 if self._can_be_granted(Path(os.path.normpath(value))):
                     return str(self._granted(Path(value)))
         parts = value.split(os.pathsep)
@@ -276,20 +294,20 @@ class Sandbox:
         )
 
     def _can_be_granted(self, path: Path) -> bool:
-        """A file that is closed, and no link in a checkout, which the change could have set to any
-        file of ours."""
+        """True for a closed file that is not a link in a checkout, which the change could point at
+        any of our files."""
         is_link = path.resolve() != path and any(
             path.is_relative_to(top) for top in self.copies.tops
         )
         return path.is_file() and not is_link and not self._is_open(path)
 
     def _is_reachable(self, path: Path) -> bool:
-        """True if processes of the sandbox reach a file: it is open, or in an environment made for
-        them."""
+        """True if the sandbox's processes can reach a file: it is open, or in an environment made
+        for them."""
         return path.resolve().is_relative_to(self.cache) or self._is_open(path)
 
     def _is_open(self, path: Path) -> bool:
-        """True if all users can read a file, by the modes on the way, and it is in no closed
+        """True if all users can read a file, by the modes on the way, and it is not in a closed
         place."""
         if any(path.resolve().is_relative_to(place) for place in self.closed):
             return False
@@ -309,7 +327,7 @@ class Sandbox:
 
 @frozen_dataclass
 class Isolation:
-    """The sandboxes of a run: head's, the base's, and that of the metrics."""
+    """The sandboxes of a run: head's, the base's, and that of metrics."""
 
     head: Sandbox
     base: Sandbox
@@ -317,13 +335,13 @@ class Isolation:
 
     @property
     def sides(self) -> tuple[tuple[Sandbox, Sandbox], tuple[Sandbox, Sandbox]]:
-        """For head and for the base: that of its agents, and that of the metrics."""
+        """For head and for the base: the sandbox of its agents, and that of metrics."""
         return (self.head, self.metrics), (self.base, self.metrics)
 
     def end_all(self) -> None:
         """End every process of these users. Raises UnavailableError if one cannot be ended."""
         if not _is_root():
-            # each has a process namespace of its own, which ends with the program that made it
+            # each has its own process namespace, which ends with the program that made it
             return
         sandboxes = (self.head, self.base, self.metrics)
         end_all(
@@ -332,41 +350,40 @@ class Isolation:
 
 
 def in_image() -> bool:
-    """True if this is the action's own container: then we may close all of it."""
+    """True if this is the action's own container, in which every place may be closed."""
     return Path(sys.prefix) == IMAGE
 
 
 def is_account(uid: int) -> bool:
     """True if a user ID is of a user that only foreign code runs as."""
-    return FIRST_UID <= uid < LAST_UID + UIDS_PER_RUN
+    return uid in LOW_UIDS or uid in HIGH_UIDS
 
 
 def _is_root() -> bool:
-    """True if foreign code can have users of its own; else it has its own namespaces
-    (bubblewrap)."""
+    """True if foreign code can run as other users; otherwise it runs in namespaces (bubblewrap)."""
     return os.geteuid() == 0
 
 
 def refusal_reason() -> str:
-    """The reason why foreign code cannot be isolated here; "" if it can. Uses another user if we
-    are root, else own namespaces."""
+    """The reason why foreign code cannot be isolated here; "" if it can: by another user if we are
+    root, else by namespaces."""
     if not _is_root():
         bwrap = _tool("bwrap")
         if bwrap is None:
             return "it takes root, or bubblewrap (`bwrap`), which is not installed"
-        complaint = _ran((bwrap, "--ro-bind", "/", "/", *NAMESPACES, "--", "/bin/true"))
-        return f"the system refuses bubblewrap its namespaces ({complaint})" if complaint else ""
+        error_text = _tool_error((bwrap, "--ro-bind", "/", "/", *NAMESPACES, "--", "/bin/true"))
+        return f"the system refuses bubblewrap its namespaces ({error_text})" if error_text else ""
     setpriv = _tool("setpriv")
     if setpriv is None:
         return "there is no `setpriv` (util-linux)"
-    complaint = (
+    error_text = (
         ""
         if landlock_rights()
-        else _ran((*_dropping(setpriv, NOBODYS_UID, NOBODYS_UID), "--", "/bin/true"))
+        else _tool_error((*_drop_rights(setpriv, TRIAL_UID, TRIAL_UID), "--", "/bin/true"))
     )
     return (
-        f"the system refuses it ({complaint}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
-        if complaint
+        f"the system refuses it ({error_text}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
+        if error_text
         else ""
     )
 
@@ -376,42 +393,43 @@ def open_sandboxes(
     roots: Sequence[Path],
     *,
     cache: Path,
-    private: Collection[Path] = (),
+    private_folders: Collection[Path] = (),
     is_hidden: Callable[[str], bool] = lambda _: False,
     environ: Environ,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Isolation]:
-    """Sandboxes for the checkouts at `roots`, for the time of the block; all of their processes
-    have ended after it.
+    """Sandboxes for the checkouts at `roots`, for the block; all of their processes have ended
+    after it.
 
-    `cache`: the folder that outlives a run, in which each side has its own folder; `private`: files
-    and folders in the checkouts that are not copied; `is_hidden`: asked for the absolute path of
-    each other one, True if agents and installers do not get it, but metrics do. Checkouts, caches
-    and the runner's mounts are closed meanwhile. Raises NotPossible; UnavailableError at the end if
+    `cache`: the folder that persists, with a folder for each side; `private_folders`: files and
+    folders in the checkouts that are not copied; `is_hidden`: asked for the absolute path of each
+    other one, True if agents and installers do not get it, but metrics do. Checkouts, caches and
+    the runner's mounts are closed in the block. Raises NotPossible; UnavailableError at the end if
     a process cannot be ended."""
     reason = refusal_reason()
     if reason:
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
-    # one may lie in another
+    # one checkout may be inside another
     tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))
     is_ours = in_image() and _is_root()
     cache = cache.resolve()
     with ExitStack() as stack:
-        first = stack.enter_context(_free_uids()) if _is_root() else 0
+        first_uid = stack.enter_context(_free_uids()) if _is_root() else 0
         folder = stack.enter_context(_sandbox_folder(is_ours))
         caches = {
-            role: (OUTSIDE if _is_root() and not is_ours else cache) / role for role in ROLES[:2]
+            role: (HOST_FOLDER if _is_root() and not is_ours else cache) / role
+            for role in ROLES[:2]
         }
         places = _closed_places(tops, cache, environ, is_ours)
-        private_paths = {Path(os.path.normpath(path)) for path in private}
+        private_paths = {Path(os.path.normpath(path)) for path in private_folders}
         left_out = {
             str(path) for path in {cache, *private_paths, *credential_files(environ)} - {*tops}
         }
         sandboxes = {}
         for number, role in enumerate(ROLES):
             role_folder = folder / role
-            cached = caches["head" if role == "metrics" else role]
-            agent, installer = _accounts(role_folder, cached, first + 2 * number, places)
+            role_cache = caches["head" if role == "metrics" else role]
+            agent, installer = _accounts(role_folder, role_cache, first_uid + 2 * number, places)
             copies = PrivateCopies(
                 account=agent,
                 folder=role_folder / "tree",
@@ -425,7 +443,7 @@ def open_sandboxes(
                 agent=agent,
                 installer=installer,
                 folder=role_folder,
-                cache=cached,
+                cache=role_cache,
                 closed=places,
                 copies=copies,
             )
@@ -439,7 +457,7 @@ def open_sandboxes(
 def _accounts(
     folder: Path, cache: Path, uid: int, places: Sequence[Path]
 ) -> tuple[Account, Account]:
-    """For agents and for installers, with their folders and what starts a command so; `places` are
+    """The accounts of agents and of installers, with their folders and prefixes; `places` are
     closed to both."""
     uid, gid = (uid, uid) if _is_root() else (os.geteuid(), os.getegid())
     cache.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -463,11 +481,11 @@ def _accounts(
 
 @contextmanager
 def _sandbox_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
-    """Folder of the sandboxes, open to pass through. Its path is constant in a container:
-    environments in the cache may name it."""
+    """The folder of the sandboxes; others may pass through it. Its path is constant in a container:
+    environments in the cache may contain it."""
     if is_ours:
-        IN_IMAGE.mkdir(mode=0o711, parents=True, exist_ok=True)
-        yield IN_IMAGE  # it goes with the container
+        IMAGE_FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
+        yield IMAGE_FOLDER  # it is removed with the container
         return
     folder = Path(tempfile.mkdtemp(prefix="evalgate-", dir="/var/tmp")).resolve()
     folder.chmod(0o711)
@@ -480,23 +498,41 @@ def _sandbox_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
 @contextmanager
 def _free_uids() -> Iterator[int]:
     """The first of `UIDS_PER_RUN` numbers that are nobody's and that no other gate on this machine
-    uses. The name of an abstract socket is the lock: the system lets go of it however we end. What
-    a killed gate left running keeps its numbers: nobody can tell that it is not somebody else's."""
-    for first in range(FIRST_UID, LAST_UID, UIDS_PER_RUN):
-        mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            mark.bind(f"\0evalgate-uid-{first}")
-        except OSError:
-            mark.close()
-            continue
-        with mark:
-            if _is_free(range(first, first + UIDS_PER_RUN)):
+    uses. The system lets go of a lock however we end. What a killed gate left running keeps its
+    numbers: nobody can tell that it is not somebody else's."""
+    blocks = range(FIRST_UID, LAST_UID, UIDS_PER_RUN)
+    begin = secrets.randbelow(len(blocks))  # a gate in another container sees no lock of ours
+    for first in (*blocks[begin:], *blocks[:begin]):
+        with _lock(f"uid-{first}") as is_locked:
+            if is_locked and _is_free(range(first, first + UIDS_PER_RUN)):
                 yield first
                 return
     message = (
         f"agents cannot run as another user: all numbers from {FIRST_UID} to {LAST_UID} are taken"
     )
     raise NotPossible(message, hint="See docs/security.md.")
+
+
+@contextmanager
+def _lock(name: str) -> Iterator[bool]:
+    """Hold a lock that no agent can take, for the block; False if another process has it. Raises
+    NotPossible."""
+    try:
+        LOCKS.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(LOCKS / name, flags, 0o600)
+    except OSError as error:
+        message = f"{LOCKS} cannot be written: {error.strerror}"
+        raise NotPossible(message, hint="See docs/security.md.") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
 
 
 def _is_free(numbers: Collection[int]) -> bool:
@@ -512,21 +548,24 @@ def _is_free(numbers: Collection[int]) -> bool:
 # --- starting ---------------------------------------------------------------------------------
 
 
-def _dropping(setpriv: str, uid: int, gid: int) -> tuple[str, ...]:
+def _drop_rights(setpriv: str, uid: int, gid: int) -> tuple[str, ...]:
     identity = (f"--reuid={uid}", f"--regid={gid}", "--clear-groups")
     return (setpriv, *identity, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
 
 
 @functools.cache
 def landlock_rights() -> str:
-    """What Landlock can refuse here, as setpriv writes it; "" where setpriv or the kernel does not
-    know it."""
+    """The rights that Landlock can refuse here, in setpriv's words; "" if setpriv or the kernel
+    does not support it."""
     setpriv = _tool("setpriv") or ""
-    for rights in (WRITES, WRITES.removesuffix(",truncate")):  # which older kernels do not know
-        if not _ran(
+    for rights in (
+        LANDLOCK_WRITES,
+        LANDLOCK_WRITES.removesuffix(",truncate"),
+    ):  # which older kernels do not support
+        if not _tool_error(
             (
-                *_dropping(setpriv, NOBODYS_UID, NOBODYS_UID),
-                *_confined(rights, ()),
+                *_drop_rights(setpriv, TRIAL_UID, TRIAL_UID),
+                *_landlock_options(rights, ()),
                 "--",
                 "/bin/true",
             )
@@ -535,7 +574,7 @@ def landlock_rights() -> str:
     return ""
 
 
-def _confined(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
+def _landlock_options(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
     rules = (f"--landlock-rule=path-beneath:{rights}:{place}" for place in writable)
     return (
         f"--landlock-access=fs:{rights}",
@@ -545,12 +584,16 @@ def _confined(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
-    """What starts a command as this user; with Landlock, where setpriv and the kernel know it."""
+    """The prefix that starts a command as this user, with Landlock if it is supported."""
     setpriv = _tool("setpriv")
     rights = landlock_rights()
     assert setpriv is not None, "as `refusal_reason` found"
     places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
-    return (*_dropping(setpriv, uid, gid), *(_confined(rights, places) if rights else ()), "--")
+    return (
+        *_drop_rights(setpriv, uid, gid),
+        *(_landlock_options(rights, places) if rights else ()),
+        "--",
+    )
 
 
 NAMESPACES = (
@@ -569,11 +612,11 @@ NAMESPACES = (
 def _namespaces(
     folder: Path, cache: Path, places: Sequence[Path], *, installs: bool
 ) -> tuple[str, ...]:
-    """The prefix that gives a command its own file system. All is read-only, except for the role's
-    own folder; `places` and HOME are empty except for the interpreters in them."""
+    """The prefix that gives a command its own file system: read-only except for the role's own
+    folder. `places` and HOME are empty except for the interpreters in them."""
     bwrap = _tool("bwrap")
     assert bwrap is not None, "as `refusal_reason` found"
-    hidden = dict.fromkeys(
+    hidden_places = dict.fromkeys(
         str(place)
         for place in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - everybody's
     )
@@ -588,15 +631,15 @@ def _namespaces(
         str(Path(__file__).parent.parent),
         *os.environ.get("PATH", "").split(":"),
     ]
-    readable = [
+    readable_paths = [
         path
         for path in dict.fromkeys(candidates)
-        if path.startswith("/") and any(Path(path).is_relative_to(place) for place in hidden)
+        if path.startswith("/") and any(Path(path).is_relative_to(place) for place in hidden_places)
     ]
     return (
         *(bwrap, "--ro-bind", "/", "/", *NAMESPACES),
-        *(part for place in hidden if Path(place).is_dir() for part in ("--tmpfs", place)),
-        *(part for path in readable for part in ("--ro-bind-try", path, path)),
+        *(part for place in hidden_places if Path(place).is_dir() for part in ("--tmpfs", place)),
+        *(part for path in readable_paths for part in ("--ro-bind-try", path, path)),
         *("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"),
         *("--bind", str(folder), str(folder)),
         *("--bind" if installs else "--ro-bind", str(cache), str(cache)),
@@ -605,7 +648,7 @@ def _namespaces(
 
 
 def memory_prefix(limit: int) -> tuple[str, ...]:
-    """The prefix that limits the private memory of a command before it changes its user: () if
+    """The prefix that limits the private memory of a command before it changes its user; () if
     unsupported."""
     prlimit = _tool("prlimit")
     return () if prlimit is None else (prlimit, f"--data={limit}:{limit}", "--")
@@ -620,10 +663,10 @@ def _tool(name: str) -> str | None:
     return shutil.which(name, path=SYSTEM_PATH)
 
 
-def _ran(command: Sequence[str]) -> str:
+def _tool_error(command: Sequence[str]) -> str:
     """Run one of the system's own programs; "" if it succeeded, else its error message."""
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             command,
             env={"PATH": SYSTEM_PATH, "LC_ALL": "C"},
             capture_output=True,
@@ -634,15 +677,17 @@ def _ran(command: Sequence[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     return (
-        "" if done.returncode == 0 else done.stderr.strip()[-500:] or f"exit code {done.returncode}"
+        ""
+        if finished.returncode == 0
+        else finished.stderr.strip()[-500:] or f"exit code {finished.returncode}"
     )
 
 
 def _run_tool(name: str, *arguments: str) -> None:
-    complaint = _ran((_tool(name) or name, *arguments))
-    if complaint:
+    error_text = _tool_error((_tool(name) or name, *arguments))
+    if error_text:
         raise UnavailableError(
-            f"the checkout cannot be prepared for its processes: {complaint}",
+            f"the checkout cannot be prepared for its processes: {error_text}",
             hint="Is the disk full?",
         )
 
@@ -657,7 +702,7 @@ def end_all(uids: Collection[int]) -> None:
     """End every process of these users, however it was started. Raises UnavailableError if one
     remains."""
     deadline = time.monotonic() + END_S
-    # killed before they are looked for: who always forks may never be seen
+    # kill before looking: a process that always forks may never be seen
     while not _kill_all_of(uids) or running(uids):
         if time.monotonic() > deadline:
             raise UnavailableError(
@@ -667,8 +712,8 @@ def end_all(uids: Collection[int]) -> None:
 
 
 def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozenset[int]:
-    """Processes that one of these users is, or may become; those that have ended are left out.
-    `by`: the lines of /proc/PID/status that tell whose a process is."""
+    """Processes of these users, also those that may become them, without ended ones. `by`: the
+    lines of /proc/PID/status with the owners."""
     pids = set()
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
@@ -692,8 +737,8 @@ def _has_ended(pid: str) -> bool:
 
 
 def _kill_all_of(uids: Collection[int]) -> bool:
-    """Kill all at once, as these users themselves: one by one, they could outrun us. False if one
-    was faster and ended the process that kills."""
+    """Kill all at once, as these users themselves: one by one, they could be faster. False if one
+    of them ended the killing process first."""
     with warnings.catch_warnings():
         # the child calls nothing that takes a lock
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -716,20 +761,20 @@ def _kill_all_of(uids: Collection[int]) -> bool:
         if ended:
             return status == 0
         time.sleep(0.002)
-    os.kill(pid, signal.SIGKILL)  # one of them stopped it
+    os.kill(pid, signal.SIGKILL)  # one of the users' processes stopped it
     os.waitpid(pid, 0)
     return False
 
 
-# --- what is closed ---------------------------------------------------------------------------
+# --- closed places -----------------------------------------------------------------------------
 
 
 COMMAND_FILES = (
     *("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
     "GITHUB_EVENT_PATH",
 )
-MOUNTED = (Path("/github"), Path("/run"), Path("/root"))
-"""In a container: what the runner mounts, and the folder of the Docker socket, which is the
+RUNNER_MOUNTS = (Path("/github"), Path("/run"), Path("/root"))
+"""In a container: the runner's mounts, and the folder of the Docker socket, which is the
 container's own."""
 
 
@@ -739,16 +784,16 @@ def _closed_places(
     environ: Environ,
     is_ours: bool,  # noqa: FBT001 - private
 ) -> tuple[Path, ...]:
-    """The checkouts, the cache, and in a workflow the folders of the command files, of HOME and of
-    the runner."""
+    """The closed places: the checkouts, the cache, and in a workflow the folders of the command
+    files, of HOME and of the runner."""
     places = [Path(environ[name]).parent for name in COMMAND_FILES if environ.get(name)]
     if environ.get("RUNNER_TEMP"):
         places.append(Path(environ["RUNNER_TEMP"]))
     if environ.get("HOME") and (is_ours or environ.get("GITHUB_ACTIONS") == "true"):
         places.append(Path(environ["HOME"]))
     if is_ours:
-        places += MOUNTED
-    # closed now, rather than made readable later
+        places += RUNNER_MOUNTS
+    # created now, so that they are closed from the start
     (cache / "verdicts").mkdir(parents=True, exist_ok=True)
     (cache / "bases").mkdir(parents=True, exist_ok=True)
     (cache / "kept").mkdir(parents=True, exist_ok=True)
@@ -764,33 +809,33 @@ def _closed_places(
 
 @contextmanager
 def closed(places: Sequence[Path], *, keep: Sequence[Path] = ()) -> Iterator[None]:
-    """While the block lasts, nobody but owners (and root) reaches `places`; the folders `keep` in
-    them stay reachable by name, and what lies beside the way to them is closed each for itself."""
-    former: list[tuple[Path, int]] = []
+    """In the block, only owners (and root) reach `places`; the folders `keep` in them stay
+    reachable by name, and their siblings are closed one by one."""
+    former_modes: list[tuple[Path, int]] = []
     try:
         for place in places:
-            _close(place, tuple(folder.resolve() for folder in keep), former)
+            _close(place, tuple(folder.resolve() for folder in keep), former_modes)
         yield
     finally:
-        for path, mode in reversed(former):
+        for path, mode in reversed(former_modes):
             with suppress(OSError):
                 path.chmod(mode)
 
 
-def _close(path: Path, keep: Sequence[Path], former: list[tuple[Path, int]]) -> None:
+def _close(path: Path, keep: Sequence[Path], former_modes: list[tuple[Path, int]]) -> None:
     try:
         status = path.lstat()
         if path in keep or stat.S_ISLNK(status.st_mode):
             return
-        is_on_the_way = any(folder.is_relative_to(path) for folder in keep)
+        is_parent_of_kept = any(folder.is_relative_to(path) for folder in keep)
         mode = stat.S_IMODE(status.st_mode)
-        closed_mode = mode & 0o7700 | (0o011 if is_on_the_way else 0)
+        closed_mode = mode & 0o7700 | (0o011 if is_parent_of_kept else 0)
         if mode != closed_mode:
             path.chmod(closed_mode)
-            former.append((path, mode))
-        if is_on_the_way:
+            former_modes.append((path, mode))
+        if is_parent_of_kept:
             for child in path.iterdir():
-                _close(child, keep, former)
+                _close(child, keep, former_modes)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -798,22 +843,23 @@ def _close(path: Path, keep: Sequence[Path], former: list[tuple[Path, int]]) -> 
         raise NotPossible(message, hint="See docs/security.md.") from error
 
 
-# --- what lies where nobody else may go -----------------------------------------------------------
+# --- copies of closed files
+# ---------------------------------------------------------------------------
 
 
-def _link_tree(source: Path, to: Path) -> None:
-    """The same files at another place, in folders that everybody may enter: links, which take no
-    room and no time, or copies on another file system. Raises OSError."""
+def _link_tree(source: Path, target: Path) -> None:
+    """The same files at another place, in open folders: links, which need no room and time, or
+    copies on another file system. Raises OSError."""
     if source.is_dir():
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(source, to, symlinks=True, copy_function=_link, ignore=ignored)
-        for folder, _, _ in os.walk(to):
+        shutil.copytree(source, target, symlinks=True, copy_function=_link, ignore=ignored)
+        for folder, _, _ in os.walk(target):
             Path(folder).chmod(0o755)
     else:
-        _link(str(source), str(to))
+        _link(str(source), str(target))
 
 
-def _link(source: str, to: str) -> None:
+def _link(source: str, target: str) -> None:
     status = Path(source).stat(follow_symlinks=False)
     if (
         stat.S_ISREG(status.st_mode)
@@ -821,21 +867,21 @@ def _link(source: str, to: str) -> None:
         and not status.st_mode & 0o022
     ):
         with suppress(OSError):
-            os.link(source, to)
+            os.link(source, target)
             return
-    shutil.copyfile(source, to)
-    Path(to).chmod(0o755 if status.st_mode & 0o100 else 0o644)
+    shutil.copyfile(source, target)
+    Path(target).chmod(0o755 if status.st_mode & 0o100 else 0o644)
 
 
 def _set_base(environment: Path, name: str, base: Path) -> None:
-    """Let an environment, a copy of ours, be one of another Python."""
+    """Turn a copied environment into one of another Python."""
     settings = environment / "pyvenv.cfg"
     lines = settings.read_text(encoding="utf-8").splitlines()
     new_lines = [
         f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line
         for line in lines
     ]
-    settings.unlink()  # it may be a link to the user's own
+    settings.unlink()  # it may be a link to the user's own file
     settings.write_text("\n".join(new_lines) + "\n", encoding="utf-8")
     for program in {"python", "python3", name}:
         link = environment / "bin" / program
@@ -847,56 +893,54 @@ def _set_base(environment: Path, name: str, base: Path) -> None:
 
 
 def top_of(root: Path) -> Path:
-    """The checkout that a folder lies in: the nearest folder with a `.git`, else the folder
-    itself."""
+    """The checkout of a folder: the nearest folder with a `.git`, else the folder itself."""
     start = root.resolve()
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
 
 def credential_files(environ: Environ) -> frozenset[Path]:
-    """The files that variables name and that hold credentials, by the names of these variables."""
+    """The credential files that variables name, by the names of these variables."""
     paths = []
     for name, value in environ.items():
-        if _names_credentials(name) and value.startswith("/") and "\0" not in value:
-            with suppress(OSError):  # too long for a path: a key, not a file
+        if _has_credential_name(name) and value.startswith("/") and "\0" not in value:
+            with suppress(OSError):  # too long for a path, so a key and not a file
                 if Path(value).is_file():
                     paths.append(Path(os.path.normpath(value)))
     return frozenset(paths)
 
 
-def _names_credentials(variable: str) -> bool:
-    named_so = any(word in variable.upper() for word in redact.SECRET_WORDS)
-    return named_so or _matches(variable, CREDENTIAL_FILES)
+def _has_credential_name(variable: str) -> bool:
+    has_secret_word = any(word in variable.upper() for word in redact.SECRET_WORDS)
+    return has_secret_word or _matches(variable, CREDENTIAL_FILES)
 
 
 def is_private(name: str) -> bool:
-    """True if a file or folder of a checkout may hold credentials of the job, by its name."""
-    return _matches(name, NEVER_COPIED)
+    """True if a file or folder of a checkout may contain credentials of the job, by its name."""
+    return _matches(name, PRIVATE_NAMES)
 
 
 BLOCK_BYTES = 64 * 1024
 
 
 def _copy_folder(
-    source: Path, to: Path, is_left_out: Callable[[str], bool], uid: int, gid: int
+    source: Path, target: Path, is_left_out: Callable[[str], bool], uid: int, gid: int
 ) -> None:
-    """A copy that belongs to a user and its group, without what is left out and what is never
-    copied; links stay links.
+    """Copy a folder for a user and its group, without excluded paths and private names; links stay
+    links.
 
-    Nobody reaches it before it is whole. Raises OSError.
-    """
-    to.mkdir(mode=0o700, parents=True)
+    No other user can reach the copy before it is complete. Raises OSError."""
+    target.mkdir(mode=0o700, parents=True)
     owner = (uid, gid) if _is_root() else (-1, -1)
-    _copy_entries(str(source), str(to), is_left_out, owner)
+    _copy_entries(str(source), str(target), is_left_out, owner)
 
 
 def _copy_entries(
-    source: str, to: str, is_left_out: Callable[[str], bool], owner: tuple[int, int]
+    source: str, target: str, is_left_out: Callable[[str], bool], owner: tuple[int, int]
 ) -> None:
-    """By descriptors: thousands of paths would be looked up several times each."""
+    """Copy by descriptors, which avoids repeated lookups of thousands of paths."""
     with os.scandir(source) as entries:
         for entry in entries:
-            copy = f"{to}/{entry.name}"
+            copy = f"{target}/{entry.name}"
             if is_private(entry.name) or is_left_out(entry.path):
                 continue
             if entry.is_symlink():
@@ -907,16 +951,16 @@ def _copy_entries(
                 _copy_entries(entry.path, copy, is_left_out, owner)
                 with _open_descriptor(copy, os.O_RDONLY) as folder:
                     _set_owner(folder, entry.stat(), owner)
-            elif entry.is_file():  # no pipe, no socket
-                creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            elif entry.is_file():  # not a pipe or a socket
+                create_flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
                 with (
-                    _open_descriptor(entry.path, os.O_RDONLY) as reading,
-                    _open_descriptor(copy, creating) as writing,
+                    _open_descriptor(entry.path, os.O_RDONLY) as source_file,
+                    _open_descriptor(copy, create_flags) as target_file,
                 ):
-                    while block := os.read(reading, BLOCK_BYTES):
+                    while block := os.read(source_file, BLOCK_BYTES):
                         while block:
-                            block = block[os.write(writing, block) :]
-                    _set_owner(writing, os.fstat(reading), owner)
+                            block = block[os.write(target_file, block) :]
+                    _set_owner(target_file, os.fstat(source_file), owner)
 
 
 @contextmanager
@@ -929,10 +973,10 @@ def _open_descriptor(path: str, flags: int) -> Iterator[int]:
 
 
 def _set_owner(copy: int, status: os.stat_result, owner: tuple[int, int]) -> None:
-    """Whose it is, its mode and its times."""
+    """Set the owner, mode and times of a copy."""
     os.fchown(copy, *owner)
     mode = status.st_mode & 0o700 | 0o600
-    # installers are in the group: builds of local packages write beside them
+    # installers are in the group: builds of local packages write into them
     os.fchmod(copy, mode | mode >> 3)
     os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 

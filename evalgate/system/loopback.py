@@ -1,9 +1,9 @@
-"""Who may talk to a server on the loopback interface: who has the token of its start, and no page
-of another origin.
+"""Access to a server on the loopback interface: only with the token of its start, and not from
+pages of other origins.
 
-An ASGI application around another one. A browser on this machine would carry any page's requests
-here: so the Origin must be ours, the Host must be this machine by a name that no stranger's DNS can
-hand out, and the token must be there."""
+It is an ASGI application around another one. A browser on this machine would send any page's
+requests here, so the Origin must be ours, the Host must be a local name that foreign DNS cannot
+assign, and the token must be present."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from evalgate.errors import ConfigError
 
 HOST: Final = "127.0.0.1"
 NAMES: Final = (HOST, "localhost")
-OURS: Final = ("same-origin", "none")
-"""What a browser says of requests of our own page, and of an address that somebody typed
-(Sec-Fetch-Site)."""
+OWN_SITES: Final = ("same-origin", "none")
+"""The values of Sec-Fetch-Site for requests of our own page, and of a typed address."""
 
-ELSEWHERE: Final = "this server answers its own pages on this machine, and nobody else\n"
+FOREIGN_TEXT: Final = "this server answers its own pages on this machine, and nobody else\n"
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -35,7 +34,7 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def new_token() -> str:
-    """A token that nobody guesses."""
+    """A token that cannot be guessed."""
     return secrets.token_urlsafe(24)
 
 
@@ -64,10 +63,10 @@ def kept_token(path: Path) -> str:
 
 
 class Guard:
-    """Lets requests through to `app` that come from this machine with the token.
+    """Passes requests from this machine with the token to `app`.
 
-    `cookie`: what the token is called in a browser, which gets it by opening `/?token=...` once; ""
-    where clients send it as a bearer token alone."""
+    `cookie`: the cookie of the token in a browser, which gets it by opening `/?token=...` once; ""
+    if clients send it only as a bearer token."""
 
     def __init__(self, app: App, *, port: int, token: str, cookie: str = "") -> None:
         self._app = app
@@ -94,16 +93,15 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, list[tuple[bytes, bytes]], str]:
-        """The status, headers and text of a response that the application does not give; 0 if it
-        does."""
+        """The status, headers and text of a refusal; status 0 if the application answers."""
         headers: list[tuple[bytes, bytes]] = list(scope["headers"])
-        hosts = _all(headers, b"host")
-        is_other = any(origin not in self._origins for origin in _all(headers, b"origin"))
+        hosts = _values_of(headers, b"host")
+        is_other = any(origin not in self._origins for origin in _values_of(headers, b"origin"))
         if len(hosts) != 1 or hosts[0] not in self._hosts or is_other:
-            return 403, [], ELSEWHERE
+            return 403, [], FOREIGN_TEXT
         if self._brings_token(scope):
             cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
-            # no redirection: from a page elsewhere, as a file, that would bring no strict cookie
+            # no redirect: from a foreign page, such as a file, it would not carry a strict cookie
             return (
                 200,
                 [
@@ -121,22 +119,22 @@ class Guard:
                     "the token is missing: open the address that was printed at the start\n",
                 )
             return 401, [(b"www-authenticate", b"Bearer")], "the token is missing\n"
-        if any(site not in OURS for site in _all(headers, b"sec-fetch-site")):
-            return 403, [], ELSEWHERE
+        if any(site not in OWN_SITES for site in _values_of(headers, b"sec-fetch-site")):
+            return 403, [], FOREIGN_TEXT
         return 0, [], ""
 
     def _brings_token(self, scope: Scope) -> bool:
-        """True for the printed address, which a page anywhere can lead a browser to: an editor's
-        terminal is a page, too."""
+        """True for the printed address, to which any page can lead a browser: an editor's terminal
+        is a page, too."""
         if not self._cookie or scope["path"] != "/" or scope["method"] != "GET":
             return False
         tokens = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
         return len(tokens) == 1 and self._is_token(tokens[0])
 
     def _tokens(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterable[str]:
-        for header in _all(headers, b"authorization"):
+        for header in _values_of(headers, b"authorization"):
             yield header.removeprefix("Bearer ")
-        for header in _all(headers, b"cookie") if self._cookie else ():
+        for header in _values_of(headers, b"cookie") if self._cookie else ():
             try:
                 cookie = SimpleCookie(header).get(self._cookie)
             except CookieError:
@@ -148,5 +146,5 @@ class Guard:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
 
 
-def _all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
+def _values_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
     return [value.decode("latin-1") for header, value in headers if header.lower() == name]

@@ -1,5 +1,5 @@
-"""One child process, bounded: its group, its output, its memory, its end; what hooks of builds
-leave running; and this process's own habits and streams."""
+"""A child process with limits: its group, its output, its memory, its end; leftovers of build
+hooks; and settings and streams of this process."""
 
 from __future__ import annotations
 
@@ -30,49 +30,49 @@ except ImportError:  # pragma: no cover - only POSIX systems have it
     resource = None  # type: ignore[assignment]  # absent on other systems
 
 
-# --- output, kept within bounds ------------------------------------------------------------
+# --- output within limits ----------------------------------------------------------------------
 
 
-class LineTooLong(Exception):  # noqa: N818 - it names what happened
+class LineTooLong(Exception):  # noqa: N818 - the name of a failure
     """A line grew beyond the limit without an end."""
 
 
 class Tail:
-    """The last `limit` bytes of a stream, and how many there were in all."""
+    """The last `limit` bytes of a stream, and the number of all bytes."""
 
-    __slots__ = ("_kept", "_limit", "total")
+    __slots__ = ("_bytes", "_limit", "total")
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
-        self._kept = bytearray()
+        self._bytes = bytearray()
         self.total = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Append; what falls out in front is forgotten."""
+        """Append a chunk; older bytes are forgotten."""
         self.total += len(chunk)
-        self._kept += chunk[-self._limit :]
-        if len(self._kept) > 2 * self._limit:  # cut rarely, so that many small chunks stay cheap
-            del self._kept[: -self._limit]
+        self._bytes += chunk[-self._limit :]
+        if len(self._bytes) > 2 * self._limit:  # cut rarely, so that many small chunks stay cheap
+            del self._bytes[: -self._limit]
 
     def last_bytes(self) -> bytes:
-        """The last bytes, as they came."""
-        return bytes(self._kept[-self._limit :])
+        """The last bytes, unchanged."""
+        return bytes(self._bytes[-self._limit :])
 
     def text(self, *, limit: int | None = None) -> str:
-        """The tail as text of at most `limit` bytes, whole lines where something was cut off in
-        front."""
+        """The tail as text of at most `limit` bytes; only complete lines if its beginning was cut
+        off."""
         tail = self.last_bytes()
-        cut = self.total > len(tail)
+        is_cut = self.total > len(tail)
         if limit is not None and len(tail) > limit:
             tail = tail[-limit:]
-            cut = True
-        if cut and b"\n" in tail[:-1]:
+            is_cut = True
+        if is_cut and b"\n" in tail[:-1]:
             tail = tail[tail.index(b"\n") + 1 :]
         return tail.decode("utf-8", "replace")
 
 
 class LineSplitter:
-    """Cuts chunks into lines, never holding more than `limit` bytes of an unfinished one."""
+    """Splits chunks into lines; it never holds more than `limit` bytes of an unfinished line."""
 
     __slots__ = ("_limit", "_pending", "_scanned")
 
@@ -98,11 +98,11 @@ class LineSplitter:
             raise LineTooLong
 
     def remainder(self) -> bytes:
-        """What came after the last line's end."""
+        """The bytes after the last line end."""
         return bytes(self._pending)
 
 
-# --- groups that end with us ---------------------------------------------------------------
+# --- groups that end with this process ---------------------------------------------------------
 
 
 _SHELL = "/bin/sh"
@@ -120,12 +120,12 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 
 
 class _Guard:
-    """Ends the process groups of our children if we are killed ourselves and cannot do it.
+    """Ends the process groups of our children if this process is killed and cannot do it.
 
-    A shell of a few hundred kilobytes waits at the end of a pipe that only we hold. While children
-    live it gets each group; when the pipe closes without a farewell, it kills the remaining ones.
-    (PR_SET_PDEATHSIG is no help: it fires when the *thread* that started the child ends, and it
-    reaches neither grandchildren nor other systems.)"""
+    A shell of a few hundred kilobytes waits at the end of a pipe that only this process holds. It
+    gets each group of a running child; if the pipe closes without a release, it kills the remaining
+    groups. (PR_SET_PDEATHSIG does not help: it fires when the *thread* that started the child ends,
+    and it reaches neither grandchildren nor other systems.)"""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -133,7 +133,8 @@ class _Guard:
         self._shell: subprocess.Popen[bytes] | None = None
 
     def guard(self, group: int) -> None:
-        """Have `group` killed if we die. Without a shell (a distroless image) nobody guards."""
+        """Have `group` killed if this process dies. Without a shell (a distroless image) there is
+        no guard."""
         with self._lock:
             self._groups.add(group)
             if self._shell is None:
@@ -153,17 +154,17 @@ class _Guard:
             self._tell("".join(f"+ {group_id}\n" for group_id in groups))
 
     def release(self, group: int) -> None:
-        """The group is gone: its number may soon belong to others."""
+        """Forget a group that is gone: its number may soon belong to another one."""
         with self._lock:
             self._groups.discard(group)
             self._tell(f"- {group}\n")
 
     def _tell(self, lines: str) -> None:
-        """Tell the shell; without groups it has nothing more to do, and is dismissed."""
+        """Send lines to the shell. Without groups the shell is no longer needed, and ends."""
         shell = self._shell
         if shell is None or shell.stdin is None:
             return
-        # the shell was killed; the next group gets a new one with all groups
+        # the shell was killed; the next group starts a new one with all groups
         with suppress(OSError):
             shell.stdin.write(lines.encode())
             shell.stdin.flush()
@@ -174,7 +175,7 @@ class _Guard:
             shell.communicate()
 
 
-_GUARD = _Guard()
+_GROUP_GUARD = _Guard()
 
 
 # --- starting -----------------------------------------------------------------------------
@@ -182,12 +183,12 @@ _GUARD = _Guard()
 
 FIRST_LINE_BYTES = 256
 ENV = "/usr/bin/env"
-LOADING = re.compile(r"LD_|GLIBC_|GCONV_PATH$|LOCPATH$|NLSPATH$|MALLOC_|DYLD_")
+LOADER_VARIABLES = re.compile(r"LD_|GLIBC_|GCONV_PATH$|LOCPATH$|NLSPATH$|MALLOC_|DYLD_")
 """Variables that make the system's loader and C library read files or run code."""
 
 
 class ChildStartError(Exception):
-    """The command could not be started; the message says why, in words for a user."""
+    """The command could not be started; the message has the reason for a user."""
 
 
 def _start(
@@ -198,30 +199,34 @@ def _start(
     environment: Environ,
     reads_input: bool,
 ) -> subprocess.Popen[bytes]:
-    """The process, in a session of its own, with pipes. Raises ChildStartError."""
+    """The process, in its own session, with pipes. Raises ChildStartError."""
     full_command = list(command)
-    place = cwd
+    start_folder = cwd
     variables = dict(environment)
     if prefix:
         if problem := _start_problem(command, cwd=cwd, environment=environment):
-            # which the program of the prefix would tell in its own words
+            # otherwise the prefix's program would report it in its own words
             raise ChildStartError(problem)
-        # the programs of the prefix still have our rights: the command's folder, and what loads
-        # code into whatever is started, come behind them
-        late = {name: value for name, value in environment.items() if LOADING.match(name)}
-        variables = {name: value for name, value in environment.items() if name not in late}
+        # the prefix's programs still have our rights: the command's folder and the loader's
+        # variables are set after them
+        loader_variables = {
+            name: value for name, value in environment.items() if LOADER_VARIABLES.match(name)
+        }
+        variables = {
+            name: value for name, value in environment.items() if name not in loader_variables
+        }
         full_command = [
             *prefix,
             ENV,
             f"--chdir={cwd}",
-            *(f"{name}={value}" for name, value in late.items()),
+            *(f"{name}={value}" for name, value in loader_variables.items()),
             *command,
         ]
-        place = "/"
+        start_folder = "/"
     try:
         return subprocess.Popen(
             full_command,
-            cwd=place,
+            cwd=start_folder,
             env=variables,
             stdin=subprocess.PIPE if reads_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -263,32 +268,32 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) ->
 
 
 def _interpreter_problem(program: Path) -> str:
-    """The problem with the first line of a script; "" if it has none or is not a script."""
-    first = b""
-    with suppress(OSError), open(program, "rb", opener=_at_once) as file:
-        first = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
-    interpreter = first[2:].split()[:1] if first.startswith(b"#!") else []
+    """The problem with the first line of a script; "" if there is none, or it is not a script."""
+    first_line = b""
+    with suppress(OSError), open(program, "rb", opener=_open_nonblocking) as file:
+        first_line = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
+    interpreter = first_line[2:].split()[:1] if first_line.startswith(b"#!") else []
     if not interpreter or (
-        Path(os.fsdecode(interpreter[0])).exists() and not first.endswith(b"\r")
+        Path(os.fsdecode(interpreter[0])).exists() and not first_line.endswith(b"\r")
     ):
         return ""
-    interpreter_line = first.removeprefix(b"#!").decode("utf-8", "replace").strip()
+    interpreter_line = first_line.removeprefix(b"#!").decode("utf-8", "replace").strip()
     reason = (
         " (the line ends in CR LF, as on Windows: save the file with LF)"
-        if first.endswith(b"\r")
+        if first_line.endswith(b"\r")
         else ""
     )
     return f"the file exists, but the interpreter in its first line does not: {interpreter_line}{reason}"
 
 
-def _at_once(path: str, flags: int) -> int:
-    """Opens a file that may have become a pipe meanwhile, which nobody writes to."""
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open a file that may have become a pipe without a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _limit_memory(pid: int, limit: int) -> bool:
-    """Limit the private memory of a running process, in bytes; False if the system cannot do
-    that."""
+    """Limit the private memory of a running process, in bytes; False if the system does not support
+    it."""
     if resource is None or not hasattr(resource, "prlimit"):
         return False
     try:
@@ -303,18 +308,18 @@ def _limit_memory(pid: int, limit: int) -> bool:
 
 TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 64 * 1024
-TICK_S = 0.25  # how often a silent child is polled if the system cannot report its end
+TICK_S = 0.25  # the interval in which a silent child is polled if the system cannot report its end
 KILL_GRACE_S = 2.0
-DRAIN_S = 0.5  # how long the output of an ended child may still come
+DRAIN_S = 0.5  # the time in which output of an ended child may still arrive
 
 
-class ChildClosed(Exception):  # noqa: N818 - it says what happened
+class ChildClosed(Exception):  # noqa: N818 - the name of an outcome
     """The child no longer reads its standard input."""
 
 
 @frozen_dataclass
 class Ended:
-    """How a child ended: its exit code, or minus the signal."""
+    """The end of a child: its exit code, or minus the signal."""
 
     returncode: int
 
@@ -334,11 +339,11 @@ class Ended:
 
 
 class Child:
-    """A running child process and the one thread that listens to it, from `listen` on.
+    """A running child process and the thread that listens to it, from `listen` on.
 
-    Standard error is drained into `stderr`, a tail. `memory_bytes` bounds private memory
-    (RLIMIT_DATA, which unlike RLIMIT_AS leaves alone what Node and JVMs merely reserve);
-    `memory_capped` says whether the system took it. `prefix` starts the command as another user
+    Standard error is read into `stderr`, a tail. `memory_bytes` limits private memory (RLIMIT_DATA,
+    which unlike RLIMIT_AS does not count memory that Node and JVMs only reserve); `memory_capped`:
+    True if the system accepted the limit. `prefix` starts the command as another user
     (`isolation.Account`)."""
 
     def __init__(
@@ -352,19 +357,19 @@ class Child:
         prefix: Sequence[str] = (),
     ) -> None:
         """Start the command. Raises ChildStartError."""
-        limiting = (
+        memory_prefix = (
             isolation.memory_prefix(memory_bytes) if prefix and memory_bytes is not None else ()
         )
         self._process = _start(
             command,
-            prefix=(*limiting, *prefix),
+            prefix=(*memory_prefix, *prefix),
             cwd=cwd,
             environment=environment,
             reads_input=reads_input,
         )
         self.pid = self._process.pid
-        _GUARD.guard(self.pid)
-        self.memory_capped = bool(limiting) or (
+        _GROUP_GUARD.guard(self.pid)
+        self.memory_capped = bool(memory_prefix) or (
             memory_bytes is not None and _limit_memory(self.pid, memory_bytes)
         )
         self.stderr = Tail(limit=TAIL_BYTES)
@@ -380,17 +385,16 @@ class Child:
                 os.set_blocking(pipe.fileno(), False)
         self._thread = threading.Thread(target=self._listen, name=f"child-{self.pid}", daemon=True)
 
-    # --- what others may call, from any thread ---
+    # --- methods for any thread ---
 
     def listen(
         self, on_output: Callable[[bytes], None], on_end: Callable[[Ended], None] = lambda _: None
     ) -> None:
-        """Give each chunk of standard output to `on_output`, and the end to `on_end`; neither may
+        """Pass each chunk of standard output to `on_output`, and the end to `on_end`; neither may
         block.
 
-        An empty chunk says that standard output was closed.
-        Both are called in the child's own thread.
-        """
+        An empty chunk means that standard output was closed. Both are called in the child's own
+        thread."""
         self._on_output = on_output
         self._on_end = on_end
         self._thread.start()
@@ -423,11 +427,10 @@ class Child:
             self._writing.release()
 
     def end(self, *, patience_s: float = 0.0, grace_s: float = KILL_GRACE_S) -> None:
-        """Close its input, ask its group to end (SIGTERM) after `patience_s`, kill it `grace_s`
+        """Close its input, send SIGTERM to its group after `patience_s`, and SIGKILL `grace_s`
         later. Returns at once.
 
-        Only ever hastens an end that is already on its way.
-        """
+        A later call can only make the end earlier."""
         moment = time.monotonic()
         self._leaving.set()
         self._signals.append((moment + patience_s, signal.SIGTERM))
@@ -438,7 +441,7 @@ class Child:
                     os.write(self._wake_write, b"!")
 
     def wait(self, timeout_s: float | None = None) -> Ended | None:
-        """Wait until it has ended, is reaped and its pipes are closed; None when that takes
+        """Wait until it has ended, is reaped and its pipes are closed; None if that takes
         longer."""
         self._thread.join(timeout_s)
         return None if self._thread.is_alive() else self._ended
@@ -455,8 +458,8 @@ class Child:
             self._read_output()
         finally:
             self._leaving.set()
-            self._signal_group(signal.SIGKILL)  # whatever it left behind in its group
-            _GUARD.release(self.pid)
+            self._signal_group(signal.SIGKILL)  # leftovers in its group
+            _GROUP_GUARD.release(self.pid)
             ended = Ended(returncode=self._process.wait())
             with self._writing:
                 for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -470,7 +473,7 @@ class Child:
             self._on_end(ended)
 
     def _read_output(self) -> None:
-        """Hand on what it says until it has ended, and send the signals that are due."""
+        """Pass on its output until it has ended, and send the signals that are due."""
         poll = select.poll()
         streams = [
             pipe.fileno()
@@ -485,8 +488,8 @@ class Child:
             poll.register(fd, select.POLLIN)
         drain_until: float | None = None
         while drain_until is None or (feeds and time.monotonic() < drain_until):
-            due = min((at - time.monotonic() for at, _ in self._signals), default=TICK_S)
-            for fd, _ in poll.poll(1000 * min(max(due, 0.0), TICK_S)):
+            delay_s = min((at - time.monotonic() for at, _ in self._signals), default=TICK_S)
+            for fd, _ in poll.poll(1000 * min(max(delay_s, 0.0), TICK_S)):
                 if fd == self._wake_read:
                     os.read(fd, 1024)
                 elif fd in exit_fds:
@@ -497,13 +500,13 @@ class Child:
             self._send_due_signals()
             if drain_until is None and self._has_ended():
                 drain_until = time.monotonic() + DRAIN_S
-                self._signal_group(signal.SIGKILL)  # who is left may hold the pipes open
+                self._signal_group(signal.SIGKILL)  # leftover processes may hold the pipes open
         for fd in exit_fds:
             os.close(fd)
 
     def _read_from(self, fd: int, feeds: Mapping[int, Callable[[bytes], None]]) -> bool:
-        """Hand on what is there; False at its end. Before a word on standard output comes all that
-        was said on standard error before it: it may explain the word."""
+        """Pass on the available bytes; False at the end. Standard error is read before standard
+        output: it may explain it."""
         chunk = _read(fd)
         errors = self._process.stderr.fileno() if self._process.stderr is not None else fd
         if chunk is not None and fd != errors and errors in feeds:
@@ -518,17 +521,18 @@ class Child:
             and self._process.stdin is not None
             and not self._process.stdin.closed
         ):
-            # a writer leaves within a tick: it sees `_leaving`
+            # a writer stops within a tick, since it checks `_leaving`
             with self._writing, suppress(OSError):
                 self._process.stdin.close()
         moment = time.monotonic()
-        for item in [item for item in self._signals if item[0] <= moment]:
-            self._signals.remove(item)
-            self._signal_group(item[1])
+        for timed_signal in [
+            timed_signal for timed_signal in self._signals if timed_signal[0] <= moment
+        ]:
+            self._signals.remove(timed_signal)
+            self._signal_group(timed_signal[1])
 
     def _signal_group(self, number: signal.Signals) -> None:
-        # Only called before it is reaped: until then the dead leader keeps the group's number from
-        # being given away.
+        # Only called before the child is reaped: until then its number is not reused.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -542,7 +546,7 @@ class Child:
 
 
 def _read(fd: int) -> bytes | None:
-    """The available bytes, b"" at the end, None if there is no data."""
+    """The available bytes, b"" at the end, None if there are none."""
     try:
         return os.read(fd, CHUNK_BYTES)
     except BlockingIOError:
@@ -551,7 +555,7 @@ def _read(fd: int) -> bytes | None:
         return b""
 
 
-# --- children that run to their end ---------------------------------------------------------------
+# --- children that run to their end
 
 
 WATCH_S = 1.0
@@ -559,7 +563,8 @@ WATCH_S = 1.0
 
 @frozen_dataclass
 class Finished:
-    """How a one-shot child ended; tails of its output as text. `timed_out`: we ended it."""
+    """The end of a one-shot child, with the tails of its output as text. `timed_out`: it was ended
+    by us."""
 
     returncode: int
     stdout_tail: str
@@ -578,11 +583,11 @@ def run_to_end(
     prefix: Sequence[str] = (),
     watch: Callable[[int, str], None] | None = None,
 ) -> Finished:
-    """Run a command without input, at most `timeout_s` long, and keep the tails of what it says.
+    """Run a command without input, at most `timeout_s` long, and keep the tails of its output.
 
-    `watch` is given the child's number, and what it has said on standard error, every second.
-    Raises ChildStartError."""
-    began = time.monotonic()
+    `watch` gets the child's number and the tail of standard error, every second. Raises
+    ChildStartError."""
+    started_at = time.monotonic()
     stdout = Tail(limit=TAIL_BYTES)
     child = Child(
         command,
@@ -593,14 +598,14 @@ def run_to_end(
         prefix=prefix,
     )
     child.listen(stdout.feed)
-    timed_out = False
+    is_timed_out = False
     try:
         ended = child.wait(timeout_s if watch is None else min(WATCH_S, timeout_s))
-        while ended is None and watch is not None and time.monotonic() - began < timeout_s:
+        while ended is None and watch is not None and time.monotonic() - started_at < timeout_s:
             watch(child.pid, child.stderr.text())
             ended = child.wait(WATCH_S)
         if ended is None:
-            timed_out = True
+            is_timed_out = True
             ended = child.close()
     except BaseException:  # Ctrl-C while waiting: leave nothing behind
         child.close(grace_s=0.2)
@@ -609,45 +614,44 @@ def run_to_end(
         returncode=ended.returncode if ended else -signal.SIGKILL,
         stdout_tail=stdout.text(),
         stderr_tail=child.stderr.text(),
-        seconds=time.monotonic() - began,
-        timed_out=timed_out,
+        seconds=time.monotonic() - started_at,
+        timed_out=is_timed_out,
     )
 
 
 # --- this process -------------------------------------------------------------------------
 
 
-def collect_seldom() -> None:
-    """Look seldom for garbage that only a search finds; to be called before all that is heavy is
-    imported.
+def collect_garbage_rarely() -> None:
+    """Search rarely for cyclic garbage; call it before heavy imports.
 
-    What importing and a run make is mostly kept to their end, and looking through it again and
-    again takes a tenth of the one and a twentieth of the other; so does a last look when all is
-    over."""
+    Most objects of imports and of a run live until their end, and repeated searches take a tenth of
+    the imports and a twentieth of a run; so does a last search at the exit."""
     gc.set_threshold(50_000, 20, 20)
     atexit.register(gc.freeze)
 
 
-def close_to_others() -> bool:
-    """Keep the agent, which runs beside us as the same user, from reading our environment and
-    memory.
+def close_to_other_processes() -> bool:
+    """Prevent the agent, which may run as the same user, from reading our environment and memory.
 
     Closes /proc/PID/environ, /proc/PID/mem and debuggers to other processes without CAP_SYS_PTRACE,
     which containers do not have by default; False if the system does not support it. Children are
-    open again as soon as they run a program of their own. Source: prctl(2), PR_SET_DUMPABLE (4)."""
+    open again as soon as they run their own program. Source: prctl(2), PR_SET_DUMPABLE (4)."""
     try:
         return bool(ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0)
-    except (OSError, AttributeError, TypeError):  # no Linux
+    except (OSError, AttributeError, TypeError):  # not Linux
         return False
 
 
 def keep_streams(wrapper: type[io.TextIOWrapper] = io.TextIOWrapper) -> None:
-    """From the first write that fails, what would be written is dropped. `wrapper`: makes text of
-    bytes."""
+    """Reopen the standard streams, so that output is dropped after the first failed write.
+    `wrapper`: the text layer."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
-        except OSError:  # closed: the next file that is opened, a journal, would be standard output
+        except (
+            OSError
+        ):  # it is closed: the next opened file, such as a journal, would become standard output
             os.open(os.devnull, os.O_RDWR)
     sys.stdout, sys.stderr = _reopen(sys.stdout, 1, wrapper), _reopen(sys.stderr, 2, wrapper)
 
@@ -673,8 +677,8 @@ class _Output(io.FileIO):
 
 
 def _reopen(stream: TextIO | None, number: int, wrapper: type[io.TextIOWrapper]) -> TextIO:
-    """The same stream, of its descriptor; one that was closed when Python started is written to
-    nowhere."""
+    """A new stream for the same descriptor; output of a stream that was closed at Python's start is
+    lost."""
     raw = _Output(number if stream is None else stream.fileno(), "w", closefd=False)
     if not isinstance(stream, io.TextIOWrapper):
         return wrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
@@ -686,25 +690,26 @@ def _reopen(stream: TextIO | None, number: int, wrapper: type[io.TextIOWrapper])
     )
 
 
-# --- what hooks of builds leave running ----------------------------------------------------------
+# --- leftovers of build hooks
+# -------------------------------------------------------------------------
 
 
 GRACE_S = 5.0
-"""How long they may go on once the installer has no child of its own any more."""
+"""The time that they may run after the installer's last own child ended."""
 
 
 class Orphans:
-    """Ends leftover children that an installer waits for. It waits while they hold the pipe that a
-    hook wrote to. Linux only: elsewhere it finds nothing."""
+    """Ends leftover children that an installer waits for, because they hold the pipe of a hook.
+    Linux only: it does nothing elsewhere."""
 
     def __init__(self, program: str) -> None:
-        """`program`: as the installer was started, behind whatever drops its rights."""
+        """`program`: the installer's path, without the prefix that drops its rights."""
         self._program = os.fsencode(program)
         self._since: float | None = None
 
     def look(self, pid: int) -> None:
-        """To be called every second or so; `pid`: of the child that is the installer, or will start
-        it."""
+        """Look for leftovers; to be called every second or so. `pid`: of the child that is the
+        installer, or will start it."""
         orphans = self._orphan_pids(pid)
         if not orphans:
             self._since = None
@@ -716,22 +721,22 @@ class Orphans:
                     os.kill(orphan, signal.SIGKILL)
 
     def _orphan_pids(self, pid: int) -> set[int]:
-        parents = dict(_running())
-        above = {
+        parents = dict(_running_processes())
+        descendants = {
             child: parent
             for child, parent in parents.items()
-            if child == pid or pid in _above(child, parents)
+            if child == pid or pid in _ancestors(child, parents)
         }
         installer = next(
-            (child for child in above if _first_argument(child) == self._program), None
+            (child for child in descendants if _first_argument(child) == self._program), None
         )
         if installer is None or installer in parents.values():
             return set()
-        other_pids = parents.keys() - {installer, os.getpid(), *_above(installer, parents)}
+        other_pids = parents.keys() - {installer, os.getpid(), *_ancestors(installer, parents)}
         user = _user(installer)
         pipes = _pipes(installer)
-        # of another user's processes nobody sees the pipes, and all of an installer's user are its
-        # own
+        # the pipes of other users' processes are not visible, and all processes of the installer's
+        # user are its own
         is_apart = user != os.getuid()
         return {
             other
@@ -740,25 +745,25 @@ class Orphans:
         }
 
 
-def _running() -> Iterator[tuple[int, int]]:
-    """Every process that has not ended, with its parent."""
-    for place in _listed(Path("/proc")):
-        with suppress(OSError, IndexError):  # it is gone, or no process
-            # the name of the program, in parentheses, may hold anything
-            about = (place / "stat").read_bytes().rpartition(b")")[2].split()
-            if place.name.isdecimal() and about[0] not in (b"Z", b"X"):
-                yield int(place.name), int(about[1])
+def _running_processes() -> Iterator[tuple[int, int]]:
+    """Every running process, with its parent."""
+    for place in _children_of(Path("/proc")):
+        with suppress(OSError, IndexError):  # it is gone, or not a process
+            # the program's name, in parentheses, may contain anything
+            fields = (place / "stat").read_bytes().rpartition(b")")[2].split()
+            if place.name.isdecimal() and fields[0] not in (b"Z", b"X"):
+                yield int(place.name), int(fields[1])
 
 
-def _listed(folder: Path) -> list[Path]:
+def _children_of(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except OSError:
         return []
 
 
-def _above(pid: int, parents: Mapping[int, int]) -> set[int]:
-    """All that are above a process."""
+def _ancestors(pid: int, parents: Mapping[int, int]) -> set[int]:
+    """The ancestors of a process."""
     ancestors: set[int] = set()
     while (pid := parents.get(pid, 0)) and pid not in ancestors:
         ancestors.add(pid)
@@ -779,7 +784,7 @@ def _user(pid: int) -> int | None:
 
 def _pipes(pid: int) -> set[str]:
     links = set()
-    for place in _listed(Path(f"/proc/{pid}/fd")):
+    for place in _children_of(Path(f"/proc/{pid}/fd")):
         with suppress(OSError):
             links.add(str(place.readlink()))
     return {link for link in links if link.startswith("pipe:")}

@@ -1,7 +1,6 @@
-"""What an agent's folder says that it needs: which packages, and which Python.
+"""The needs that an agent's folder declares: its packages and its Python.
 
-Projects that only Poetry reads are put in the words of other installers by Poetry's own library.
-"""
+Poetry's own library translates projects that only Poetry reads."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ from urllib.parse import unquote
 
 from evalgate.values import Json, frozen_dataclass
 
-FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
-"""Extras and dependency groups that are installed with the agent if it has them. `adk eval` is run
-with them, and an agent may import what only they hold."""
+EVALUATION_PARTS = ("dev", "eval", "evals", "evaluation")
+"""Extras and dependency groups that are installed with the agent if it has them. `adk eval` is used
+with them, and an agent may import packages that only they contain."""
 
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
 _LOCAL_PATHS = (
@@ -33,24 +32,23 @@ _LOCAL_PATHS = (
     re.compile(r"""@\s*(?P<path>(?:file:|\.{0,2}/)[^\s;,"'\[\]]+)"""),
     re.compile(r"""\b(?:path|directory)\s*=\s*["'](?P<path>[^"']+)["']"""),
 )
-"""How requirements, tables of TOML and locks name what is installed from a folder or a file.
-Members of a workspace are not installed."""
+"""Local paths in requirements, TOML tables and locks. Members of a workspace are not installed."""
 _OWN_FOLDER = re.compile(r"^/*\$\{?(?:PROJECT_ROOT|PWD)\}?/")
-_LEFT_BESIDE = frozenset({".git", "__pycache__", "node_modules"})
+_LEFTOVER_NAMES = frozenset({".git", "__pycache__", "node_modules"})
 _PIN = re.compile(r"(?:c?python[-@]?)?(\d+(?:\.\d+){0,2})", re.IGNORECASE)
 _LOCKED_PYTHON = re.compile(r'^(?:requires-python|python-versions) = "([^"]*)"', re.MULTILINE)
 _SETUP_PYTHON = re.compile(r"""python_requires\s*=\s*["']?([^"'\n#]+)""")
 
 
 class NeedKind(enum.StrEnum):
-    """In which form the needs are written."""
+    """The form of the declared needs."""
 
     LOCK = "uv.lock"
     PROJECT = "pyproject.toml"
     POETRY = "pyproject.toml of Poetry"
     REQUIREMENTS = "requirements.txt"
     SETUP = "setup.py"
-    NAMED = "requirements"  # files and specifiers that the user named
+    NAMED = "requirements"  # files and specifiers in settings
 
 
 @frozen_dataclass
@@ -58,8 +56,8 @@ class Needs:
     """The needs to install. `root`: the checkout's; `folder`: base of its relative paths; `files`,
     `specifiers`: the needs.
 
-    `extras` and `groups`: those of the project that are installed as well, if possible. `text`: all
-    that decides the outcome, to be hashed."""
+    `extras` and `groups`: parts of the project that are installed as well, if possible. `text`:
+    everything that decides the outcome, to be hashed."""
 
     kind: NeedKind
     root: str
@@ -72,8 +70,8 @@ class Needs:
 
     @property
     def import_roots(self) -> tuple[str, ...]:
-        """Import folders of a project's own code. The project is never installed, since that would
-        write into its tree and keep old code in the cache."""
+        """Import folders of a project's own code. The project is never installed: that would write
+        into its tree and keep old code in the cache."""
         is_project = self.kind not in (NeedKind.REQUIREMENTS, NeedKind.NAMED)
         folders = (Path(self.folder, "src"), Path(self.folder)) if is_project else ()
         return tuple(str(folder) for folder in folders if folder.is_dir())
@@ -93,8 +91,7 @@ class Needs:
 class PythonRule:
     """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and their `source` in words.
 
-    A pin (`.python-version`) is the version that the author uses; installers enforce the other
-    rules."""
+    A pin (`.python-version`) is the author's version; installers enforce the other rules."""
 
     specifier: str
     source: str
@@ -102,7 +99,7 @@ class PythonRule:
 
 
 def listed_needs(requirements: Sequence[str], root: str) -> Needs:
-    """The needs that a user lists: names of files below `root`, all else specifiers
+    """The needs in settings: names of files below `root`, everything else are specifiers
     (`google-adk>=2`)."""
     files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
     specifiers = [entry for entry in requirements if not _is_file(entry, root)]
@@ -159,7 +156,7 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        tables = {"project": {}}  # let the installer say what is wrong with it
+        tables = {"project": {}}  # the installer reports the fault
     poetry = _table(tables, "tool", "poetry")
     is_poetry = any(name in poetry for name in ("dependencies", "group", "dev-dependencies"))
     if "project" not in tables and not is_poetry:
@@ -167,10 +164,10 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     kind = NeedKind.POETRY if is_poetry else NeedKind.PROJECT
     file = project
     if "project" in tables:
-        for above in _upward(place, root):
-            lock = above / "uv.lock"
+        for folder in _upward(place, root):
+            lock = folder / "uv.lock"
             if lock.is_file() and (
-                above == place or "tool.uv.workspace" in _text(above / "pyproject.toml")
+                folder == place or "tool.uv.workspace" in _text(folder / "pyproject.toml")
             ):
                 kind = NeedKind.LOCK
                 file = lock
@@ -179,7 +176,7 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     if kind is NeedKind.POETRY:
         text = f"{_text(place / 'poetry.lock')}\n{text}"
     text = "\n".join((text, *_local_content(text.splitlines(), place, str(root))))
-    extras, groups = _for_evaluation(tables)
+    extras, groups = _evaluation_parts(tables)
     files = (str(file),)
     return Needs(
         kind=kind,
@@ -192,19 +189,24 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     )
 
 
-def _for_evaluation(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _evaluation_parts(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The extras and the groups of a project that are installed with it."""
     uv = _table(tables, "tool", "uv")
     poetry = _table(tables, "tool", "poetry")
     extras = {*_table(tables, "project", "optional-dependencies"), *_table(poetry, "extras")}
     groups = {*_table(tables, "dependency-groups"), *_table(poetry, "group")}
     groups |= {"dev"} if "dev-dependencies" in uv or "dev-dependencies" in poetry else set()
-    by_default = uv.get("default-groups", ())
-    evaluation_groups = {*FOR_EVALUATION, *(by_default if isinstance(by_default, list) else ())}
-    chosen = (
-        groups if by_default == "all" else {name for name in groups if name in evaluation_groups}
+    default_groups = uv.get("default-groups", ())
+    evaluation_groups = {
+        *EVALUATION_PARTS,
+        *(default_groups if isinstance(default_groups, list) else ()),
+    }
+    chosen_groups = (
+        groups
+        if default_groups == "all"
+        else {name for name in groups if name in evaluation_groups}
     )
-    return tuple(sorted(extras & {*FOR_EVALUATION})), tuple(sorted(chosen))
+    return tuple(sorted(extras & {*EVALUATION_PARTS})), tuple(sorted(chosen_groups))
 
 
 def _table(tables: Json, *path: str) -> Json:
@@ -219,7 +221,7 @@ def _text(file: Path) -> str:
     if not file.is_file():
         return ""
     raw = file.read_bytes()
-    # as PowerShell's `>` writes it
+    # PowerShell's `>` writes UTF-16
     is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return raw.decode("utf-16" if is_utf16 else "utf-8-sig", errors="replace")
 
@@ -229,25 +231,27 @@ def _is_file(entry: str, root: str) -> bool:
 
 
 def _file_text(file: Path, root: str) -> str:
-    """The text of a requirements file with those that it includes; an absent one is the installer's
-    to report."""
+    """The text of a requirements file with the files that it includes; the installer reports a
+    missing one."""
     files: set[Path] = set()
     texts: list[str] = []
     queue = [file]
     while queue:
         try:
-            current = queue.pop(0).resolve()
-            if current in files or not current.is_file():
+            current_file = queue.pop(0).resolve()
+            if current_file in files or not current_file.is_file():
                 continue
-        # no path at all, or links in a circle: uv says so
+        # an invalid path, or circular links: uv reports it
         except (OSError, ValueError, RuntimeError):
             continue
-        files.add(current)
-        text = _text(current)
+        files.add(current_file)
+        text = _text(current_file)
         lines = text.splitlines()
-        texts += [text, *_local_content(lines, current.parent, root)]
+        texts += [text, *_local_content(lines, current_file.parent, root)]
         queue += [
-            current.parent / match.group(1) for line in lines if (match := _INCLUDED.match(line))
+            current_file.parent / match.group(1)
+            for line in lines
+            if (match := _INCLUDED.match(line))
         ]
     return "\n".join(texts)
 
@@ -259,8 +263,8 @@ LOCAL = "local: "
 def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[str]:
     """Digests of all local packages, and the checkout's own path if there are any.
 
-    The path: another checkout needs another environment. A digest is of the files, or of their
-    names if used in place; local dependencies are included. `folder`: base of relative paths."""
+    The path: another checkout needs another environment. A digest covers the files, or their names
+    if they are used in place; local dependencies are included. `folder`: base of relative paths."""
     if not any(pattern.search(line) for line in lines for pattern in _LOCAL_PATHS):
         return
     yield f"{LOCAL}{root}"
@@ -283,7 +287,7 @@ def _local_places(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, bo
         ):
             text = unquote(match["path"]).removeprefix("file:")
             text = _OWN_FOLDER.sub("", f"/{text.lstrip('/')}" if text.startswith("//") else text)
-            # no path at all, or links in a circle
+            # an invalid path, or circular links
             with suppress(OSError, ValueError, RuntimeError):
                 path = (folder / text).resolve()
                 if path.exists():
@@ -291,16 +295,15 @@ def _local_places(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, bo
 
 
 def _digest(place: Path, *, is_edited: bool) -> str:
-    """16 hex digits over the content of a file, or over all files of a folder by their names; of
-    one that is used in place over the content of those right in it alone, which say how it is
-    built."""
+    """16 hex digits over the content of a file, or over all files of a folder by their names; for a
+    package used in place, over the content of its top-level files alone, which define its build."""
     digest = hashlib.sha256()
-    for above, folders, files in (
+    for folder, folders, files in (
         os.walk(place) if place.is_dir() else [(str(place.parent), [], [place.name])]
     ):
-        folders[:] = sorted(name for name in folders if not _is_left_beside(Path(above, name)))
+        folders[:] = sorted(name for name in folders if not _is_leftover(Path(folder, name)))
         for name in sorted(files):
-            file = Path(above, name)
+            file = Path(folder, name)
             digest.update(os.fsencode(os.path.relpath(file, place)) + b"\0")
             if not is_edited or file.parent == place:
                 with suppress(OSError), file.open("rb") as stream:
@@ -308,21 +311,22 @@ def _digest(place: Path, *, is_edited: bool) -> str:
     return digest.hexdigest()[:16]
 
 
-def _is_left_beside(folder: Path) -> bool:
+def _is_leftover(folder: Path) -> bool:
     """True if a folder is not a package's own: an environment, a cache, output of a build or a run.
     Tools mark theirs with a .gitignore of `*`."""
-    is_named = folder.name in _LEFT_BESIDE or folder.name.endswith(".egg-info")
+    is_named = folder.name in _LEFTOVER_NAMES or folder.name.endswith(".egg-info")
     return (
         is_named or (folder / "pyvenv.cfg").exists() or _text(folder / ".gitignore").strip() == "*"
     )
 
 
-# --- which Python ---------------------------------------------------------------------------------
+# --- the Python of a project
+# ------------------------------------------------------------------------
 
 
 def python_rules(folder: str, root: str, needs: Needs | None) -> tuple[PythonRule, ...]:
-    """Which Python the project asks for: `requires-python` and its like down from the folder of the
-    needs, their lock, and the nearest `.python-version`."""
+    """The Python rules of the project: the nearest `requires-python` or similar up to the folder of
+    the needs, their lock, and the nearest `.python-version`."""
     top = (
         Path(needs.folder)
         if needs is not None and Path(folder).is_relative_to(needs.folder)
@@ -335,20 +339,20 @@ def python_rules(folder: str, root: str, needs: Needs | None) -> tuple[PythonRul
     )
     rules = [
         *itertools.islice(
-            (rule for file in files if (rule := _required(file, root)) is not None), 1
+            (rule for file in files if (rule := _required_python(file, root)) is not None), 1
         )
     ]
     if needs is not None and needs.kind in (NeedKind.LOCK, NeedKind.POETRY):
         is_poetry = needs.kind is NeedKind.POETRY
         file = Path(needs.folder, "poetry.lock") if is_poetry else Path(needs.files[0])
-        for value in _LOCKED_PYTHON.findall(_text(file))[-1:]:
-            specifier = poetry_specifier(value) if is_poetry else value
+        for version_text in _LOCKED_PYTHON.findall(_text(file))[-1:]:
+            specifier = poetry_specifier(version_text) if is_poetry else version_text
             if not any(_parts(rule.specifier) >= _parts(specifier) for rule in rules):
                 rules.append(
                     _rule(
                         specifier,
                         "python-versions" if is_poetry else "requires-python",
-                        value,
+                        version_text,
                         file,
                         root,
                     )
@@ -360,7 +364,7 @@ def _parts(specifier: str) -> set[str]:
     return {*specifier.replace(" ", "").split(",")}
 
 
-def _required(file: Path, root: str) -> PythonRule | None:
+def _required_python(file: Path, root: str) -> PythonRule | None:
     if file.name != "pyproject.toml":
         match = _SETUP_PYTHON.search(_text(file))
         return (
@@ -372,57 +376,59 @@ def _required(file: Path, root: str) -> PythonRule | None:
         tables = tomllib.loads(_text(file))
     except tomllib.TOMLDecodeError:
         return None
-    value = _table(tables, "project").get("requires-python")
-    if isinstance(value, str):
-        return _rule(value, "requires-python", value, file, root)
-    value = _table(tables, "tool", "poetry", "dependencies").get("python")
-    value = value.get("version") if isinstance(value, dict) else value
+    requirement = _table(tables, "project").get("requires-python")
+    if isinstance(requirement, str):
+        return _rule(requirement, "requires-python", requirement, file, root)
+    requirement = _table(tables, "tool", "poetry", "dependencies").get("python")
+    requirement = requirement.get("version") if isinstance(requirement, dict) else requirement
     return (
-        _rule(poetry_specifier(value), "python", value, file, root)
-        if isinstance(value, str)
+        _rule(poetry_specifier(requirement), "python", requirement, file, root)
+        if isinstance(requirement, str)
         else None
     )
 
 
-def _rule(specifier: str, name: str, value: str, file: Path, root: str) -> PythonRule:
+def _rule(specifier: str, name: str, text: str, file: Path, root: str) -> PythonRule:
     return PythonRule(
-        specifier=specifier, source=f'`{name} = "{value}"` ({os.path.relpath(file, root)})'
+        specifier=specifier, source=f'`{name} = "{text}"` ({os.path.relpath(file, root)})'
     )
 
 
 def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
-    """The nearest `.python-version`, as pyenv and uv read it; the name of an environment there fits
+    """The nearest `.python-version`, as pyenv and uv read it; the name of an environment in it fits
     every version."""
     for place in _upward(folder, root):
         file = place / ".python-version"
         if file.is_file():
             lines = (line.split("#")[0].strip() for line in _text(file).splitlines())
-            first = next((line for line in lines if line), "")
-            match = _PIN.fullmatch(first)
+            first_line = next((line for line in lines if line), "")
+            match = _PIN.fullmatch(first_line)
             specifier = version_specifier(match[1]) if match else ""
-            if first:
+            if first_line:
                 yield PythonRule(
-                    specifier=specifier, source=f"`{first}` ({file.relative_to(root)})", is_pin=True
+                    specifier=specifier,
+                    source=f"`{first_line}` ({file.relative_to(root)})",
+                    is_pin=True,
                 )
             return
 
 
 def version_specifier(version: str) -> str:
-    """What fits "3", "3.12" or "3.12.4"."""
+    """The specifier for "3", "3.12" or "3.12.4"."""
     return f"=={version}" if version.count(".") == 2 else f"=={version}.*"
 
 
 # --- Poetry ---------------------------------------------------------------------------------------
 
 
-class PoetryFailed(Exception):  # noqa: N818 - it says what is the matter
-    """Poetry itself would not take the project; the message says why, in its words."""
+class PoetryFailed(Exception):  # noqa: N818 - the name of an outcome
+    """Poetry itself would refuse the project; the message is its reason."""
 
 
 def poetry_specifier(constraint: str) -> str:
     """A constraint of Poetry ("^3.11") as a specifier (">=3.11,<4.0"); unchanged if it is not a
     constraint."""
-    from poetry.core.constraints.version import parse_constraint  # noqa: PLC0415 - 0.1 s that nothing else needs
+    from poetry.core.constraints.version import parse_constraint  # noqa: PLC0415 - it takes 0.1 s to import
     from poetry.core.version.helpers import format_python_constraint  # noqa: PLC0415 - as above
 
     try:
@@ -435,27 +441,25 @@ def poetry_specifier(constraint: str) -> str:
 def poetry_requirements(
     folder: Path, *, extras: Collection[str] = (), groups: Collection[str] = ()
 ) -> list[str]:
-    """The lines of a poetry_requirements file for the project in `folder`, with the named extras
-    and groups.
+    """The requirements of the project in `folder`, one per line, with the named extras and groups.
 
-    Raises PoetryFailed.
-    """
+    Raises PoetryFailed."""
     from poetry.core.factory import Factory  # noqa: PLC0415 - as above
 
-    # else its advice goes to standard error
+    # otherwise its advice is written to standard error
     logging.getLogger("poetry").addHandler(logging.NullHandler())
     try:
         package = Factory().create_poetry(folder).package
-        optional = {
+        optional_names = {
             dependency.name
-            for name, listed in package.extras.items()
+            for name, extra_dependencies in package.extras.items()
             if name in extras
-            for dependency in listed
+            for dependency in extra_dependencies
         }
         dependencies = [
             dependency
             for dependency in package.requires
-            if not dependency.is_optional() or dependency.name in optional
+            if not dependency.is_optional() or dependency.name in optional_names
         ]
         for name in groups:
             if package.has_dependency_group(name):
@@ -463,7 +467,7 @@ def poetry_requirements(
         return list(
             dict.fromkeys(dependency.to_pep_508(with_extras=False) for dependency in dependencies)
         )
-    except Exception as error:  # what it does with tables of a stranger is not known
+    except Exception as error:  # foreign tables may raise any error in it
         raise PoetryFailed(" ".join(str(error).split()) or type(error).__name__) from error
 
 

@@ -1,4 +1,4 @@
-"""The content of an environment at its installation, and whether it is unchanged.
+"""The content of an environment at its installation, and a check that it is unchanged.
 
 A seal is in a folder beside the environments that neither agents nor installers of a sandbox can
 write. It lists every entry below the environment, and has a digest of the list and, if there is a
@@ -25,7 +25,7 @@ from evalgate.values import JsonObject, frozen_dataclass
 BYTECODE = "__pycache__"
 THREADS = min(4, os.cpu_count() or 1)
 BATCH = 100
-"""Files that a thread takes at a time."""
+"""The files that a thread processes at a time."""
 
 BLOCK_BYTES = 1024 * 1024
 NO_SEAL = "has no valid seal (its installation was interrupted, or evalgate did not make it)"
@@ -33,8 +33,8 @@ NO_SEAL = "has no valid seal (its installation was interrupted, or evalgate did 
 
 @frozen_dataclass
 class Seals:
-    """`key`: what seals are signed with, which no agent sees; empty for none. `verified`: the
-    environments that this run has compared with their seals, or made, and the notes of their
+    """`key`: the key of signatures, which no agent sees; empty for none. `verified`: the
+    environments that this run compared with their seals, or made, with the notes of their
     installation."""
 
     key: bytes = field(default=b"", repr=False)
@@ -51,7 +51,7 @@ def write(folder: Path, *, key: bytes, note: str) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f"{place.name}.", dir=place.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o644)  # what saves the cache of a container is another user
+            os.fchmod(descriptor, 0o644)  # another user saves the cache of a container
             file.write(b"\n".join((_digest(body), _signature(body, key), body)))
         Path(name).replace(place)
     except BaseException:
@@ -60,19 +60,19 @@ def write(folder: Path, *, key: bytes, note: str) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Take the seal away, before the environment is. Raises OSError."""
+    """Remove the seal, before the environment. Raises OSError."""
     _place(folder).unlink(missing_ok=True)
 
 
 def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
     """The problem with the environment in `folder`, and the note on its installation. The problem
-    is the end of a sentence, "" if all is as sealed. Removes bytecode that Python has added."""
+    is the end of a sentence, "" if everything is as sealed. Removes bytecode that Python added."""
     seal = _read(folder, key)
     if seal is None:
         return NO_SEAL, ""
     sealed_entries = seal["entries"]
     entries = _entries(folder)
-    # what lies in a folder before the folder
+    # a folder's content before the folder
     for path in sorted(entries.keys() - sealed_entries.keys(), reverse=True):
         if _is_bytecode(path, entries) and _remove(
             folder / path, is_folder=entries[path] == "folder"
@@ -85,15 +85,15 @@ def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
     ]
     if not differences:
         return "", seal["note"]
-    first = min(differences)
+    first_path = min(differences)
     verb = (
         "changed"
-        if first in entries and first in sealed_entries
+        if first_path in entries and first_path in sealed_entries
         else "added"
-        if first in entries
+        if first_path in entries
         else "removed"
     )
-    return f"differs from what was installed ({first} was {verb})", ""
+    return f"differs from what was installed ({first_path} was {verb})", ""
 
 
 def _place(folder: Path) -> Path:
@@ -105,23 +105,23 @@ def _digest(body: bytes) -> bytes:
 
 
 def _signature(body: bytes, key: bytes) -> bytes:
-    """Of the list, by a key; nothing without one."""
+    """A signature of the list by a key; b"" without a key."""
     return hmac.new(key, body, "sha256").hexdigest().encode() if key else b""
 
 
 def _read(folder: Path, key: bytes) -> JsonObject | None:
-    """The seal of an environment at this very place; None if there is no valid one."""
+    """The seal of an environment at this place; None if there is no valid one."""
     place = _place(folder)
     try:
-        if not place.is_file():  # a pipe would keep us waiting
+        if not place.is_file():  # opening a pipe would block
             return None
         digest, signature, body = place.read_bytes().split(b"\n", 2)
         is_valid = hmac.compare_digest(digest, _digest(body))
         if not is_valid or (key and not hmac.compare_digest(signature, _signature(body, key))):
             return None
         seal: JsonObject = json.loads(body)
-        is_whole = isinstance(seal["note"], str) and isinstance(seal["entries"], dict)
-        return seal if is_whole and seal["folder"] == str(folder) else None
+        is_complete = isinstance(seal["note"], str) and isinstance(seal["entries"], dict)
+        return seal if is_complete and seal["folder"] == str(folder) else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
@@ -135,7 +135,7 @@ def _is_bytecode(path: str, entries: Mapping[str, str]) -> bool:
 
 
 def _remove(path: Path, *, is_folder: bool) -> bool:
-    """True if a file or an empty folder is gone."""
+    """Remove a file or an empty folder; True if it is gone."""
     try:
         path.rmdir() if is_folder else path.unlink(missing_ok=True)
     except FileNotFoundError:
@@ -145,12 +145,13 @@ def _remove(path: Path, *, is_folder: bool) -> bool:
     return True
 
 
-# --- what there is --------------------------------------------------------------------------------
+# --- the entries
+# ------------------------------------------------------------------------------------
 
 
 def _entries(folder: Path) -> dict[str, str]:
-    """All entries below `folder` by relative path. Each has its kind; files have size, digest and
-    whether they are executable; links have their target."""
+    """All entries below `folder` by relative path, with their kinds; files with size, digest and
+    executable bit; links with their target."""
     top = str(folder)
     if not folder.is_dir() or folder.is_symlink():
         return {}
@@ -162,8 +163,7 @@ def _entries(folder: Path) -> dict[str, str]:
 
 
 def _scan(top: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Absolute paths below a folder, with what the system knows of them; what vanishes meanwhile is
-    left out."""
+    """Absolute paths below a folder, with their status; vanished ones are left out."""
     folders = [top]
     while folders:
         try:
@@ -182,11 +182,11 @@ def _describe_all(batch: list[tuple[str, os.stat_result]]) -> list[tuple[str, st
 
 
 def _describe(path: str, status: os.stat_result) -> str:
-    """One line on what lies at `path`; links are not followed, and pipes not opened."""
+    """One line on the entry at `path`; links are not followed, and pipes not opened."""
     try:
         if stat.S_ISLNK(status.st_mode):
-            return f"link {os.readlink(path)}"  # noqa: PTH115 - Path takes as long as all the rest
-        owner = " of others" if _is_of_others(status) else ""
+            return f"link {os.readlink(path)}"  # noqa: PTH115 - Path takes as long as everything else
+        owner = " of others" if _is_writable_by_others(status) else ""
         if stat.S_ISDIR(status.st_mode):
             return f"folder{owner}"
         if not stat.S_ISREG(status.st_mode):
@@ -197,15 +197,15 @@ def _describe(path: str, status: os.stat_result) -> str:
         return f"unreadable {error.errno}"
 
 
-def _is_of_others(status: os.stat_result) -> bool:
-    """True if foreign code could change it, by its mode or its owner. Matters only for root, whose
-    programs that unpack caches keep both."""
+def _is_writable_by_others(status: os.stat_result) -> bool:
+    """True if foreign code could change it, by its mode or its owner. It matters only for root,
+    whose programs that unpack caches keep both."""
     return os.geteuid() == 0 and bool(status.st_mode & 0o022 or isolation.is_account(status.st_uid))
 
 
 def _content(path: str, size: int) -> str:
-    """A digest of a file of `size` bytes. BLAKE2 is the fastest in the standard library if the
-    processor has no instructions for SHA-256."""
+    """A digest of a file of `size` bytes. BLAKE2 is the fastest in the standard library on
+    processors without instructions for SHA-256."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         digest = hashlib.blake2b(digest_size=32)

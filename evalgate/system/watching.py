@@ -1,26 +1,23 @@
-"""Which files of a checkout any process opened, whatever language it is written in: by inotify,
-which Linux alone has.
+"""The files of a checkout that any process opens, in any language: by inotify, on Linux only.
 
 The kernel reports each open of a file and of a folder in a watched folder: reads, writes, `mmap`
-(by its open), programs and libraries that are started, paths relative to a descriptor,
-`/proc/self/fd`. It reports the name in the checkout, not the process. The rules for a caller:
+(by its open), started programs and libraries, paths relative to a descriptor, `/proc/self/fd`. It
+reports the name in the checkout, not the process. The rules for a caller:
 
-- A read counts under the name at the time of the entry: a file that is renamed counts as opened,
-  since it may be read under its next name, and files of a renamed folder have their first path.
+- A read counts under the name at the time of the entry: a renamed file counts as opened, since it
+  may be read under its next name, and files of a renamed folder have their first path.
 - A file in `__pycache__` counts as its source, too: Python compares size and time of the source and
   does not open it. A cache of that kind elsewhere (PYTHONPYCACHEPREFIX) is not seen.
-- An open through a link is reported at its target. What a link points at, which names there are,
-  sizes and modes are asked without an open (`readlink`, `stat`): a caller counts all of them as
-  read.
+- An open through a link is reported at its target. Targets of links, existing names, sizes and
+  modes are read without an open (`readlink`, `stat`): a caller counts all of them as read.
 - A hard link is reported under the name that was used: not the file's first name, if a process gave
   it a second one.
-- A folder that appears later is watched as soon as its event is read. What was opened in it before
-  did not exist at the entry, so that no commit decides its content.
-- A descriptor from outside and a folder in `apart` are not seen, nor what a process reads in a
-  mount of its own that copies from the checkout (an overlay in a user namespace), nor by
-  `open_by_handle_at`, which takes root.
-- What this process reads counts as well: close the watch first.
-"""
+- A later folder is watched as soon as its event is read. Files that were opened in it before did
+  not exist at the entry, so no commit decides their content.
+- A descriptor from outside and a folder in `apart` are not seen, nor reads in a process's own mount
+  that copies from the checkout (an overlay in a user namespace), nor `open_by_handle_at`, which
+  needs root.
+- Reads of this process count as well: close the watch first."""
 
 from __future__ import annotations
 
@@ -46,24 +43,25 @@ if sys.platform == "linux":
     OPENS = int(flags.OPEN | flags.MOVED_FROM)
     ARRIVALS = int(flags.CREATE | flags.MOVED_TO)
     LOSSES = int(flags.Q_OVERFLOW | flags.UNMOUNT)
-    # without IN_EXCL_UNLINK, which would hide the open of a file by /proc/self/fd after its name is
-    # removed
+    # without IN_EXCL_UNLINK, which would hide the open of a file by /proc/self/fd after its name
+    # was removed
     MASK = OPENS | ARRIVALS | int(flags.ONLYDIR | flags.DONT_FOLLOW)
 
 HEADER = struct.Struct("iIII")
-"""Of an event: watch, mask, cookie, length of the name with its padding (`struct
+"""The layout of an event: watch, mask, cookie, length of the name with its padding (`struct
 inotify_event`)."""
 BUFFER_BYTES = 1 << 20
 PAUSE_S = 0.005
-"""Between two reads: one wakes the thread for many events. The queue of 16,384 lasts for 3 million
-opens a second."""
+"""The pause between two reads, so that one wakes the thread for many events. The queue of 16,384 is
+enough for 3 million opens a second."""
 DRAIN_S = 10.0
-"""How long the kernel's queue may take to be read."""
+"""The longest time for reading the kernel's queue."""
 MOST_PATHS = 1_000_000
 MOST_CHARACTERS = 100_000_000
-"""What a process can make us remember; beyond it the watch is lost."""
+"""Limits of what processes can make us store; beyond them the watch is lost."""
 MOST_RECORDS = 200_000
-"""Events that are recognized by their bytes; all are forgotten then, which costs time alone."""
+"""The most events that are recognized by their bytes; then all are forgotten, which only costs
+time."""
 
 REASONS = {
     errno.ENOSYS: "this system has no inotify",
@@ -74,10 +72,10 @@ ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
 class Watch:
-    """What is opened in the checkout `top` while the block lasts; no call raises.
+    """The opens in the checkout `top` during the block; no call raises.
 
     `apart`: files and folders that do not count, as paths relative to `top` with slashes.
-    `why_lost`: "" while all opens are known, else a sentence, which stays."""
+    `why_lost`: "" while all opens are known, else the reason, permanently."""
 
     def __init__(self, top: Path, apart: Collection[str] = ()) -> None:
         self.why_lost = ""
@@ -117,8 +115,8 @@ class Watch:
 
     def accessed_paths(self) -> frozenset[str]:
         """The files and folders that were opened before this call, relative to the top, which is
-        "."; with the sources of files in `__pycache__`, whether they exist or not. After `close`,
-        what was opened by then."""
+        "."; with the sources of files in `__pycache__`, whether they exist or not. After `close`:
+        the opens until then."""
         with self._draining:
             self._drain()
         with self._changed:
@@ -126,7 +124,7 @@ class Watch:
         return paths.union(chain.from_iterable(map(_sources, paths)))
 
     def close(self) -> None:
-        """End the watch: what is opened from now on does not count."""
+        """End the watch: later opens do not count."""
         with self._draining:
             self._drain()
             self._is_ended = True
@@ -144,12 +142,12 @@ class Watch:
     # --- beginning ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Watch every folder. The folders are listed before the first watch: our own opens are no
-        events."""
+        """Watch every folder. The folders are listed before the first watch, so that our own opens
+        are not events."""
         if sys.platform != "linux":
             raise ImportError("inotify")
         samples: dict[int, str] = {}
-        listing = list(self._listed("", samples))
+        listing = list(self._list_folders("", samples))
         self._inotify = INotify()
         self._private = tempfile.mkdtemp(prefix="evalgate-watch-")
         Path(self._private, "mark").touch()
@@ -162,14 +160,13 @@ class Watch:
             target=self._read, args=(self._inotify.fileno(),), daemon=True
         )
         self._reader.start()
-        self._try(samples.values())
+        self._test_file_systems(samples.values())
 
-    def _listed(self, folder: str, samples: dict[int, str] | None = None) -> Iterator[str]:
-        """`folder` and those below it that are to be watched. `samples`, by device: the last file
-        that was found there.
+    def _list_folders(self, folder: str, samples: dict[int, str] | None = None) -> Iterator[str]:
+        """`folder` and the folders below it that are to be watched. `samples`, by device: the last
+        file in it.
 
-        Raises OSError.
-        """
+        Raises OSError."""
         pending = [folder]
         while pending:
             folder = pending.pop()
@@ -193,8 +190,8 @@ class Watch:
             pending += (path for path in folders if path not in self._apart)
 
     def _add(self, folder: str) -> bool:
-        """Watch a folder; whether it was not watched yet. One that was renamed keeps its first
-        path. Raises OSError."""
+        """Watch a folder; True if it was not watched yet. A renamed folder keeps its first path.
+        Raises OSError."""
         inotify = self._inotify
         try:
             watch = inotify.add_watch(self._full(folder), MASK) if inotify else -1
@@ -205,7 +202,7 @@ class Watch:
         self._folders[watch] = folder
         return True
 
-    def _try(self, samples: Iterable[str]) -> None:
+    def _test_file_systems(self, samples: Iterable[str]) -> None:
         """Open a file of each file system: one without a lasting identity of folders reports
         nothing (9p without a cache makes another inode for each lookup)."""
         paths = []
@@ -215,43 +212,43 @@ class Watch:
                 paths.append(path or ".")
         self._drain()
         with self._changed:
-            mute = [path for path in paths if path not in self._paths]
+            silent_paths = [path for path in paths if path not in self._paths]
             self._paths.clear()
             self._records.clear()
-        if mute:
-            self._lose(f"the file system of {mute[0]!r} does not report what is opened")
+        if silent_paths:
+            self._lose(f"the file system of {silent_paths[0]!r} does not report what is opened")
 
     # --- reading ------------------------------------------------------------------------------
 
     def _read(self, descriptor: int) -> None:
-        """Take events until the end."""
+        """Process events until the end."""
         try:
             while not (self._is_ended or self.why_lost):
                 events = os.read(descriptor, BUFFER_BYTES)
                 with self._changed:
-                    self._take_all(events)
+                    self._process_events(events)
                     self._changed.notify_all()
                 time.sleep(PAUSE_S)
         except OSError as error:
             self._lose_by(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, opens are not known any more
+        except Exception as error:  # noqa: BLE001 - after any error, opens are no longer known
             self._lose(f"the watch failed: {error!r}")
 
-    def _take_all(self, events: bytes) -> None:
+    def _process_events(self, events: bytes) -> None:
         start = 0
         records = self._records
         while start < len(events):
             end = start + HEADER.size + HEADER.unpack_from(events, start)[3]
             record = events[start:end]
             if record not in records:
-                self._take(record)
+                self._process_event(record)
             start = end
         if len(records) > MOST_RECORDS:
             records.clear()
         if len(self._paths) > MOST_PATHS or self._characters > MOST_CHARACTERS:
             self._lose("too many files were opened")
 
-    def _take(self, record: bytes) -> None:
+    def _process_event(self, record: bytes) -> None:
         watch, mask, _, name = parse_events(record)[0]
         if mask & LOSSES:
             overflow = "more was opened at once than the kernel keeps (/proc/sys/fs/inotify/max_queued_events)"
@@ -275,15 +272,16 @@ class Watch:
                 self._characters += len(path)
 
     def _watch_later(self, folder: str) -> None:
-        """Watch a new folder, and its entries. Nothing is lost if the folder cannot be entered."""
+        """Watch a new folder, and its entries. Nothing is missed if the folder cannot be
+        entered."""
         with suppress(PermissionError):
             if self._add(folder):
-                for path in self._listed(folder):
+                for path in self._list_folders(folder):
                     self._add(path)
 
     def _drain(self) -> None:
-        """Wait until all that the kernel has queued is taken. The queue is in order: it is when an
-        open of ours is."""
+        """Wait until all queued events are processed. The queue is in order: they are when our own
+        open is."""
         with self._changed:
             if self._reader is None or self._is_ended or self.why_lost:
                 return
@@ -295,7 +293,8 @@ class Watch:
             if not self._changed.wait_for(lambda: self.why_lost or self._marks > marks, DRAIN_S):
                 self._lose("the kernel's events are not read in time")
 
-    # --- what is lost -------------------------------------------------------------------------
+    # --- the loss of the watch
+    # ---------------------------------------------------------------------
 
     def _lose(self, reason: str) -> None:
         with self._changed:
@@ -312,18 +311,20 @@ class Watch:
         return _join(self._top, path)
 
 
-def attributed(
+def attribute_opens(
     files: frozenset[str], claims: Mapping[str, frozenset[str]], opaque: Collection[str]
 ) -> dict[str, frozenset[str]]:
-    """The opened files, by agent, if several run in one checkout.
+    """The opened files, by agent, if several agents run in one checkout.
 
     `claims`: the files that each agent's tracers saw. `opaque`: agents that no tracer sees fully. A
     claimed file counts for the agents that claim it and for the opaque ones; any other file counts
     for every agent."""
-    union = frozenset().union(*claims.values())
+    claimed_files = frozenset().union(*claims.values())
     agents = claims.keys() | set(opaque)
     return {
-        agent: (union | files) if agent in opaque else claims[agent] | (files - union)
+        agent: (claimed_files | files)
+        if agent in opaque
+        else claims[agent] | (files - claimed_files)
         for agent in sorted(agents)
     }
 
@@ -333,8 +334,8 @@ def _join(folder: str, name: str) -> str:
 
 
 def _sources(path: str) -> Iterator[str]:
-    """The modules that a file in `__pycache__` may be compiled from: the name's part before any of
-    its dots."""
+    """The modules that a file in `__pycache__` may be compiled from: its name before any of its
+    dots."""
     package, _, name = path.rpartition("/")
     if name.endswith(".pyc") and (package == "__pycache__" or package.endswith("/__pycache__")):
         parts = name.split(".")[:-1]

@@ -38,8 +38,8 @@ def visible(text: str) -> str:
     """`text` with nothing hidden: terminal codes removed, line ends as LF, and every control, bidi,
     zero-width, surrogate or non-character written as `[U+202E]`.
 
-        Tabs and line feeds stay. Joiners stay between characters that are not ASCII, since scripts
-        and emoji need them. The result is legal in XML 1.0 and encodable as UTF-8."""
+    Tabs and line feeds stay. Joiners stay between characters that are not ASCII, since scripts and
+    emoji need them. The result is legal in XML 1.0 and encodable as UTF-8."""
     if text.isascii() and text.isprintable():
         return text
     text = _LINE_END.sub("\n", _TERMINAL_CODE.sub("", text))

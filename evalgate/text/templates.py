@@ -85,7 +85,7 @@ def compile_template(template: str) -> Callable[[Json], str]:
     """The template, ready to be rendered many times; rendering raises TemplateError. Raises
     TemplateError.
 
-        `{{ text | render_string_filter }}`, a filter of ADK, renders a text that is itself a
+    `{{ text | render_string_filter }}`, a filter of ADK, renders a text that is itself a
     template."""
     import jinja2  # noqa: PLC0415 - see the module
     from jinja2.runtime import Context  # noqa: PLC0415 - see the module

@@ -77,10 +77,10 @@ def score(value: float | None, *, beside: float | None = None) -> str:
     """A score with two decimals, with more only if two would mislead; `-` for None, never a false
     1.00.
 
-        Two mislead if a number up to ten would falsely read as a whole one (0.9996), or would be
-        off by more than a tenth of itself (0.005). With `beside` (a threshold, another run's
-        value), enough decimals are shown to distinguish different numbers: 0.7999 beside 0.8. Whole
-        numbers from 1,000 on have none, and separators: 1,204."""
+    Two mislead if a number up to ten would falsely read as a whole one (0.9996), or would be off by
+    more than a tenth of itself (0.005). With `beside` (a threshold, another run's value), enough
+    decimals are shown to distinguish different numbers: 0.7999 beside 0.8. Whole numbers from 1,000
+    on have none, and separators: 1,204."""
     if value is None:
         return "-"
     if not math.isfinite(value):
@@ -95,9 +95,9 @@ def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
     """Two numbers and the size of their difference, with the fewest decimals at which all three
     agree.
 
-        Both numbers have the same number of decimals. The difference has as many, or one less if
-        rounding allows no other agreement (0.333, 0.667, 0.33). Numbers from LARGE on begin without
-        decimals, others with those of `score`."""
+    Both numbers have the same number of decimals. The difference has as many, or one less if
+    rounding allows no other agreement (0.333, 0.667, 0.33). Numbers from LARGE on begin without
+    decimals, others with those of `score`."""
     least_decimals = 0
     if abs(delta) < DUST:
         base = head = round(head, DUST_DECIMALS)
@@ -187,7 +187,7 @@ def against(value: float | None, limit: float | None, *, met: bool) -> str:
     """`0.79 < 0.80` for a criterion that failed, `0.85 \N{GREATER-THAN OR EQUAL TO} 0.80` for one
     that passed.
 
-        The sign follows the numbers, so that it also fits criteria for which lower is better."""
+    The sign follows the numbers, so that it also fits criteria for which lower is better."""
     text = score(value, beside=limit)
     if value is None or limit is None:
         return text

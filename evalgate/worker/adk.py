@@ -1,7 +1,6 @@
-"""ADK agents: loads one, opens its sessions.
+"""ADK agents: loads one and opens its sessions.
 
-No module of google-adk is imported before the agent is loaded, which may bring its own paths and
-settings."""
+google-adk is imported only with the agent, which may bring its own paths and settings."""
 
 from __future__ import annotations
 
@@ -34,21 +33,21 @@ Message = dict[str, Any]
 
 MOST_ARTIFACT = 6_000_000
 """Characters of an artifact in base64."""
-# imported in each turn, and the package that it needs
-OPTIONAL = {"google.adk.agents.remote_a2a_agent": "a2a"}
+# imported in each turn, with the package that it needs
+OPTIONAL_MODULES = {"google.adk.agents.remote_a2a_agent": "a2a"}
 # modules of the providers that record nothing
-DEAF = ("opentelemetry.trace", "opentelemetry._logs")
+NO_OP_PREFIXES = ("opentelemetry.trace", "opentelemetry._logs")
 
 
 # --- less work in every turn ---
 
 
 def skip_unused_services() -> None:
-    """After a first turn: leave out what google-adk does in every turn for nobody.
+    """After a first turn, remove google-adk's unused work from every later turn.
 
-    It imports a module anew whose package is not installed (a tenth of its CPU). What was imported
-    until now is not garbage, and not looked through."""
-    for name, package in OPTIONAL.items():
+    google-adk tries again to import a module whose package is not installed (a tenth of its CPU).
+    The modules imported so far are not garbage, so the collector skips them."""
+    for name, package in OPTIONAL_MODULES.items():
         if (
             name not in sys.modules
             and package not in sys.modules
@@ -57,13 +56,12 @@ def skip_unused_services() -> None:
             try:
                 importlib.import_module(name)
             except ImportError as error:
-                sys.meta_path.insert(0, Absent(name, error))
+                sys.meta_path.insert(0, AbsentModule(name, error))
     gc.freeze()
 
 
-class Absent(importlib.abc.MetaPathFinder):
-    """A module that cannot be imported, which is known now: the same error, without looking
-    again."""
+class AbsentModule(importlib.abc.MetaPathFinder):
+    """A module that cannot be imported. It raises the known error without another search."""
 
     def __init__(self, name: str, error: ImportError) -> None:
         self._name = name
@@ -77,10 +75,9 @@ class Absent(importlib.abc.MetaPathFinder):
 
 def run_options(*, is_live: bool) -> dict[str, Any]:
     """Further arguments for a turn of the Runner: whether models answer in pieces, and a short
-    description of their calls while nothing records them.
+    description of their calls if nothing records them.
 
-    The long one, for OpenTelemetry, takes an eighth of a turn's CPU.
-    """
+    The long one, for OpenTelemetry, takes an eighth of a turn's CPU."""
     from google.adk.agents.run_config import RunConfig, StreamingMode
 
     fields = _short_telemetry() if "telemetry" in RunConfig.model_fields else {}
@@ -94,7 +91,7 @@ def _short_telemetry() -> dict[str, Any]:
     from opentelemetry import _logs, trace
 
     providers = (trace.get_tracer_provider(), _logs.get_logger_provider())
-    if not all(type(provider).__module__.startswith(DEAF) for provider in providers):
+    if not all(type(provider).__module__.startswith(NO_OP_PREFIXES) for provider in providers):
         return {}
 
     if "genai_semconv_stability_opt_in" not in TelemetryConfig.model_fields:
@@ -102,35 +99,36 @@ def _short_telemetry() -> dict[str, Any]:
     return {"telemetry": TelemetryConfig(genai_semconv_stability_opt_in="stable")}
 
 
-# --- what google-adk's events do not say ---
+# --- information that google-adk's events lack ---
 
 
 def instrument() -> tuple[Any, ...]:
-    """The first and the last of all plugins of a Runner: they note when models and tools are busy,
-    and make model requests patient. None where google-adk has no plugins, which is before 1.7."""
+    """The first and the last plugin of a Runner. They note the times of models and tools, and make
+    model requests patient. Empty if google-adk has no plugins (before 1.7)."""
     try:
         from google.adk.plugins.base_plugin import BasePlugin
     except ImportError:
         return ()
 
-    first, last = (
-        type(kind.__name__, (kind, BasePlugin), {})(name=f"evalgate_{kind.__name__}")
-        for kind in (AfterCalls, BeforeCalls)
+    first_plugin, last_plugin = (
+        type(plugin_class.__name__, (plugin_class, BasePlugin), {})(
+            name=f"evalgate_{plugin_class.__name__}"
+        )
+        for plugin_class in (AfterCalls, BeforeCalls)
     )
-    last.retry_options = retry_options()
-    return first, last
+    last_plugin.retry_options = retry_options()
+    return first_plugin, last_plugin
 
 
 class BeforeCalls:
-    """Notes that a model or a tool is about to be called, and asks the client to retry; see
-    BasePlugin."""
+    """Notes the start of each model and tool call, and asks the client to retry; see BasePlugin."""
 
     retry_options: Any = None
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
-        """A model is about to be asked."""
+        """Note the start of a model call."""
         if self.retry_options is not None:
-            _ask_again(llm_request, self.retry_options)
+            _set_retries(llm_request, self.retry_options)
         watch = server.CURRENT.get()
         if watch is not None:
             key = _key(callback_context)
@@ -142,40 +140,40 @@ class BeforeCalls:
     async def before_tool_callback(
         self, *, tool: Any, tool_args: Any, tool_context: Any, **_: Any
     ) -> None:
-        """A tool is about to run."""
+        """Note the start of a tool call."""
         watch = server.CURRENT.get()
         if watch is not None:
             key = (_key(tool_context), tool_context.function_call_id)
             watch.tool_begins(key, tool.name)
             if watch.trace is not None:
-                about = {
+                call_fields = {
                     "agent": tool_context.agent_name,
                     "name": tool.name,
                     "args": dict(tool_args),
                 }
-                watch.trace.begin("tool", key, **about)
+                watch.trace.begin("tool", key, **call_fields)
 
 
 class AfterCalls:
-    """Notes that a model or a tool has answered, whatever others make of the answer; see
+    """Notes the end of each model and tool call, before other plugins change the answer; see
     BasePlugin."""
 
     async def after_model_callback(self, *, callback_context: Any, **fields: Any) -> None:
-        """A model has answered, or raised."""
+        """Note a model's answer or error."""
         watch = server.CURRENT.get()
         if watch is not None:
             key = _key(callback_context)
             answer = fields.get("llm_response")
-            # before callbacks of the agent change it, and of agents within tools as well, whose
-            # events nobody sees
-            watch.model_answers(key, spent=None if answer is None else _spent(answer))
+            # before callbacks of the agent change it, and also for agents within tools, whose
+            # events are not sent
+            watch.model_answers(key, usage=None if answer is None else _usage_fields(answer))
             if watch.trace is not None:
                 watch.trace.end(
                     "model", key, response=fields.get("llm_response"), error=fields.get("error")
                 )
 
     async def after_tool_callback(self, *, tool_context: Any, **fields: Any) -> None:
-        """A tool has answered, or raised."""
+        """Note a tool's answer or error."""
         watch = server.CURRENT.get()
         if watch is not None:
             key = (_key(tool_context), tool_context.function_call_id)
@@ -194,20 +192,20 @@ def _key(context: Any) -> tuple[str, str]:
 
 
 def retry_options() -> Any:
-    """What ADK's evaluation puts on model requests; None where google-genai is too old to know of
-    it."""
+    """The retry options of ADK's evaluation for model requests, or None if google-genai is too old
+    for them."""
     from google.genai import types
 
-    kind = getattr(types, "HttpRetryOptions", None)
-    if kind is None:
+    options_class = getattr(types, "HttpRetryOptions", None)
+    if options_class is None:
         return None
     codes = [408, 429, 500, 502, 503, 504]
-    return kind(
+    return options_class(
         attempts=7, initial_delay=5.0, max_delay=120.0, exp_base=2.0, http_status_codes=codes
     )
 
 
-def _ask_again(request: Any, options: Any) -> None:
+def _set_retries(request: Any, options: Any) -> None:
     from google.genai import types
 
     request.config = request.config or types.GenerateContentConfig()
@@ -216,12 +214,12 @@ def _ask_again(request: Any, options: Any) -> None:
         request.config.http_options.retry_options = options
 
 
-# --- finding the agent as `adk eval` and `adk web` do ---
+# --- loading the agent as `adk eval` and `adk web` do ---
 
 
 @dataclass(frozen=True)
 class ImportedAgent:
-    """An agent as found: `app` None if the package has only a root agent; `name`: of its module;
+    """An agent and the name of its module. `app` is None if the package has only a root agent.
     `closing` holds its resources."""
 
     root_agent: Any
@@ -231,18 +229,17 @@ class ImportedAgent:
 
 
 async def load_agent(path: str, *, agent_name: str | None, root: str) -> ImportedAgent:
-    """The agent at `path` below the checkout `root`; `agent_name` names another attribute, or an
-    agent within the tree.
+    """The agent at `path` below the checkout `root`. `agent_name` names another attribute, or an
+    agent in the tree.
 
-    Raises errors.LoadFailed.
-    """
+    Raises errors.LoadFailed."""
     try:
         home = modules.locate(path, root)
     except FileNotFoundError as error:
         raise errors.LoadFailed(str(error)) from error
     load_environment(home.own_folder, root)
     try:
-        import google.adk  # noqa: F401 - whether it is there
+        import google.adk  # noqa: F401 - checks that it is installed
     except ImportError as error:
         raise errors.LoadFailed.of(error, "google-adk") from error
     closing = AsyncExitStack()
@@ -256,7 +253,7 @@ async def load_agent(path: str, *, agent_name: str | None, root: str) -> Importe
     except BaseException as error:
         raise errors.LoadFailed.of(error, subject) from error
     if root_agent is None:
-        raise errors.LoadFailed(nothing_found(home.own_folder, path, agent_name))
+        raise errors.LoadFailed(no_agent_message(home.own_folder, path, agent_name))
     if not is_agent(root_agent):
         raise errors.LoadFailed(
             f"{subject}: the root agent is not an ADK agent, but of type {type(root_agent).__name__}"
@@ -270,8 +267,8 @@ def is_agent(value: Any) -> bool:
 
 
 def load_environment(folder: str, root: str) -> None:
-    """Set what the nearest `.env`, from the agent's folder up to the checkout's root, says and
-    nothing else has set."""
+    """Set the variables of the nearest `.env`, from the agent's folder up to the checkout's root.
+    Other settings of a variable win."""
     if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("1", "true"):
         return
     while True:
@@ -299,27 +296,27 @@ async def find(
     for module in places:
         attribute = getattr(module, agent_name, None) if agent_name else None
         if attribute is not None and not isinstance(attribute, ModuleType):
-            return _with_app(attribute)
-        app, agent = await _in_module(module, closing)
+            return _split_app(attribute)
+        app, agent = await _module_agent(module, closing)
         if agent is not None:
-            return app, within(agent, agent_name)
+            return app, find_sub_agent(agent, agent_name)
     for name in ("root_agent.yaml", "root_agent.yml"):
         file = os.path.join(folder, name)
         if os.path.isfile(file):
             from google.adk.agents import config_agent_utils
 
-            return None, within(config_agent_utils.from_config(file), agent_name)
+            return None, find_sub_agent(config_agent_utils.from_config(file), agent_name)
     return None, None
 
 
 def modules_of(package: ModuleType) -> Iterator[ModuleType]:
-    """The modules to look in, imported as late as possible: `agent` of the package first, as ADK
-    has it."""
+    """The modules to look in, imported as late as possible: `agent` of the package first, as in
+    ADK."""
     submodule = getattr(package, "agent", None)
-    offers = hasattr(package, "root_agent") or hasattr(package, "get_agent_async")
+    has_agent = hasattr(package, "root_agent") or hasattr(package, "get_agent_async")
     if (
         not isinstance(submodule, ModuleType)
-        and not offers
+        and not has_agent
         and not _is_app(getattr(package, "app", None))
     ):
         submodule = modules.import_module_of(package, "agent")
@@ -328,14 +325,14 @@ def modules_of(package: ModuleType) -> Iterator[ModuleType]:
     yield package
 
 
-async def _in_module(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, Any]:
+async def _module_agent(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, Any]:
     app: Any = getattr(module, "app", None)
     if _is_app(app):
         return app, app.root_agent
     if hasattr(module, "root_agent"):
-        return _with_app(module.root_agent)
+        return _split_app(module.root_agent)
     if hasattr(module, "get_agent_async"):
-        agent_or_pair = await _awaited(module.get_agent_async())
+        agent_or_pair = await _await_result(module.get_agent_async())
         agent, stack = agent_or_pair if isinstance(agent_or_pair, tuple) else (agent_or_pair, None)
         if hasattr(stack, "aclose"):
             closing.push_async_callback(stack.aclose)
@@ -343,19 +340,22 @@ async def _in_module(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, 
     return None, None
 
 
-def _with_app(value: Any) -> tuple[Any, Any]:
-    return (value, value.root_agent) if _is_app(value) else (None, value)
-
-
-def _is_app(value: Any) -> bool:
-    """By its module and name: importing google.adk.apps costs time, and old versions have none."""
-    return any(
-        base.__name__ == "App" and base.__module__.startswith("google.adk.")
-        for base in type(value).__mro__
+def _split_app(app_or_agent: Any) -> tuple[Any, Any]:
+    return (
+        (app_or_agent, app_or_agent.root_agent) if _is_app(app_or_agent) else (None, app_or_agent)
     )
 
 
-def within(agent: Any, agent_name: str | None) -> Any:
+def _is_app(candidate: Any) -> bool:
+    """True for an App, by the class's module and name: importing google.adk.apps costs time, and
+    old versions have none."""
+    return any(
+        base.__name__ == "App" and base.__module__.startswith("google.adk.")
+        for base in type(candidate).__mro__
+    )
+
+
+def find_sub_agent(agent: Any, agent_name: str | None) -> Any:
     """The agent of this name in the tree of `agent`, which it is itself if no name is given. Raises
     errors.LoadFailed."""
     if not agent_name or getattr(agent, "name", None) == agent_name:
@@ -373,16 +373,16 @@ def _tree(agent: Any) -> Iterator[Any]:
         yield from _tree(child)
 
 
-def nothing_found(folder: str, path: str, agent_name: str | None) -> str:
+def no_agent_message(folder: str, path: str, agent_name: str | None) -> str:
     """The message that the agent's package has no agent; `path`: as the user named it."""
-    looked = "neither app, root_agent nor get_agent_async" + (
+    missing_names = "neither app, root_agent nor get_agent_async" + (
         f", nor {agent_name!r}," if agent_name else ""
     )
     files = ", ".join(
         sorted(name for name in os.listdir(folder) if name.endswith((".py", ".yaml")))
         or ["no Python file"]
     )
-    return f"the agent {path!r} cannot be loaded: {looked} in its package, and no root_agent.yaml (it has {files})"
+    return f"the agent {path!r} cannot be loaded: {missing_names} in its package, and no root_agent.yaml (it has {files})"
 
 
 # --- tools that block ---
@@ -391,31 +391,32 @@ def nothing_found(folder: str, path: str, agent_name: str | None) -> str:
 TOOL_THREAD: contextvars.ContextVar[ThreadPoolExecutor | None] = contextvars.ContextVar(
     "evalgate_thread", default=None
 )
-"""One thread for the plain functions of the running conversation, which are called one after
-another as ever."""
+"""One thread for the plain functions of the running conversation, which run one after another."""
 
 
 def run_plain_tools_in_threads() -> None:
-    """From now on a plain function that waits stops its own conversation only.
+    """Run each plain function in its conversation's thread, so that it blocks only that
+    conversation.
 
-    It finds the running loop there as it would without: what fails under `adk eval` fails here.
-    """
+    It finds the running loop there: an error under `adk eval` stays an error here."""
     from google.adk.tools.function_tool import FunctionTool
 
-    # the one place where google-adk, since 1.14, calls functions
-    real = getattr(FunctionTool, "_invoke_callable", None)
-    if real is None:
+    # the only place where google-adk, since 1.14, calls functions
+    original = getattr(FunctionTool, "_invoke_callable", None)
+    if original is None:
         return
 
     async def _invoke_callable(self: Any, target: Any, args_to_call: Any) -> Any:
         thread = TOOL_THREAD.get()
         loop = asyncio.get_running_loop()
         coroutine = inspect.iscoroutinefunction
-        is_async = coroutine(target) or coroutine(getattr(target, "__call__", None))  # noqa: B004 - its method is looked at
+        is_async = coroutine(target) or coroutine(getattr(target, "__call__", None))  # noqa: B004 - reads the method
         if thread is None or is_async or "nest_asyncio" in sys.modules:
-            return await real(self, target, args_to_call)
-        compatible = getattr(self, "_get_compatible_func", None)
-        function = compatible() if compatible is not None and target is self.func else target
+            return await original(self, target, args_to_call)
+        select_function = getattr(self, "_get_compatible_func", None)
+        function = (
+            select_function() if select_function is not None and target is self.func else target
+        )
 
         def call(arguments: Message) -> Any:
             asyncio._set_running_loop(loop)  # noqa: SLF001 - see above
@@ -429,14 +430,13 @@ def run_plain_tools_in_threads() -> None:
                 thread, contextvars.copy_context().run, call, arguments
             )
 
-        return await real(self, in_thread, args_to_call)
+        return await original(self, in_thread, args_to_call)
 
     FunctionTool._invoke_callable = _invoke_callable  # noqa: SLF001 - as above
 
 
 def share_connections() -> None:
-    """Before the agent is imported: connections of sqlite3 may be used in any thread, wherever they
-    were made."""
+    """Allow connections of sqlite3 in any thread. Call this before the agent is imported."""
     try:
         import sqlite3
     except ImportError:
@@ -444,21 +444,21 @@ def share_connections() -> None:
     connect = sqlite3.connect
 
     @wraps(connect)
-    def connecting(*args: Any, **options: Any) -> Any:
+    def connect_for_any_thread(*args: Any, **options: Any) -> Any:
         return connect(
             *args, **({"check_same_thread": False, **options} if len(args) < 5 else options)
         )
 
-    sqlite3.connect = sqlite3.dbapi2.connect = connecting
+    sqlite3.connect = sqlite3.dbapi2.connect = connect_for_any_thread
 
 
 # --- conversations ---
 
 
 class AdkSession:
-    """Nothing of it is shared with another session but the agent's own Python objects.
+    """One conversation. Sessions share only the agent's own Python objects.
 
-    ADK shares one session service among all cases, where `user:` and `app:` state outlives the case
+    ADK shares one session service among all cases, so `user:` and `app:` state outlives the case
     that set it."""
 
     def __init__(
@@ -485,7 +485,7 @@ class AdkSession:
         self._is_traced = is_traced
         self._approve = approve
         self._history = start.get("history") or ()
-        self._tells_state = bool(start.get("states"))
+        self._reports_state = bool(start.get("states"))
         self._root = str(loaded.root_agent.name)
         self._names = {str(agent.name) for agent in _tree(loaded.root_agent)}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
@@ -509,15 +509,15 @@ class AdkSession:
             session_id=self._session_id,
             state=self._state,
         )
-        session = await _awaited(creation)
+        session = await _await_result(creation)
         self._session_id = session.id
         if self._history:
             await self._replay_history(session)
         return self
 
     async def _replay_history(self, session: Any) -> None:
-        """Put turns into the session that nobody was asked for; each step by the agent that is at
-        work then."""
+        """Put earlier turns into the session without running them. The author of a step is the
+        agent that is active then."""
         from google.genai import types
 
         agent = self._root
@@ -532,12 +532,12 @@ class AdkSession:
                 )
                 for part in content.parts or ():
                     call = part.function_call
-                    target = (
+                    next_agent = (
                         (call.args or {}).get("agent_name")
                         if call and call.name == "transfer_to_agent"
                         else None
                     )
-                    agent = target if target in self._names else agent
+                    agent = next_agent if next_agent in self._names else agent
             if turn.get("final_response"):
                 messages.append((agent, types.Content.model_validate(turn["final_response"])))
             for author, content in messages:
@@ -548,13 +548,13 @@ class AdkSession:
     async def _append(self, session: Any, author: str, content: Any = None, **fields: Any) -> None:
         from google.adk.events.event import Event
 
-        await _awaited(
+        await _await_result(
             self._service.append_event(session, Event(author=author, content=content, **fields))
         )
 
     async def set(self, state: Message, agent: str) -> None:
-        """Set session variables, and let another agent take the turn: the last one to speak is
-        asked next. Raises ValueError if no agent has this name."""
+        """Set session variables, and give the turn to another agent: the last speaker gets the next
+        turn. Raises ValueError if no agent has this name."""
         from google.adk.events.event_actions import EventActions
         from google.genai import types
 
@@ -572,7 +572,7 @@ class AdkSession:
             )
 
     async def _read_session(self, **config: Any) -> Any:
-        return await _awaited(
+        return await _await_result(
             self._service.get_session(
                 app_name=self._app_name,
                 user_id=self._user_id,
@@ -582,10 +582,10 @@ class AdkSession:
         )
 
     async def _read_state(self) -> Message:
-        """The session's state, without what ADK calls temporary."""
+        """The session's state, without ADK's temporary keys."""
         from google.adk.sessions.base_session_service import GetSessionConfig
 
-        # every event would be copied
+        # else it would copy every event
         session = await self._read_session(config=GetSessionConfig(num_recent_events=0))
         if session is None:
             return {}
@@ -596,7 +596,7 @@ class AdkSession:
         }
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
-        """Run one turn; every event and every record goes to `emit` as it comes.
+        """Run one turn and give every event and every record to `emit` at once.
 
         Raises the agent's errors, and errors.ModelAnsweredError if a model's outage is the last
         event."""
@@ -610,7 +610,7 @@ class AdkSession:
         server.CURRENT.set(watch)
         TOOL_THREAD.set(self._thread)
         authors: list[str] = []
-        failed: Any = None  # the last event with an error, after which nothing was said
+        error_event: Any = None  # the last event with an error, if no content follows
         invocation_id = ""
         async for event in self._events(message):
             invocation_id = invocation_id or event.invocation_id
@@ -619,23 +619,23 @@ class AdkSession:
             if event.partial:
                 continue
             if event.content and event.content.parts:
-                failed = None
+                error_event = None
             elif event.error_code:
-                failed = event
+                error_event = event
             authors.append(event.author)
             at = round(time.monotonic() - watch.started, 3)
             if watch.trace is not None:
                 watch.trace.event(event, at=at)
             emit({**_event(event), "at": at})
-        if failed is not None and errors.name_of_code(failed.error_code) not in STOPS:
-            raise errors.ModelAnsweredError(failed.error_code, failed.error_message)
+        if error_event is not None and errors.name_of_code(error_event.error_code) not in STOPS:
+            raise errors.ModelAnsweredError(error_event.error_code, error_event.error_message)
         answer: Message = {"timings": watch.timings(), "invocation_id": invocation_id}
         agents = watch.agents(authors)
         if agents:
             answer["agents"] = agents
-        if watch.spent:
-            answer["model_calls"] = list(watch.spent.values())
-        if self._tells_state or self.live:
+        if watch.usage:
+            answer["model_calls"] = list(watch.usage.values())
+        if self._reports_state or self.live:
             answer.update(await self._read_state())
         return answer
 
@@ -665,7 +665,7 @@ class AdkSession:
             message = types.Content(role="user", parts=parts)
 
     async def _show(self, event: Any, emit: Callable[[Message], None]) -> None:
-        """Give `emit` what only people look at: pieces of texts, and the files that were saved."""
+        """Give `emit` the messages for people: pieces of texts, and saved files."""
         if event.partial:
             emit({**_event(event), "partial": True})
         for name, version in event.actions.artifact_delta.items():
@@ -677,8 +677,8 @@ class AdkSession:
                 version=version,
             )
             message = {"type": "artifact", "name": name, "version": version}
-            dumped = trace.dumped(part)
-            emit(message if len(str(dumped)) > MOST_ARTIFACT else {**message, "part": dumped})
+            part_json = trace.dump_model(part)
+            emit(message if len(str(part_json)) > MOST_ARTIFACT else {**message, "part": part_json})
 
     async def end(self) -> Message:
         """The session's state at the end."""
@@ -686,22 +686,22 @@ class AdkSession:
         return await self._read_state()
 
 
-async def _awaited(reply: Any) -> Any:
-    """What google-adk's session service gives, which is not to be awaited before 1.0; or an agent's
-    own code."""
+async def _await_result(reply: Any) -> Any:
+    """The result of google-adk's session service, which is no coroutine before 1.0, or of an
+    agent's own function."""
     return await reply if inspect.isawaitable(reply) else reply
 
 
 def _target(loaded: ImportedAgent, plugins: tuple[Any, ...], app_name: str) -> Message:
-    """What the Runner is to run: the App with its plugins between our two, or the bare agent."""
+    """The Runner's target: the App with its plugins between our two, or the bare agent."""
     if loaded.app is None:
         return {
             "app_name": app_name,
             "agent": loaded.root_agent,
             **({"plugins": [*plugins]} if plugins else {}),
         }
-    between = [*plugins[:1], *loaded.app.plugins, *plugins[1:]]
-    update = {"name": app_name, "root_agent": loaded.root_agent, "plugins": between}
+    all_plugins = [*plugins[:1], *loaded.app.plugins, *plugins[1:]]
+    update = {"name": app_name, "root_agent": loaded.root_agent, "plugins": all_plugins}
     return {"app": loaded.app.model_copy(update=update)}
 
 
@@ -709,10 +709,10 @@ def _event(event: Any) -> Message:
     """The fields of a protocol event."""
     fields: Message = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
-        fields["content"] = trace.dumped(event.content)
+        fields["content"] = trace.dump_model(event.content)
     for name in ("usage_metadata", "grounding_metadata"):
         if getattr(event, name, None) is not None:
-            fields[name] = trace.dumped(getattr(event, name))
+            fields[name] = trace.dump_model(getattr(event, name))
     if getattr(event, "model_version", None):  # since google-adk 1.18
         fields["model_version"] = event.model_version
     if getattr(event, "error_code", None):
@@ -721,22 +721,21 @@ def _event(event: Any) -> Message:
     return fields
 
 
-def _spent(source: Any) -> Message:
-    """What an answer or an event of a model says of its tokens, and of the model."""
+def _usage_fields(source: Any) -> Message:
+    """The tokens and the model in a model's answer or event."""
     fields: Message = {}
     if getattr(source, "usage_metadata", None) is not None:
-        fields["usage_metadata"] = trace.dumped(source.usage_metadata)
+        fields["usage_metadata"] = trace.dump_model(source.usage_metadata)
         if getattr(source, "model_version", None):  # since google-adk 1.18
             fields["model_version"] = source.model_version
     return fields
 
 
 async def prewarm(plugins: tuple[Any, ...]) -> None:
-    """Take every step of a turn once, with an agent of our own; whatever goes wrong will show, or
-    not, in a real one.
+    """Take every step of a turn once, with our own agent. Errors are only printed.
 
-    google-adk imports hundreds of modules during the first turn (a second and more), which would be
-    counted as the first case's duration, and would fall on several conversations at once."""
+    google-adk imports hundreds of modules during the first turn (more than a second). The first
+    case's duration would include this, and several conversations would wait for it at once."""
     try:
         loaded = ImportedAgent(root_agent=_prewarm_agent(), app=None, name="prewarm", closing=None)
         session = await AdkSession(loaded, plugins, {}, "prewarm").open()
@@ -746,7 +745,7 @@ async def prewarm(plugins: tuple[Any, ...]) -> None:
 
 
 def _prewarm_agent() -> Any:
-    """Its model calls the tool once, then answers; it knows no network."""
+    """An agent whose model calls the tool once, then answers, without a network."""
     from google.adk.agents.llm_agent import LlmAgent
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_response import LlmResponse
@@ -760,13 +759,13 @@ def _prewarm_agent() -> Any:
             llm_request: Any,
             stream: bool = False,  # noqa: ARG002, FBT001, FBT002 - google-adk's signature
         ) -> AsyncGenerator[Any, None]:
-            answered = any(
+            is_answered = any(
                 part.function_response
                 for content in llm_request.contents
                 for part in content.parts or ()
             )
             call = types.Part(function_call=types.FunctionCall(name="prewarm_tool", args={}))
-            part = types.Part(text="warm") if answered else call
+            part = types.Part(text="warm") if is_answered else call
             usage = types.GenerateContentResponseUsageMetadata(
                 prompt_token_count=1, candidates_token_count=1, total_token_count=2
             )
@@ -780,7 +779,7 @@ def _prewarm_agent() -> Any:
 
 
 def prewarm_tool() -> dict[str, str]:
-    """Does nothing."""
+    """Do nothing."""
     return {}
 
 
@@ -797,17 +796,17 @@ class Host(server.Host):
         self._loaded: ImportedAgent | None = None
         self._plugins: tuple[Any, ...] | None = None
         self._default_app = ""
-        self._asking = False
+        self._asks_tools = False
         self._is_traced = False
         self._approve = ""
         self._patches = Patches()
         self.artifact_service: Any = None  # None: each session has its own
 
     async def load(self, options: Message) -> dict[str, str]:
-        """Import the agent; raises errors.LoadFailed."""
+        """Import the agent. Raises errors.LoadFailed."""
         root = os.getcwd()
         path = options.get("path") or "."
-        # what is loaded is mostly kept; the agent's own settings come after it
+        # most loaded objects stay; the agent's own settings come later
         gc.set_threshold(10_000, 10, 10)
         modules.add_folders(tuple(options.get("import_roots") or ()))
         if options.get("threads"):
@@ -840,23 +839,23 @@ class Host(server.Host):
         }
 
     def agents(self) -> list[Message]:
-        """What the agent is made of."""
+        """The parts of the agent."""
         assert self._loaded is not None
-        return description.of_tree(self._loaded.root_agent)
+        return description.describe_tree(self._loaded.root_agent)
 
     def models(self) -> list[str]:
-        """Those of the agent and its sub-agents."""
+        """The models of the agent and its sub-agents."""
         assert self._loaded is not None
         return description.models(self._loaded.root_agent)
 
     async def open(self, start: Message, session_tools: SessionTools | None) -> Any:
-        """A fresh session."""
+        """A new session."""
         assert self._loaded is not None
         assert self._plugins is not None
-        if session_tools is not None and not self._asking:
+        if session_tools is not None and not self._asks_tools:
             tools.ask_before_tools(self._patches)
             tools.ask_before_listing(self._loaded.root_agent, self._patches)
-            self._asking = True
+            self._asks_tools = True
         session = AdkSession(
             self._loaded,
             self._plugins,
@@ -869,7 +868,7 @@ class Host(server.Host):
         return await session.open()
 
     async def close(self) -> None:
-        """Close what `get_agent_async` opened and the agents' toolsets, once."""
+        """Close the resources of `get_agent_async` and the agents' toolsets, once."""
         self._patches.restore()
         if self._loaded is None:
             return

@@ -1,4 +1,4 @@
-"""Questions that google-adk itself asks the user, and answers to them by the setting `approve`."""
+"""Questions of google-adk itself to the user, and their answers by the setting `approve`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
 QUESTIONS = frozenset({CONFIRMATION, INPUT, "adk_request_credential"})
-"""Names of the calls by which it asks."""
+"""Names of google-adk's question calls."""
 MOST_ROUNDS = 20
-"""Of answers in one turn; an agent may ask again after each."""
+"""Rounds of answers in one turn: an agent may ask again after each."""
 
 
 def answer(call: Any, *, is_approved: bool) -> dict[str, Any] | None:
-    """The response to a call; None if neither yes nor no can answer it, as for a credential."""
+    """The response to a call, or None if neither yes nor no can answer it, as for a credential."""
     if call.name == CONFIRMATION:
         return {"confirmed": is_approved}
     if call.name != INPUT:

@@ -1,4 +1,4 @@
-"""What an exception of the agent means: its kind in the protocol, a sentence for people, the user's
+"""The meaning of an agent's exception: its kind in the protocol, a sentence for people, the user's
 own frames."""
 
 from __future__ import annotations
@@ -35,29 +35,31 @@ FRAMES_KEPT = 12
 
 
 class LoadFailed(Exception):  # noqa: N818 - it says what happened
-    """The agent cannot be loaded, and `found` (kind, message, detail) is what to say of it."""
+    """The agent cannot be loaded. `description` has the kind, the message and the detail."""
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
-        self.found: dict[str, Any] = {"kind": "start", "message": message, "detail": detail}
+        self.description: dict[str, Any] = {"kind": "start", "message": message, "detail": detail}
 
     @classmethod
     def of(cls, error: BaseException, subject: str) -> LoadFailed:
-        """`subject` (the agent, as the user named it) raised `error` while it was loaded."""
-        absent = (
+        """A LoadFailed after `subject` (the user's name for the agent) raised `error` while it was
+        loaded."""
+        missing_names = (
             cause.name for cause in errors_of(error) if isinstance(cause, ModuleNotFoundError)
         )
-        name = next(filter(None, absent), None)
+        name = next(filter(None, missing_names), None)
         reason = sentence(error)
         if isinstance(error, SystemExit):
             reason = f"it called sys.exit({error.code!r}) while it was imported"
         elif name is not None:
-            reason = f"there is no module named {name!r} for {sys.executable}. {_next_step(name)}"
+            reason = f"there is no module named {name!r} for {sys.executable}. {_advice(name)}"
         return cls(f"{subject} cannot be loaded: {reason}", user_traceback(error))
 
 
 class ModelAnsweredError(Exception):
-    """A model answered with an error code and no content; `found` is what to say of it."""
+    """A model answered with an error code and no content. `description` has the fields of
+    `turn_failed`."""
 
     def __init__(self, error_code: Any, error_message: Any) -> None:
         super().__init__(str(error_message or error_code))
@@ -66,39 +68,43 @@ class ModelAnsweredError(Exception):
             f": {error_message}" if error_message else ""
         )
         code = _status(name)
-        self.found: dict[str, Any] = {
+        self.description: dict[str, Any] = {
             "kind": _kind_of_status(code) or MODEL_ERROR,
             "message": text,
             "detail": "",
         }
         if code is not None:
-            self.found["code"] = code
+            self.description["code"] = code
 
 
 def name_of_code(error_code: Any) -> str:
-    """The name of a model's error code, which is a text, a number or google.genai's."""
+    """The name of a model's error code: a text, a number or an enum of google.genai."""
     return str(getattr(error_code, "value", error_code))
 
 
 class ServiceDown(BaseException):
-    """What an agent is made of cannot be reached: a server of tools, another agent; `found` is what
-    to say of it.
+    """A part of the agent cannot be reached: a server of tools, or another agent. `description` has
+    the fields of `turn_failed`.
 
-    No Exception: google-adk catches these, and lets the agent answer as though it never had its
+    It is no Exception, because google-adk catches these and lets the agent answer without its
     tools."""
 
-    def __init__(self, service_name: str, lost: str, error: BaseException | str) -> None:
+    def __init__(self, service_name: str, missing_part: str, error: BaseException | str) -> None:
         reason = error if isinstance(error, str) else sentence(error)
         message = _plain_addresses(
-            f"{service_name} cannot be reached, so the agent lacks {lost}: {reason}"
+            f"{service_name} cannot be reached, so the agent lacks {missing_part}: {reason}"
         )
         super().__init__(message)
         detail = "" if isinstance(error, str) else _plain_addresses(user_traceback(error))
-        self.found: dict[str, Any] = {"kind": UNREACHABLE, "message": message, "detail": detail}
+        self.description: dict[str, Any] = {
+            "kind": UNREACHABLE,
+            "message": message,
+            "detail": detail,
+        }
 
 
 def _plain_addresses(text: str) -> str:
-    """The text with its URLs as far as their paths: what follows, and who asks, may be secret."""
+    """The text with each URL cut after its path, because user names and queries may be secret."""
     return re.sub(r"(://[^\s?#]*)[?#][^\s'\")]*", r"\1", re.sub(r"(?<=://)[^/\s@]+@", "", text))
 
 
@@ -123,17 +129,17 @@ def address_of(service: Any) -> str:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """`kind`, `message`, `detail` and, if present, the HTTP `code` and the `retry_after_s` that the
-    provider asks for, of an exception raised in a turn."""
+    """The fields of `turn_failed` for an exception: `kind`, `message`, `detail` and, if known, the
+    HTTP `code` and the `retry_after_s` from the provider."""
     kind = RAISED
     code = None
-    wait_s = None
+    retry_after_s = None
     for cause in errors_of(error):
         if getattr(cause, "simulated_tool_error", False):
             break
         kind, code = _kind_of(cause)
         if kind != RAISED:
-            wait_s = _wait_of(cause)
+            retry_after_s = _wait_of(cause)
             break
     description: dict[str, Any] = {
         "kind": kind,
@@ -144,30 +150,31 @@ def describe(error: BaseException) -> dict[str, Any]:
         description.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
     if code is not None:
         description["code"] = code
-    if wait_s is not None:
-        description["retry_after_s"] = wait_s
+    if retry_after_s is not None:
+        description["retry_after_s"] = retry_after_s
     return description
 
 
 def errors_of(error: BaseException) -> Iterator[BaseException]:
-    """The exception, those it was raised from and those it groups, each once."""
+    """The exception, its causes and its group's members, each once."""
     queue: list[BaseException | None] = [error]
     visited_ids: set[int] = set()
     while queue:
-        current = queue.pop(0)
-        if current is None or id(current) in visited_ids:
+        current_error = queue.pop(0)
+        if current_error is None or id(current_error) in visited_ids:
             continue
-        visited_ids.add(id(current))
-        yield current
-        queue.extend(getattr(current, "exceptions", ()) or ())
+        visited_ids.add(id(current_error))
+        yield current_error
+        queue.extend(getattr(current_error, "exceptions", ()) or ())
         queue.append(
-            current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+            current_error.__cause__
+            or (None if current_error.__suppress_context__ else current_error.__context__)
         )
 
 
 def sentence(error: BaseException) -> str:
-    """`ValueError: what it said`, on one line of a readable length; of a group, which says nothing,
-    its first error."""
+    """`ValueError: its message`, on one line of at most about 1,000 characters. A group has no
+    message of its own, so its first error stands for it."""
     grouped = getattr(error, "exceptions", None)
     if isinstance(grouped, (tuple, list)) and grouped and isinstance(grouped[0], BaseException):
         return sentence(grouped[0]) + (
@@ -187,10 +194,10 @@ def sentence(error: BaseException) -> str:
 
 
 def _mcp_server(error: BaseException) -> str:
-    """The MCP server of google-adk's toolset that an exception is about, without secrets of its
-    address.
+    """The MCP server of the google-adk toolset that raised the exception, without secrets of its
+    address; "" for other exceptions.
 
-    If a server cannot be reached, anyio cancels its waiters, and says no more."""
+    If a server cannot be reached, anyio cancels its waiters without a message."""
     if type(error).__name__ != "CancelledError":
         return ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -210,10 +217,9 @@ def _raised_in(error: BaseException) -> CodeType | None:
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback without the frames of installed packages and of this worker, and then the
-    error.
+    """The traceback without frames of installed packages and of this worker, then the error.
 
-    If no frame is the user's, the last ones of all are kept."""
+    If no frame is the user's, the last frames stay."""
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [frame for frame in frames if is_users(frame.filename)]
     last_frames = (user_frames or list(frames))[-FRAMES_KEPT:]
@@ -246,7 +252,7 @@ def is_users(file: str) -> bool:
     )
 
 
-def _next_step(name: str) -> str:
+def _advice(name: str) -> str:
     top = name.partition(".")[0]
     if name.startswith("google.adk") or name == "google":
         return "Name an interpreter that has google-adk (option python), or list google-adk in the requirements."
@@ -261,8 +267,8 @@ def _kind_of(error: BaseException) -> tuple[str, int | None]:
     kind = _kind_of_status(code)
     if kind is not None:
         return kind, code
-    network = _from_remote_module(error)
-    if network and NETWORK_NAMES.search(type(error).__name__):
+    is_remote = _from_remote_module(error)
+    if is_remote and NETWORK_NAMES.search(type(error).__name__):
         return UNREACHABLE, code
     if (
         isinstance(error, ConnectionError)
@@ -270,13 +276,14 @@ def _kind_of(error: BaseException) -> tuple[str, int | None]:
         or _mcp_server(error)
     ):
         return UNREACHABLE, code
-    if code is not None and network:
+    if code is not None and is_remote:
         return MODEL_ERROR, code
     return RAISED, None
 
 
 def _from_remote_module(error: BaseException) -> bool:
-    """Any class above it counts: google-adk wraps google-genai's errors in classes of its own."""
+    """True if a base class of the error belongs to a network library: google-adk wraps
+    google-genai's errors in its own classes."""
     return any(base.__module__.partition(".")[0] in NETWORK_MODULES for base in type(error).__mro__)
 
 
@@ -292,12 +299,14 @@ def _status_of(error: BaseException) -> int | None:
 
 
 def _wait_of(error: BaseException) -> float | None:
-    """Seconds that the provider asks to wait: a header of the answer, or Google's RetryInfo in its
-    body."""
+    """Seconds that the provider asks to wait, from a header of its answer or Google's RetryInfo in
+    the body."""
     for holder in (getattr(error, "response", None), error):
-        read = getattr(getattr(holder, "headers", None), "get", None)
+        get_header = getattr(getattr(holder, "headers", None), "get", None)
         header = (
-            str(read("retry-after") or read("Retry-After") or "").strip() if callable(read) else ""
+            str(get_header("retry-after") or get_header("Retry-After") or "").strip()
+            if callable(get_header)
+            else ""
         )
         if SECONDS.fullmatch(header):
             return float(header)

@@ -34,7 +34,7 @@ MOST_CHARACTERS = 2_000_000
 LINE_CHARACTERS = 50_000
 MOST_FOLDERS = 20_000
 MOST_LINKS = 40
-"""On the way to one file, as in Linux."""
+"""Links on the way to one file, as in Linux."""
 
 WORKER = os.path.dirname(os.path.abspath(__file__)) + "/"
 STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + "/"
@@ -52,15 +52,20 @@ CHILDREN = (
     "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty",
 )  # fmt: skip
 WRAPPED = ("stat", "lstat", "access", "readlink", "open")
-SUPPORTS = ("supports_dir_fd", "supports_fd", "supports_follow_symlinks", "supports_effective_ids")
+SUPPORT_SETS = (
+    "supports_dir_fd",
+    "supports_fd",
+    "supports_follow_symlinks",
+    "supports_effective_ids",
+)
 
 read_link: Callable[[str], str] = os.readlink  # the originals, which ask nothing
 status_of: Callable[[str], os.stat_result] = os.stat
 
 
 def start(top: str) -> Tracer | None:
-    """Trace this process from now on, in the checkout at `top` (absolute); None if this Python
-    reports too little."""
+    """Trace this process in the checkout at `top` (an absolute path). Returns None if this Python
+    implementation reports too little."""
     if os.name != "posix" or sys.implementation.name != "cpython":
         return None
     tracer = Tracer(top)
@@ -71,36 +76,35 @@ def start(top: str) -> Tracer | None:
 
 
 class Tracer:
-    """The questions that were asked of the checkout at `top`; safe to use from many threads.
+    """The questions that this process asks of the checkout at `top`. Safe to use from many threads.
 
-    `is_opaque`: a child process or a library that reports nothing was started or loaded.
-    """
+    `is_opaque`: the process started a child or loaded a library that reports nothing."""
 
     def __init__(self, top: str) -> None:
         self.is_opaque = False
         self._real_top = os.path.realpath(top)
         self._tops = tuple(dict.fromkeys((self._real_top, os.path.abspath(top))))
-        self._inside = tuple(f"{top}/" for top in self._tops)
-        self._skipped = self._package_folders()
-        self._elsewhere: set[str] = set()
-        self._texts: set[str] = set()
-        self._asked: set[str] = set()
-        self._fresh: deque[str] = deque()
-        self._characters = 0
+        self._top_prefixes = tuple(f"{top}/" for top in self._tops)
+        self._skipped_prefixes = self._package_folders()
+        self._outside_folders: set[str] = set()
+        self._seen_paths: set[str] = set()
+        self._known_questions: set[str] = set()
+        self._unsent: deque[str] = deque()
+        self._character_count = 0
         self._last_opaque: bool | None = None
 
     def messages(self) -> list[Message]:
-        """What is new since the last time, in lines of a moderate length; the first time there is
-        one at least."""
+        """The new questions since the last call, in messages of a moderate length. The first call
+        returns at least one message."""
         groups: list[list[str]] = []
-        room = 0
+        free_characters = 0
         with suppress(IndexError):
             while True:
-                question = self._fresh.popleft()
-                if len(question) > room:
+                question = self._unsent.popleft()
+                if len(question) > free_characters:
                     groups.append([])
-                    room = LINE_CHARACTERS
-                room -= len(question)
+                    free_characters = LINE_CHARACTERS
+                free_characters -= len(question)
                 groups[-1].append(question)
         is_opaque = self.is_opaque
         if not groups and self._last_opaque != is_opaque:
@@ -111,23 +115,24 @@ class Tracer:
         ]
 
     def ask(self, question: str) -> None:
-        """Keep a question that was not asked before; too many of them are `everything`."""
-        if question in self._asked or EVERYTHING in self._asked:
+        """Keep a new question. Too many questions become `everything`."""
+        if question in self._known_questions or EVERYTHING in self._known_questions:
             return
-        self._characters += len(question)
-        if len(self._asked) >= MOST_QUESTIONS or self._characters > MOST_CHARACTERS:
+        self._character_count += len(question)
+        if len(self._known_questions) >= MOST_QUESTIONS or self._character_count > MOST_CHARACTERS:
             question = EVERYTHING
-        self._asked.add(question)
-        self._fresh.append(question)
+        self._known_questions.add(question)
+        self._unsent.append(question)
 
     def give_up(self) -> None:
-        """Something was asked, and nobody can say what."""
+        """Ask for `everything`, because an access is unknown."""
         self.ask(EVERYTHING)
 
     # --- where a path lies ---
 
     def _package_folders(self) -> tuple[str, ...]:
-        """Folders without questions, with a slash at the end: their packages distinguish them."""
+        """Folders without questions, with a slash at the end. The package list identifies their
+        content."""
         prefixes = [sys.prefix, sys.exec_prefix] if sys.prefix != sys.base_prefix else []
         prefix_places = [WORKER, *(f"{place}/" for place in prefixes)]
         package_places = [
@@ -142,72 +147,73 @@ class Tracer:
         return tuple(
             place
             for place in places
-            if not any(top.startswith(place) for top in self._inside)
-            and (not place.startswith(self._inside) or place.startswith(tuple(prefix_places)))
+            if not any(top.startswith(place) for top in self._top_prefixes)
+            and (not place.startswith(self._top_prefixes) or place.startswith(tuple(prefix_places)))
         )
 
     def is_skipped(self, path: Any) -> bool:
-        """True if a path is plainly in a folder without questions: nearly all imports are."""
-        return type(path) is str and path.startswith(self._skipped) and "/.." not in path
+        """True if a path is in a folder without questions, as nearly all imports are."""
+        return type(path) is str and path.startswith(self._skipped_prefixes) and "/.." not in path
 
-    def _text(self, path: Any, dir_fd: Any = None) -> str | None:
-        """The absolute path; None if it cannot be in the checkout, or is not a path. Raises
+    def _full_path(self, path: Any, dir_fd: Any = None) -> str | None:
+        """The absolute path, or None if it is no path or cannot be in the checkout. Raises
         OSError."""
         if not isinstance(path, (str, bytes)) and not hasattr(path, "__fspath__"):
-            return None  # a descriptor: whatever opened it has asked
-        text: str = os.fsdecode(path)
-        if not text.startswith("/"):
+            return None  # a descriptor: the call that opened it has asked
+        full_path: str = os.fsdecode(path)
+        if not full_path.startswith("/"):
             base = os.getcwd() if dir_fd in (None, -1) else read_link(f"/proc/self/fd/{dir_fd}")
-            text = f"{base}/{text}"
-        if self.is_skipped(text):
+            full_path = f"{base}/{full_path}"
+        if self.is_skipped(full_path):
             return None
         return (
-            text
-            if text.startswith(self._inside) or text in self._tops or self._leads_inside(text)
+            full_path
+            if full_path.startswith(self._top_prefixes)
+            or full_path in self._tops
+            or self._leads_inside(full_path)
             else None
         )
 
     def _leads_inside(self, path: str) -> bool:
-        """True if a path that is spelled as outside the checkout leads into it by a link, or by
-        `..`."""
+        """True if a path outside the checkout leads into it by a link or by `..`."""
         folder, _, name = path.rpartition("/")
-        if folder in self._elsewhere and name not in (".", ".."):
+        if folder in self._outside_folders and name not in (".", ".."):
             try:
                 read_link(path)
             except (OSError, ValueError):
                 return False
         elif not self._relative(resolve(folder, [])):
-            if len(self._elsewhere) >= MOST_FOLDERS:
-                self._elsewhere.clear()
-            self._elsewhere.add(folder)
+            if len(self._outside_folders) >= MOST_FOLDERS:
+                self._outside_folders.clear()
+            self._outside_folders.add(folder)
         return bool(self._relative(resolve(path, [])))
 
     def _relative(self, place: str) -> str:
-        """A normal path as one relative to the top; "" if it is outside or in a folder without
-        questions."""
+        """The relative form of a normal path, or "" if it is outside the checkout or in a folder
+        without questions."""
         if place in self._tops:
             return "."
-        for top in self._inside:
-            if place.startswith(top) and not f"{place}/".startswith(self._skipped):
+        for top in self._top_prefixes:
+            if place.startswith(top) and not f"{place}/".startswith(self._skipped_prefixes):
                 return place[len(top) :]
         return ""
 
-    def _tell(self, kind: str, text: str, *, follows: bool = True) -> None:
-        """Ask for a path as it is spelled, for its target, and for the links on the way."""
-        key = kind + text
-        if key in self._texts:
+    def _ask_path(self, kind: str, full_path: str, *, follows: bool = True) -> None:
+        """Ask for a path as spelled, for its target, and for the links on the way."""
+        key = kind + full_path
+        if key in self._seen_paths:
             return
-        if len(self._texts) > MOST_QUESTIONS:
-            self._texts.clear()
-        self._texts.add(key)
+        if len(self._seen_paths) > MOST_QUESTIONS:
+            self._seen_paths.clear()
+        self._seen_paths.add(key)
         links: list[str] = []
-        folder, _, name = text.rpartition("/")
+        folder, _, name = full_path.rpartition("/")
         is_plain = follows or name in (".", "..")
-        real = resolve(text, links) if is_plain else f"{resolve(folder, links)}/{name}"
+        real_path = resolve(full_path, links) if is_plain else f"{resolve(folder, links)}/{name}"
         for link in links:
             if relative := self._relative(link):
                 self.ask(f"{NAME} {spelling(relative)}")
-        for place in dict.fromkeys((os.path.normpath(text), real)):
+        for place in dict.fromkeys((os.path.normpath(full_path), real_path)):
             if relative := self._relative(place):
                 self.ask(f"{kind} {spelling(relative)}")
 
@@ -231,11 +237,11 @@ class Tracer:
             "ctypes.dlopen": self._load_library,
         }
 
-        def hook(event: str, values: tuple[Any, ...]) -> None:
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
             handle = handlers.get(event)
             if handle is not None:
                 try:
-                    handle(*values)
+                    handle(*arguments)
                 except Exception:
                     self.give_up()
 
@@ -247,57 +253,62 @@ class Tracer:
         writes_only = flags & os.O_ACCMODE == os.O_WRONLY
         if writes_only and not flags & os.O_EXCL:
             return
-        text = self._text(path, _folder_descriptor() if mode is None else None)
+        full_path = self._full_path(path, _folder_descriptor() if mode is None else None)
         caller = _caller()
-        if text is None or _is_quiet(caller):
+        if full_path is None or _is_quiet(caller):
             return
-        if text.endswith(".pyc") and _is_bytecode_of_source(caller, path):
-            self._tell(PYC, text)
+        if full_path.endswith(".pyc") and _is_bytecode_of_source(caller, path):
+            self._ask_path(PYC, full_path)
         else:
-            self._tell(NAME if writes_only else FILE, text)
+            self._ask_path(NAME if writes_only else FILE, full_path)
 
     def _list(self, path: Any = None, *, scans: bool = False) -> None:
         path = "." if path is None else path
-        text = self._text(read_link(f"/proc/self/fd/{path}") if isinstance(path, int) else path)
+        full_path = self._full_path(
+            read_link(f"/proc/self/fd/{path}") if isinstance(path, int) else path
+        )
         caller = _caller()
         code = caller.f_code
-        if text is None or code.co_filename == IMPORTER or _is_quiet(caller):
+        if full_path is None or code.co_filename == IMPORTER or _is_quiet(caller):
             return
         if code.co_name in METADATA_LISTERS and str(caller.f_globals.get("__name__")).endswith(
             METADATA
         ):
-            self._tell(PACKAGES, text)
+            self._ask_path(PACKAGES, full_path)
         else:
-            self._tell(FOLDER if not scans or _is_standard(code.co_filename) else ENTRIES, text)
+            self._ask_path(
+                FOLDER if not scans or _is_standard(code.co_filename) else ENTRIES, full_path
+            )
 
     def _change(self, path: Any, dir_fd: Any = None) -> None:
-        """A folder is made, a name is removed: that fails, or not, by what is there."""
-        text = self._text(path, dir_fd)
-        if text is not None and not _is_quiet(_caller()):
-            self._tell(NAME, text, follows=False)
+        """Ask for the name of a new folder or a removed file: the outcome depends on its
+        existence."""
+        full_path = self._full_path(path, dir_fd)
+        if full_path is not None and not _is_quiet(_caller()):
+            self._ask_path(NAME, full_path, follows=False)
 
     def _move(self, source: Any, _target: Any, dir_fd: Any = None, _target_fd: Any = None) -> None:
-        """A file gets another name, under which it may be read."""
-        text = self._text(source, dir_fd)
+        """Ask for a file that gets another name: the process may read it under that name."""
+        full_path = self._full_path(source, dir_fd)
         self._forget_places()
-        if text is not None and not _is_quiet(_caller()):
-            self._tell(FILE, text)
+        if full_path is not None and not _is_quiet(_caller()):
+            self._ask_path(FILE, full_path)
             with suppress(OSError):
-                if stat.S_ISDIR(status_of(text).st_mode):
+                if stat.S_ISDIR(status_of(full_path).st_mode):
                     self.give_up()
 
     def _link(self, *_: Any) -> None:
         self._forget_places()
 
     def _forget_places(self) -> None:
-        self._elsewhere.clear()
-        self._texts.clear()
+        self._outside_folders.clear()
+        self._seen_paths.clear()
 
     def _import(self, _module: Any, file: Any, *_: Any) -> None:
         if file:
-            text = self._text(file)
-            if text is not None:
-                self._tell(FILE, text)
+            full_path = self._full_path(file)
+            if full_path is not None:
+                self._ask_path(FILE, full_path)
 
     def _connect(self, database: Any) -> None:
         path = os.fsdecode(database)
@@ -305,19 +316,19 @@ class Tracer:
             from urllib.parse import unquote, urlsplit
 
             path = unquote(urlsplit(path).path)
-        text = self._text(path) if path and path != ":memory:" else None
-        for suffix in ("", "-journal", "-wal") if text is not None else ():
-            self._tell(FILE, f"{text}{suffix}")
+        full_path = self._full_path(path) if path and path != ":memory:" else None
+        for suffix in ("", "-journal", "-wal") if full_path is not None else ():
+            self._ask_path(FILE, f"{full_path}{suffix}")
 
     def _load_library(self, name: Any) -> None:
         caller: FrameType | None = _caller()
         while caller is not None and f"{os.sep}ctypes{os.sep}" in caller.f_code.co_filename:
             if name is None and caller.f_code.co_name == "<module>":
-                return  # ctypes itself, which only takes hold of this process
+                return  # ctypes itself only opens this process
             caller = caller.f_back
-        text = self._text(name) if name and "/" in os.fsdecode(name) else None
-        if text is not None:
-            self._tell(FILE, text)
+        full_path = self._full_path(name) if name and "/" in os.fsdecode(name) else None
+        if full_path is not None:
+            self._ask_path(FILE, full_path)
         self._start_child()
 
     def _start_child(self, *_: Any) -> None:
@@ -325,37 +336,37 @@ class Tracer:
         self.ask(NAMES)
 
     def ask_for_modules(self) -> None:
-        """Ask for what was imported until now, from folders that variables or installed packages
-        name."""
+        """Ask for the modules that are already loaded from folders of variables or installed
+        packages."""
         stems = {
             "sitecustomize",
             "usercustomize",
             *(name.partition(".")[0] for name in sys.modules),
         }
         for folder in sys.path:
-            text = self._text(folder or os.getcwd())
-            for stem in stems if text is not None else ():
-                self._tell(MODULE, f"{text}/{stem}", follows=False)
+            full_path = self._full_path(folder or os.getcwd())
+            for stem in stems if full_path is not None else ():
+                self._ask_path(MODULE, f"{full_path}/{stem}", follows=False)
         files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        if any(isinstance(file, str) and self._text(file) is not None for file in files):
+        if any(isinstance(file, str) and self._full_path(file) is not None for file in files):
             self.give_up()
 
     # --- functions that raise no audit event ---
 
     def wrap(self) -> None:
-        """Put functions that ask in the place of those of `os`, wherever the standard library keeps
-        them."""
+        """Replace the functions of `os` by ones that ask first, in every module of the standard
+        library that holds them."""
         system = importlib.import_module(os.name)
-        notes = {"readlink": self._read_link, "open": None}
+        question_methods = {"readlink": self._read_link, "open": None}
         for name in WRAPPED:
-            real = getattr(os, name)
-            questioner = Questioner(real, notes.get(name, self._status), self)
-            for supported in SUPPORTS:
-                if real in getattr(os, supported):
+            original = getattr(os, name)
+            questioner = Questioner(original, question_methods.get(name, self._status), self)
+            for supported in SUPPORT_SETS:
+                if original in getattr(os, supported):
                     getattr(os, supported).add(questioner)
             accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)  # Python 3.10
             for holder in (os, system, accessor):
-                if getattr(holder, name, None) is real:
+                if getattr(holder, name, None) is original:
                     setattr(holder, name, questioner)
         import _posixsubprocess
 
@@ -366,13 +377,13 @@ class Tracer:
         self, path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True, is_link: bool = False
     ) -> None:
         """`stat`, `lstat` and `access`."""
-        text = self._text(path, dir_fd)
-        if text is None:
+        full_path = self._full_path(path, dir_fd)
+        if full_path is None:
             return
         follows = follow_symlinks and not is_link
         caller = _caller()
         if caller.f_code.co_filename == IMPORTER:
-            self._look_up(text, caller)
+            self._look_up(full_path, caller)
             return
         while (
             caller.f_back is not None
@@ -384,86 +395,86 @@ class Tracer:
             caller.f_code.co_filename
         )
         if is_name or not follows:
-            self._tell(NAME, text, follows=follows)
+            self._ask_path(NAME, full_path, follows=follows)
         if not is_name:
-            self._tell(FILE, text)
+            self._ask_path(FILE, full_path)
 
-    def _look_up(self, text: str, caller: FrameType) -> None:
-        """The import system asks for the status of a file or folder."""
-        reason = caller.f_back
-        name = "" if reason is None else reason.f_code.co_name
-        if reason is not None and name == "find_spec":
-            stem = str(reason.f_locals.get("fullname")).rpartition(".")[2]
-            if "/" not in stem:  # else there is no such file
-                self._tell(MODULE, f"{text}/{stem}", follows=False)
+    def _look_up(self, full_path: str, caller: FrameType) -> None:
+        """Ask for the file or folder whose status the import system reads."""
+        importer_frame = caller.f_back
+        name = "" if importer_frame is None else importer_frame.f_code.co_name
+        if importer_frame is not None and name == "find_spec":
+            stem = str(importer_frame.f_locals.get("fullname")).rpartition(".")[2]
+            if "/" not in stem:  # a file cannot have this name
+                self._ask_path(MODULE, f"{full_path}/{stem}", follows=False)
         elif name == "path_stats":
-            self._tell(FILE, text)
-        elif name not in BYTECODE_WRITERS and "/__pycache__" not in text:
-            self._tell(NAME, text)
+            self._ask_path(FILE, full_path)
+        elif name not in BYTECODE_WRITERS and "/__pycache__" not in full_path:
+            self._ask_path(NAME, full_path)
 
     def _read_link(self, path: Any, *, dir_fd: Any = None) -> None:
-        text = self._text(path, dir_fd)
-        if text is not None:
-            self._tell(NAME, text, follows=False)
+        full_path = self._full_path(path, dir_fd)
+        if full_path is not None:
+            self._ask_path(NAME, full_path, follows=False)
 
 
 class Questioner:
-    """A function of `os` that asks before it runs. It is no descriptor: a class may hold it as it
-    held the original."""
+    """A function of `os` that asks before it runs. It is no descriptor, so a class can hold it like
+    the original."""
 
-    def __init__(self, real: Any, note: Callable[..., None] | None, tracer: Tracer) -> None:
-        functools.update_wrapper(self, real)
-        self._real = real
-        self._note = note
+    def __init__(self, original: Any, ask_path: Callable[..., None] | None, tracer: Tracer) -> None:
+        functools.update_wrapper(self, original)
+        self._original = original
+        self._ask_path = ask_path
         self._tracer = tracer
-        self._is_link = {"is_link": True} if real.__name__ == "lstat" else {}
+        self._is_link = {"is_link": True} if original.__name__ == "lstat" else {}
 
-    def __call__(self, *values: Any, **options: Any) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Ask, then call the original."""
-        path = values[0] if values else options.get("path")
-        if self._note is not None and not self._tracer.is_skipped(path):
+        path = arguments[0] if arguments else options.get("path")
+        if self._ask_path is not None and not self._tracer.is_skipped(path):
             try:
-                chosen = {
+                path_options = {
                     name: options[name] for name in ("dir_fd", "follow_symlinks") if name in options
                 }
-                self._note(path, **chosen, **self._is_link)
+                self._ask_path(path, **path_options, **self._is_link)
             except Exception:
                 self._tracer.give_up()
-        return self._real(*values, **options)
+        return self._original(*arguments, **options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_real"), name)
 
     def __reduce__(self) -> str:
-        return str(self._real.__name__)
+        return str(self._original.__name__)
 
 
 def resolve(path: str, links: list[str]) -> str:
-    """An absolute path with every link followed, which are added to `links`; what is absent stays
-    as it is spelled."""
+    """An absolute path with every link followed. Adds the links to `links`. A missing part stays as
+    spelled."""
     remaining_parts = path.split("/")[::-1]
-    place = ""
+    real_path = ""
     while remaining_parts:
         part = remaining_parts.pop()
         if part == "..":
-            place = place.rpartition("/")[0]
+            real_path = real_path.rpartition("/")[0]
         elif part not in ("", "."):
-            step = f"{place}/{part}"
+            link_path = f"{real_path}/{part}"
             try:
-                target = read_link(step)
+                target = read_link(link_path)
             except (OSError, ValueError):
-                place = step
+                real_path = link_path
                 continue
-            links.append(step)
+            links.append(link_path)
             if len(links) > MOST_LINKS:
-                return step
-            place = "" if target.startswith("/") else place
+                return link_path
+            real_path = "" if target.startswith("/") else real_path
             remaining_parts.extend(target.split("/")[::-1])
-    return place or "/"
+    return real_path or "/"
 
 
 def spelling(path: str) -> str:
-    """A path as questions spell it: bytes of those that have `%`, or what cannot be printed, are
+    """A path in the form of questions: paths with `%` or unprintable characters are
     percent-encoded."""
     if path.isprintable() and "%" not in path:
         return path
@@ -474,32 +485,32 @@ def spelling(path: str) -> str:
 
 
 def _caller() -> FrameType:
-    """The innermost frame that is not of this module."""
-    frame = sys._getframe(1)  # noqa: SLF001 - who asks is known by nothing else
-    while frame.f_globals is OWN and frame.f_back is not None:
+    """The innermost frame outside this module."""
+    frame = sys._getframe(1)  # noqa: SLF001 - only the frame identifies the caller
+    while frame.f_globals is MODULE_GLOBALS and frame.f_back is not None:
         frame = frame.f_back
     return frame
 
 
 def _folder_descriptor() -> Any:
-    """`dir_fd` of the call of `os.open` that is under way, which its audit event does not tell."""
+    """The `dir_fd` of the current `os.open` call, which its audit event lacks."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as above
-    while frame is not None and frame.f_globals is OWN:
+    while frame is not None and frame.f_globals is MODULE_GLOBALS:
         if frame.f_code is Questioner.__call__.__code__:
             return frame.f_locals["options"].get("dir_fd")
         frame = frame.f_back
     return None
 
 
-OWN = globals()
+MODULE_GLOBALS = globals()
 
 
 def _is_quiet(frame: FrameType) -> bool:
-    """True if Python writes bytecode there, or our worker looks at the installed packages."""
+    """True if the frame writes bytecode, or reads the installed packages for this worker."""
     name = frame.f_code.co_name
     file = frame.f_code.co_filename
     return (name in BYTECODE_WRITERS and file == IMPORTER) or (
-        name == "installed" and file.startswith(WORKER)
+        name == "read_packages" and file.startswith(WORKER)
     )
 
 
@@ -512,12 +523,12 @@ def _is_pathlib(frame: FrameType) -> bool:
 
 
 def _is_bytecode_of_source(frame: FrameType, path: Any) -> bool:
-    """True if the import system opens the file that may replace a source."""
-    reason = frame.f_back
+    """True if the import system opens the bytecode file of a source."""
+    importer_frame = frame.f_back
     if (
         frame.f_code.co_filename != IMPORTER
-        or reason is None
-        or reason.f_code.co_name != "get_code"
+        or importer_frame is None
+        or importer_frame.f_code.co_name != "get_code"
     ):
         return False
-    return bool(reason.f_locals.get("bytecode_path") == path)
+    return bool(importer_frame.f_locals.get("bytecode_path") == path)

@@ -1,8 +1,8 @@
-"""Custom metrics, run in a process of their own: modules of the agent's package can be imported,
-the agent is not run.
+"""Custom metrics in their own process, which can import the modules of the agent's package but does
+not run the agent.
 
-An agent's package could otherwise replace the metric that grades it, as its `__init__` runs before
-any module in it."""
+An agent's package could otherwise replace the metric that grades it, because its `__init__` runs
+before its modules."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ STATUSES = {1: "passed", 2: "failed", 3: "not_evaluated", 4: "not_evaluated"}
 
 
 class Host(server.Host):
-    """See server.Host; it has no sessions."""
+    """See server.Host. It has no sessions."""
 
     def __init__(self) -> None:
         self._package = ""
         self._finder = MetricFinder()
 
     async def load(self, options: Message) -> dict[str, str]:
-        """Say where modules are. Raises errors.LoadFailed."""
+        """Prepare the imports of the metrics. Raises errors.LoadFailed."""
         root = os.getcwd()
         path = str(options.get("path") or ".")
         try:
@@ -55,17 +55,17 @@ class Host(server.Host):
         aliases = modules.HomeFinder(home)
         sys.meta_path[:0] = [self._finder, aliases]
         sys.meta_path.append(modules.AgentFinder(aliases))
-        # behind what is installed: a file of the repository cannot take the name of a package
+        # after the installed packages: a file of the repository cannot take the name of a package
         sys.path.extend(roots)
         return {"framework": "metrics"}
 
     async def open(self, start: Message, session_tools: Any) -> Any:  # noqa: ARG002 - the shape of Host
-        """There is no agent here."""
+        """Raises RuntimeError, because there is no agent."""
         raise RuntimeError("this worker has no agent, only metrics")
 
     async def metric(self, message: Message) -> Message:
-        """Run a custom metric; its types are google-adk's, which must be installed here for it."""
-        self._finder.own.add(str(message.get("code", "")).partition(".")[0])
+        """Run a custom metric. Its types are google-adk's, which must be installed here."""
+        self._finder.metric_modules.add(str(message.get("code", "")).partition(".")[0])
         answer = await run(message, self._package)
         error_text = str(answer.get("error") or "")
         for name, folder in self._finder.packages.items():
@@ -77,15 +77,15 @@ class Host(server.Host):
 
 
 def _home_of_callable(options: Message, root: str) -> modules.Home:
-    """The package of `module:function`, found as the agent's worker finds it."""
+    """The package of `module:function`, located as in the agent's worker."""
     name = str(options.get("call")).partition(":")[0].partition(".")[0]
     start = os.path.abspath(str(options.get("path") or "."))
     roots = tuple(dict.fromkeys((start, root)))
-    places = (
+    folders = (
         os.path.join(import_root, name)
         for import_root in (*roots, *(options.get("import_roots") or ()))
     )
-    folder = next((place for place in places if os.path.isdir(place)), None)
+    folder = next((folder_path for folder_path in folders if os.path.isdir(folder_path)), None)
     return modules.Home(
         name=name,
         file=None,
@@ -96,25 +96,25 @@ def _home_of_callable(options: Message, root: str) -> modules.Home:
 
 
 def _packages_of(home: modules.Home) -> dict[str, str]:
-    """The agent's package and those that it lies in, by name: their folders."""
-    place = home.folder or os.path.dirname(home.file or "")
-    parts = home.name.split(".") if home.folder else home.name.split(".")[:-1]
+    """The folders of the agent's package and its parent packages, by name."""
+    folder = home.folder or os.path.dirname(home.file or "")
+    name_parts = home.name.split(".") if home.folder else home.name.split(".")[:-1]
     packages = {}
-    while parts:
-        packages[".".join(parts)] = place
-        place = os.path.dirname(place)
-        parts.pop()
-    return packages if place else {}
+    while name_parts:
+        packages[".".join(name_parts)] = folder
+        folder = os.path.dirname(folder)
+        name_parts.pop()
+    return packages if folder else {}
 
 
 class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the agent's packages as folders whose `__init__` does not run, and a metric's own
+    """Finds the agent's packages as folders whose `__init__` does not run, and finds a metric's
     module in the repository first."""
 
     def __init__(self) -> None:
         self.roots: tuple[str, ...] = ()
         self.packages: dict[str, str] = {}
-        self.own: set[str] = set()
+        self.metric_modules: set[str] = set()
 
     def find_spec(
         self,
@@ -128,12 +128,12 @@ class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             spec = importlib.machinery.ModuleSpec(fullname, self, is_package=True)
             spec.submodule_search_locations = [folder]
             return spec
-        if fullname in self.own and fullname not in sys.stdlib_module_names:
+        if fullname in self.metric_modules and fullname not in sys.stdlib_module_names:
             return importlib.machinery.PathFinder.find_spec(fullname, list(self.roots))
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:  # noqa: ARG002 - as above
-        """An empty module."""
+        """None: the import system makes an empty module."""
         return None
 
     def exec_module(self, module: ModuleType) -> None:
@@ -144,10 +144,10 @@ class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 async def run(message: Message, package: str) -> Message:
-    """The fields of `metric_result`; whatever goes wrong is its `error`, never a score."""
+    """The fields of `metric_result`. An error becomes its `error`, never a score."""
     code = str(message.get("code", ""))
     instance = message.get("instance")
-    read = _read if instance is None else _read_instance
+    read_result = _read_evaluation if instance is None else _read_instance
     try:
         if instance is None:
             function = _resolve(code, package)
@@ -157,20 +157,21 @@ async def run(message: Message, package: str) -> Message:
             function = _compile(metric, code) if "source" in metric else _resolve(code, package)
             arguments = [instance]
         if inspect.iscoroutinefunction(function):
-            return read(await function(*arguments), code)
+            return read_result(await function(*arguments), code)
         result = await asyncio.to_thread(function, *arguments)
-        return read(await result if inspect.isawaitable(result) else result, code)
+        return read_result(await result if inspect.isawaitable(result) else result, code)
     except BaseException as error:
         return {"score": None, "error": f"{errors.sentence(error)}\n{errors.user_traceback(error)}"}
 
 
-_COMPILED: dict[str, Message] = {}
+_NAMESPACES: dict[str, Message] = {}
 
 
 def _compile(metric: Message, code: str) -> Callable[..., Any]:
-    """The `evaluate` of agents-cli's metric, whose source came along; it runs once, as there."""
+    """The `evaluate` function of an agents-cli metric. Its source is in the message, and runs
+    once."""
     source = str(metric["source"])
-    if source not in _COMPILED:
+    if source not in _NAMESPACES:
         file = os.path.abspath(str(metric.get("file")))
         folder = os.path.dirname(file)
         if folder not in sys.path:
@@ -178,8 +179,8 @@ def _compile(metric: Message, code: str) -> Callable[..., Any]:
         is_file = file.endswith(".py")
         namespace: Message = {"__name__": "custom_metric", "__file__": file}
         exec(compile(source, file if is_file else f"<{code}>", "exec"), namespace)  # noqa: S102 - the repository's own, in the process for it
-        _COMPILED[source] = namespace
-    namespace = _COMPILED[source]
+        _NAMESPACES[source] = namespace
+    namespace = _NAMESPACES[source]
     function = namespace.get("evaluate") or namespace.get(str(metric.get("function")))
     if not callable(function):
         raise TypeError(f"{code} defines no function evaluate(instance)")
@@ -187,8 +188,8 @@ def _compile(metric: Message, code: str) -> Callable[..., Any]:
 
 
 def _read_instance(result: Any, code: str) -> Message:
-    """What agents-cli takes as a result: a number, {"score", "explanation"}, or an object with
-    these."""
+    """The fields of a result in the forms of agents-cli: a number, {"score", "explanation"}, or an
+    object with these attributes."""
     explanation = None
     if isinstance(result, dict) and "score" in result:
         score = result["score"]
@@ -211,14 +212,15 @@ def _read_instance(result: Any, code: str) -> Message:
 
 
 def _resolve(code: str, package: str) -> Callable[..., Any]:
-    """The function at a dotted path; `agent.` means the agent's package, as it does under `adk
-    eval`."""
+    """The function at a dotted path. `agent.` means the agent's package, as under `adk eval`."""
     module_name, _, name = code.rpartition(".")
     if not module_name:
         raise ValueError(f"{code!r} is not a dotted path (package.module.function)")
     if module_name == "agent" or module_name.startswith("agent."):
-        inside = package + module_name[len("agent") :]
-        module_name = inside if importlib.util.find_spec(inside) is not None else module_name
+        agent_module = package + module_name[len("agent") :]
+        module_name = (
+            agent_module if importlib.util.find_spec(agent_module) is not None else module_name
+        )
     module = importlib.import_module(module_name)
     function = getattr(module, name, None)
     if callable(function):
@@ -230,9 +232,9 @@ def _arguments(message: Message, function: Callable[..., Any]) -> list[Any]:
     from google.adk.evaluation import eval_case
 
     scenario = message.get("scenario")
-    kind = getattr(eval_case, "ConversationScenario", None)
-    if scenario is not None and kind is not None:
-        scenario = kind.model_validate(scenario)
+    scenario_class = getattr(eval_case, "ConversationScenario", None)
+    if scenario is not None and scenario_class is not None:
+        scenario = scenario_class.model_validate(scenario)
     expected = message.get("expected")
     arguments = [
         _metric(message.get("metric") or {}, str(message.get("code", ""))),
@@ -244,7 +246,8 @@ def _arguments(message: Message, function: Callable[..., Any]) -> list[Any]:
 
 
 def _args_count(function: Callable[..., Any]) -> int:
-    """Functions written before google-adk had scenarios take three arguments, later ones four."""
+    """The number of arguments: three for functions from before google-adk's scenarios, else
+    four."""
     try:
         inspect.signature(function).bind(None, None, None, None)
     except TypeError:
@@ -255,7 +258,7 @@ def _args_count(function: Callable[..., Any]) -> int:
 
 
 def _metric(wire_metric: Message, code: str) -> Any:
-    """ADK hands over the metric without a threshold: it is on the criterion."""
+    """google-adk's EvalMetric without a threshold, as ADK passes it: the criterion has it."""
     from google.adk.evaluation import eval_metrics
 
     criterion = dict(wire_metric.get("criterion") or {})
@@ -275,8 +278,8 @@ def _metric(wire_metric: Message, code: str) -> Any:
 
 
 def _invocation(turn: Message) -> Any:
-    """google-adk's Invocation; a version that lacks newer keys is given the ones it knows, and then
-    no events without a content, which have nothing else."""
+    """google-adk's Invocation. An older version gets only the keys that it knows, without events
+    that lack a content."""
     from google.adk.evaluation import eval_case
     from pydantic import ValidationError
 
@@ -300,18 +303,18 @@ def _invocation(turn: Message) -> Any:
         return eval_case.Invocation.model_validate(fields)
 
 
-def _supported_fields(fields: Message, kind: Any) -> Message:
-    return {key: value for key, value in fields.items() if key in kind.model_fields}
+def _supported_fields(fields: Message, model_class: Any) -> Message:
+    return {key: value for key, value in fields.items() if key in model_class.model_fields}
 
 
-def _read(result: Any, code: str) -> Message:
+def _read_evaluation(result: Any, code: str) -> Message:
     if not hasattr(result, "overall_score") or not hasattr(result, "overall_eval_status"):
         raise TypeError(
             f"{code} returned {type(result).__name__} where google-adk expects an EvaluationResult"
         )
     score = _number(result.overall_score, f"overall_score of {code}")
-    number = getattr(result.overall_eval_status, "value", result.overall_eval_status)
-    status = STATUSES.get(number) if isinstance(number, int) else None
+    status_number = getattr(result.overall_eval_status, "value", result.overall_eval_status)
+    status = STATUSES.get(status_number) if isinstance(status_number, int) else None
     if status is None:
         raise TypeError(f"{code} returned {result.overall_eval_status!r} as overall_eval_status")
     if score is None and status in ("passed", "failed"):

@@ -1,8 +1,7 @@
-"""Importing the agent's package under every name that its code may use for it, and as one module
-each time.
+"""Imports the agent's package under every name that its code may use, as one module.
 
 `agents/weather` may call itself `weather` (adk web), `agents.weather` (from the repository's root)
-or `agent` (adk eval): all three are the same module objects here, so nothing runs twice."""
+or `agent` (adk eval): all three are the same module objects here, so its code runs once."""
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ from typing import Any
 class Home:
     """An agent's code and its location.
 
-    `name`: the module name it is imported by. `file`: the file to run (None: a folder without
-    `__init__.py`). `folder`: of its submodules, None for a single file. `roots`: folders that
-    imports start from. `aliases`: other names of the same module."""
+    `name`: the module name for the import. `file`: the file to run (None: a folder without
+    `__init__.py`). `folder`: the folder of its submodules, None for a single file. `roots`: folders
+    where imports start. `aliases`: other names of the same module."""
 
     name: str
     file: str | None
@@ -33,7 +32,7 @@ class Home:
 
     @property
     def own_folder(self) -> str:
-        """The folder that the agent is kept in."""
+        """The agent's folder."""
         return self.folder or os.path.dirname(self.file or "")
 
 
@@ -62,20 +61,20 @@ def locate(path: str, root: str) -> Home:
         if is_folder
         else (place, os.path.splitext(place)[0])
     )
-    top, name = _module_name(stem, root)
+    import_root, name = _module_name(stem, root)
     return Home(
         name=name,
         file=file if os.path.isfile(file) else None,
         folder=place if is_folder else None,
-        roots=tuple(dict.fromkeys((root, top))),
+        roots=tuple(dict.fromkeys((root, import_root))),
         aliases=_other_names(stem, root, name),
     )
 
 
 def _module_name(place: str, root: str) -> tuple[str, str]:
-    """The folder to import from and the dotted name: upward for as long as folders are packages, as
-    pytest does."""
-    parts = [os.path.basename(place)]
+    """The import folder and the dotted name. As in pytest, the search goes upward while folders are
+    packages."""
+    name_parts = [os.path.basename(place)]
     parent = os.path.dirname(place)
     while (
         parent != root
@@ -83,11 +82,11 @@ def _module_name(place: str, root: str) -> tuple[str, str]:
         and os.path.basename(parent).isidentifier()
         and os.path.isfile(os.path.join(parent, "__init__.py"))
     ):
-        parts.insert(0, os.path.basename(parent))
+        name_parts.insert(0, os.path.basename(parent))
         parent = os.path.dirname(parent)
-    name = ".".join(parts)
+    name = ".".join(name_parts)
     if (
-        _is_taken(parts[0], os.path.join(parent, parts[0]))
+        _is_name_taken(name_parts[0], os.path.join(parent, name_parts[0]))
         or not name.replace(".", "_").isidentifier()
     ):
         return os.path.dirname(place), "agent"
@@ -105,21 +104,21 @@ def _other_names(place: str, root: str, name: str) -> tuple[str, ...]:
         for alias in dict.fromkeys(names)
         if alias != name
         and alias.replace(".", "_").isidentifier()
-        and not _is_taken(alias.partition(".")[0], place)
+        and not _is_name_taken(alias.partition(".")[0], place)
     )
 
 
-def _is_taken(name: str, place: str) -> bool:
-    """True if a top name is of the standard library, or of an installed package that is not a copy
-    of the folder at `place`: the agent's framework may need it."""
+def _is_name_taken(name: str, place: str) -> bool:
+    """True if a top name belongs to the standard library, or to an installed package that is no
+    copy of the folder at `place`: the agent's framework may need it."""
     if name in sys.stdlib_module_names:
         return True
     spec = _installed(name)
     if spec is None or spec.origin is None or not os.path.isdir(place):
         return False
-    home = os.path.dirname(spec.origin)
+    package_folder = os.path.dirname(spec.origin)
     files = [file for file in os.listdir(place) if file.endswith((".py", ".yaml"))]
-    return not all(os.path.isfile(os.path.join(home, file)) for file in files)
+    return not all(os.path.isfile(os.path.join(package_folder, file)) for file in files)
 
 
 def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
@@ -128,24 +127,22 @@ def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def add_folders(roots: tuple[str, ...]) -> None:
-    """Make `roots` importable: before installed packages, behind the standard library.
-
-    Behind it, because a folder of agents may hold one that is called `email` or `calendar`.
-    """
-    fresh = [root for root in roots if root not in sys.path]
-    place = next((i for i, entry in enumerate(sys.path) if "-packages" in entry), len(sys.path))
-    sys.path[place:place] = fresh
+    """Make `roots` importable: before installed packages, after the standard library, because a
+    folder of agents may have one named `email` or `calendar`."""
+    new_folders = [root for root in roots if root not in sys.path]
+    index = next((i for i, entry in enumerate(sys.path) if "-packages" in entry), len(sys.path))
+    sys.path[index:index] = new_folders
 
 
 def add_packages() -> None:
-    """Make installed packages importable in a Python that started without them (`-S`), and run
-    nothing of theirs: of their `.pth` files the folders are added, behind all others, and no line
-    is executed."""
+    """Make installed packages importable in a Python that started without them (`-S`), without
+    running their code: the folders in their `.pth` files are added last, and their import lines are
+    skipped."""
     import site
 
-    linked: list[str] = []
+    linked_folders: list[str] = []
 
-    def note(folder: str, name: str, known_paths: set[str] | None) -> set[str] | None:
+    def read_pth_file(folder: str, name: str, known_paths: set[str] | None) -> set[str] | None:
         try:
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                 lines = [
@@ -155,27 +152,27 @@ def add_packages() -> None:
                 ]
         except OSError:
             lines = []
-        linked.extend(os.path.join(folder, line) for line in lines if line)
+        linked_folders.extend(os.path.join(folder, line) for line in lines if line)
         return known_paths
 
-    site.addpackage = note  # type: ignore[assignment]
+    site.addpackage = read_pth_file  # type: ignore[assignment]
     site.execsitecustomize = lambda: None
     site.main()
     sys.path.extend(
         folder
-        for folder in dict.fromkeys(linked)
+        for folder in dict.fromkeys(linked_folders)
         if os.path.isdir(folder) and folder not in sys.path
     )
 
 
 def import_home(home: Home) -> ModuleType:
-    """Import the agent's package (or file) and let every alias mean it. Raises whatever its code
-    raises."""
+    """Import the agent's package (or file) and let every alias mean it. Raises the errors of its
+    code."""
     add_folders(home.roots)
     finder = HomeFinder(home)
     sys.meta_path.insert(0, finder)
     name = os.path.basename(home.own_folder)
-    if _is_taken(name, home.own_folder):
+    if _is_name_taken(name, home.own_folder):
         sys.meta_path.insert(0, InstalledFinder(name))
     sys.meta_path.append(AgentFinder(finder))
     return importlib.import_module(home.name)
@@ -191,8 +188,8 @@ def import_module_of(package: ModuleType, name: str) -> ModuleType | None:
 
 
 class HomeFinder(importlib.abc.MetaPathFinder):
-    """Finds the agent's package at its place, whatever else has its name, and its aliases as the
-    same modules."""
+    """Finds the agent's package at its place, even if another module has its name, and finds its
+    aliases as the same modules."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -209,18 +206,18 @@ class HomeFinder(importlib.abc.MetaPathFinder):
             return _spec(self.home)
         for alias in self.aliases:
             if fullname == alias or fullname.startswith(alias + "."):
-                return self.same_as(fullname, self.home.name + fullname[len(alias) :])
+                return self.alias_spec(fullname, self.home.name + fullname[len(alias) :])
         return None
 
-    def same_as(self, alias: str, name: str) -> importlib.machinery.ModuleSpec | None:
-        """A spec whose module is the one of `name`; None if that does not exist."""
+    def alias_spec(self, alias: str, name: str) -> importlib.machinery.ModuleSpec | None:
+        """A spec for `alias` with the module of `name`; None if that does not exist."""
         if name not in sys.modules and importlib.util.find_spec(name) is None:
             return None
         return importlib.machinery.ModuleSpec(alias, RenamedModule(name))
 
 
 class InstalledFinder(importlib.abc.MetaPathFinder):
-    """Finds the installed package that the agent's folder is called like."""
+    """Finds the installed package with the same name as the agent's folder."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -236,7 +233,7 @@ class InstalledFinder(importlib.abc.MetaPathFinder):
 
 
 class AgentFinder(importlib.abc.MetaPathFinder):
-    """Finds the package as `agent`, its name in `adk eval`, if nothing else has that name."""
+    """Finds the package as `agent`, its name in `adk eval`, if nothing else has this name."""
 
     def __init__(self, finder: HomeFinder) -> None:
         self.finder = finder
@@ -251,7 +248,9 @@ class AgentFinder(importlib.abc.MetaPathFinder):
         if "agent" in self.finder.home.aliases and (
             fullname == "agent" or fullname.startswith("agent.")
         ):
-            return self.finder.same_as(fullname, self.finder.home.name + fullname[len("agent") :])
+            return self.finder.alias_spec(
+                fullname, self.finder.home.name + fullname[len("agent") :]
+            )
         return None
 
 
@@ -263,13 +262,13 @@ class RenamedModule(importlib.abc.Loader):
         self.spec: importlib.machinery.ModuleSpec | None = None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:  # noqa: ARG002 - the interface's signature
-        """The module itself, imported first if it is not loaded yet."""
+        """The module itself, imported if it is not loaded yet."""
         module = importlib.import_module(self.name)
         self.spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has run already; only the spec that the import system just replaced is put back."""
+        """Restore the spec that the import system just replaced. The module has already run."""
         module.__spec__ = self.spec
 
 
@@ -278,7 +277,7 @@ def _spec(home: Home) -> importlib.machinery.ModuleSpec | None:
         spec = importlib.machinery.ModuleSpec(home.name, None, is_package=True)
         spec.submodule_search_locations = [home.folder or ""]
         return spec
-    places = [home.folder] if home.folder else None
+    search_folders = [home.folder] if home.folder else None
     return importlib.util.spec_from_file_location(
-        home.name, home.file, submodule_search_locations=places
+        home.name, home.file, submodule_search_locations=search_folders
     )

@@ -1,4 +1,4 @@
-"""The worker's end of the protocol: one JSON object per line on streams that the agent cannot
+"""The worker's end of the protocol: one JSON object per line, on streams that the agent cannot
 reach."""
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-HELD_BYTES = 64 * 1024
+BUFFER_BYTES = 64 * 1024
 
 
 class Pipe:
-    """Lines in, lines out; `send` and `keep` may be called from any thread."""
+    """Lines in and lines out. `send` and `keep` may be called from any thread."""
 
     def __init__(self, source: io.BufferedReader, sink: int) -> None:
         self._source = source
         self._sink = sink
         self._lock = threading.Lock()
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """Every message until the end of input; a line without a JSON object raises ValueError."""
+        """Every message until the end of input. Raises ValueError for a line without a JSON
+        object."""
         for line in self._source:
             if not line.strip():
                 continue
@@ -35,23 +36,23 @@ class Pipe:
             yield message
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write one message, behind those that are held; a parent that is gone ends the worker."""
-        data = encode(message)
+        """Write one message after the kept ones. A missing parent ends the worker."""
+        line = encode(message)
         with self._lock:
-            self._held += data
+            self._buffer += line
             self._write()
 
     def keep(self, message: dict[str, Any]) -> None:
-        """Write one message with the next that is sent: nobody waits for it, and each write wakes
+        """Keep one message for the next `send`, because nobody waits for it and each write wakes
         the reader."""
-        data = encode(message)
+        line = encode(message)
         with self._lock:
-            self._held += data
-            if len(self._held) > HELD_BYTES:
+            self._buffer += line
+            if len(self._buffer) > BUFFER_BYTES:
                 self._write()
 
     def _write(self) -> None:
-        data, self._held = bytes(self._held), bytearray()
+        data, self._buffer = bytes(self._buffer), bytearray()
         try:
             while data:
                 data = data[os.write(self._sink, data) :]
@@ -60,20 +61,20 @@ class Pipe:
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """One line of strict JSON: what JSON cannot say is written as text, never as an invalid
+    """One line of strict JSON. A value without a JSON form is written as text, never as an invalid
     token."""
     try:
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         text = json.dumps(
-            plain(message), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+            to_json(message), ensure_ascii=False, separators=(",", ":"), allow_nan=False
         )
     # A lone surrogate has no UTF-8; its backslash form is the JSON escape for it.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
-def plain(value: Any, depth: int = 0) -> Any:
-    """The nearest JSON of any Python value: tuples become lists, unknown things and NaN their
+def to_json(value: Any, depth: int = 0) -> Any:
+    """The nearest JSON of any Python value: tuples become lists, unknown objects and NaN their
     repr."""
     if (
         value is None
@@ -83,12 +84,12 @@ def plain(value: Any, depth: int = 0) -> Any:
         return value
     if depth < 60:
         if isinstance(value, dict):
-            return {_key(key): plain(item, depth + 1) for key, item in value.items()}
+            return {_key(key): to_json(member, depth + 1) for key, member in value.items()}
         if isinstance(value, (list, tuple, set, frozenset)):
-            return [plain(item, depth + 1) for item in value]
+            return [to_json(member, depth + 1) for member in value]
         dump = getattr(value, "model_dump", None)
         if callable(dump) and not isinstance(value, type):
-            return plain(_json_of(dump), depth + 1)
+            return to_json(_json_of(dump), depth + 1)
     try:
         return repr(value)
     except Exception:
@@ -96,11 +97,11 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def _key(key: Any) -> str:
-    """Keys as `json.dumps` writes them."""
+    """A key in the form of `json.dumps`."""
     return (
         key
         if isinstance(key, str)
-        else str(plain(key))
+        else str(to_json(key))
         if not isinstance(key, bool)
         else str(key).lower()
     )
@@ -116,8 +117,8 @@ def _json_of(dump: Any) -> Any:
 def claim() -> Pipe:
     """Keep the real standard streams for the protocol and give the agent harmless ones.
 
-    What the agent, its extensions and its children print goes to standard error; standard input is
-    empty to them. The private descriptors are not inherited by children."""
+    Output of the agent, its extensions and its children goes to standard error. Their standard
+    input is empty. Children do not inherit the private descriptors."""
     source = os.dup(0)
     sink = os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)

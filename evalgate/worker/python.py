@@ -21,7 +21,7 @@ from .tools import SessionTools, Tools
 Message = dict[str, Any]
 Emit = Callable[[Message], None]
 
-OFFERED = ("text", "content", "messages", "state", "session_id", "tools")
+ARGUMENTS = ("text", "content", "messages", "state", "session_id", "tools")
 EVENT_KEYS = frozenset({
     "author", "text", "content", "tool_call", "tool_response", "usage_metadata", "model_version", "grounding_metadata",
     "final",
@@ -32,16 +32,19 @@ POOL = ThreadPoolExecutor(max_workers=16, thread_name_prefix="agent")
 
 @dataclass(frozen=True)
 class Signature:
-    """Which of OFFERED the callable takes, in its own order of keywords; `first`: its first
-    argument is the text."""
+    """The arguments that the callable takes.
+
+    `keywords`: names from ARGUMENTS, passed by name. `takes_text`: the first argument is the
+    text."""
 
     keywords: tuple[str, ...]
-    first: bool
+    takes_text: bool
     session_class: bool
 
 
 def signature_of(callee: Any) -> Signature:
-    """The signature. Raises TypeError for unknown required parameters."""
+    """The signature of a function, an object or a class. Raises TypeError for an unknown required
+    parameter."""
     session_class = inspect.isclass(callee)
     if session_class and not any("__call__" in vars(base) for base in callee.__mro__):
         raise TypeError(f"an object of class {callee.__name__} is not callable")
@@ -49,24 +52,24 @@ def signature_of(callee: Any) -> Signature:
     parameters = list(inspect.signature(function).parameters.values())
     if session_class:
         parameters = parameters[1:]
-    first = bool(parameters) and parameters[0].name not in OFFERED
+    takes_text = bool(parameters) and parameters[0].name not in ARGUMENTS
     keywords = []
     for index, parameter in enumerate(parameters):
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (
-            first and index == 0
+            takes_text and index == 0
         ):
             continue
-        if parameter.name in OFFERED:
+        if parameter.name in ARGUMENTS:
             keywords.append(parameter.name)
         elif parameter.default is parameter.empty:
             raise TypeError(
-                f"unknown parameter {parameter.name!r}; an agent can take {', '.join(OFFERED)}"
+                f"unknown parameter {parameter.name!r}; an agent can take {', '.join(ARGUMENTS)}"
             )
-    return Signature(keywords=tuple(keywords), first=first, session_class=session_class)
+    return Signature(keywords=tuple(keywords), takes_text=takes_text, session_class=session_class)
 
 
 class CallSession:
-    """One conversation: its state, its history, and for a class its own instance."""
+    """One conversation: its state and its history. A class gets an instance per conversation."""
 
     def __init__(
         self,
@@ -89,8 +92,8 @@ class CallSession:
         self._tools = Tools(session_tools)
 
     async def set(self, state: Message, agent: str) -> None:
-        """Set session variables. Raises ValueError where another agent is to take the turn: here is
-        only one."""
+        """Set session variables. Raises ValueError if the case names another agent, because a
+        callable is the only one."""
         if agent:
             raise ValueError(
                 f"the case gives the turn to the agent {agent!r}, and a callable has no agents"
@@ -98,14 +101,14 @@ class CallSession:
         self._state.update(state)
 
     async def turn(self, content: Message, emit: Emit) -> Message:
-        """Call it with what it asks for; every event goes to `emit`. Raises what the callable
-        raises."""
-        started = time.monotonic()
+        """Call it with the arguments that it takes, and give every event to `emit`. Returns the
+        fields of `turn_end`. Raises the callable's errors."""
+        start_time = time.monotonic()
         text = text_of(content)
         self._messages.append({"role": "user", "text": text})
         recorder = Recorder(emit, self._state)
-        positional = [text] if self._signature.first else []
-        offered = {
+        positional = [text] if self._signature.takes_text else []
+        arguments = {
             "text": text,
             "content": content,
             "messages": list(self._messages),
@@ -113,28 +116,29 @@ class CallSession:
             "session_id": self._session_id,
             "tools": self._tools,
         }
-        keywords = {name: offered[name] for name in self._signature.keywords}
+        keywords = {name: arguments[name] for name in self._signature.keywords}
         await _run(self._callee, positional, keywords, recorder)
         self._messages.append({"role": "model", "text": recorder.answer})
-        ended: Message = {"timings": {"total_s": round(time.monotonic() - started, 3)}}
-        return {**ended, "state": self._state} if self._tells_state else ended
+        turn_fields: Message = {"timings": {"total_s": round(time.monotonic() - start_time, 3)}}
+        return {**turn_fields, "state": self._state} if self._tells_state else turn_fields
 
     async def end(self) -> Message:
-        """The state as it stands."""
+        """The state at the end."""
         return {"state": self._state}
 
 
 async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> None:
-    functions = (callee, getattr(callee, "__call__", None))  # noqa: B004 - its method is looked at, not whether it has one
+    candidates = (callee, getattr(callee, "__call__", None))  # noqa: B004 - its method is looked at, not whether it has one
     if any(
-        inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in functions
+        inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
+        for candidate in candidates
     ):
-        result = callee(*positional, **keywords)
-        if inspect.isasyncgen(result):
-            async for item in result:
-                recorder.event(item)
+        answer = callee(*positional, **keywords)
+        if inspect.isasyncgen(answer):
+            async for event in answer:
+                recorder.event(event)
             return
-        recorder.result(await result)
+        recorder.result(await answer)
         return
     awaitable = await asyncio.get_running_loop().run_in_executor(
         POOL, _call, callee, positional, keywords, recorder
@@ -144,60 +148,62 @@ async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: 
 
 
 def _call(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> Any:
-    """In a thread: a plain function, which may also be a generator, or hand back something to
-    await."""
-    result = callee(*positional, **keywords)
-    if inspect.isawaitable(result):
-        return result
-    if inspect.isgenerator(result):
-        for item in result:
-            recorder.event(item)
+    """Call a plain function in this thread. It may be a generator, or return an awaitable, which is
+    returned."""
+    answer = callee(*positional, **keywords)
+    if inspect.isawaitable(answer):
+        return answer
+    if inspect.isgenerator(answer):
+        for event in answer:
+            recorder.event(event)
         return None
-    recorder.result(result)
+    recorder.result(answer)
     return None
 
 
 class Recorder:
-    """Turns what the callable gives into protocol events."""
+    """Turns the callable's output into protocol events."""
 
     def __init__(self, emit: Emit, state: Message) -> None:
         self._emit = emit
         self._state = state
         self.answer = ""
 
-    def result(self, value: Any) -> None:
-        """What was returned: a text, nothing, or a dict of RESULT_KEYS. Raises TypeError for
-        anything else."""
-        if value is None:
+    def result(self, answer: Any) -> None:
+        """Record a returned text, None, or dict of RESULT_KEYS. Raises TypeError for anything
+        else."""
+        if answer is None:
             return
-        if isinstance(value, str):
-            self.event(value)
+        if isinstance(answer, str):
+            self.event(answer)
             return
-        if not isinstance(value, dict):
+        if not isinstance(answer, dict):
             raise TypeError(
-                f"the agent returned {type(value).__name__}; it must return a string, a dict or None"
+                f"the agent returned {type(answer).__name__}; it must return a string, a dict or None"
             )
-        _refuse_unknown(value, RESULT_KEYS, "returned")
-        for call in value.get("tool_calls") or ():
+        _refuse_unknown(answer, RESULT_KEYS, "returned")
+        for call in answer.get("tool_calls") or ():
             self._tool(call)
-        extras = {key: value[key] for key in ("usage_metadata", "model_version") if value.get(key)}
-        if value.get("text") is not None or extras:
-            self.event({"text": value.get("text") or "", **extras})
-        if value.get("state") is not None:
-            self._state.update(value["state"])
+        extras = {
+            key: answer[key] for key in ("usage_metadata", "model_version") if answer.get(key)
+        }
+        if answer.get("text") is not None or extras:
+            self.event({"text": answer.get("text") or "", **extras})
+        if answer.get("state") is not None:
+            self._state.update(answer["state"])
 
-    def event(self, value: Any) -> None:
-        """What was yielded: a text, or a dict of EVENT_KEYS. The last text is the answer. Raises
-        TypeError."""
-        event = {"text": value} if isinstance(value, str) else value
+    def event(self, output: Any) -> None:
+        """Record a yielded text, or dict of EVENT_KEYS. The last text is the answer. Raises
+        TypeError for anything else."""
+        event = {"text": output} if isinstance(output, str) else output
         if not isinstance(event, dict):
             raise TypeError(
-                f"the agent yielded {type(value).__name__}; it must yield strings or dicts"
+                f"the agent yielded {type(output).__name__}; it must yield strings or dicts"
             )
         _refuse_unknown(event, EVENT_KEYS, "yielded")
         content = event.get("content") or {"role": "model", "parts": _parts(event)}
         text = text_of(content)
-        sent = {
+        details = {
             key: event[key]
             for key in ("usage_metadata", "model_version", "grounding_metadata")
             if event.get(key)
@@ -210,7 +216,7 @@ class Recorder:
                 "author": event.get("author") or "agent",
                 "content": content,
                 "final": is_answer,
-                **sent,
+                **details,
             }
         )
 
@@ -249,8 +255,8 @@ def _has_tools(content: Message) -> bool:
     return any(names & part.keys() for part in content.get("parts") or ())
 
 
-def _refuse_unknown(value: Message, valid_keys: frozenset[str], verb: str) -> None:
-    unknown = sorted(str(key) for key in value.keys() - valid_keys)
+def _refuse_unknown(fields: Message, valid_keys: frozenset[str], verb: str) -> None:
+    unknown = sorted(str(key) for key in fields.keys() - valid_keys)
     if unknown:
         raise TypeError(
             f"the agent {verb} unknown keys {', '.join(unknown)}; known keys: {', '.join(sorted(valid_keys))}"
@@ -258,7 +264,7 @@ def _refuse_unknown(value: Message, valid_keys: frozenset[str], verb: str) -> No
 
 
 def text_of(content: Message) -> str:
-    """The texts of a content, one per line; thoughts are left out."""
+    """The texts of a content, one per line, without thoughts."""
     parts = content.get("parts") or ()
     return "\n".join(
         str(part["text"]) for part in parts if part.get("text") and not part.get("thought")
@@ -274,12 +280,12 @@ class Host(server.Host):
 
     @property
     def takes_history(self) -> bool:
-        """True if the callable takes `messages`: else it knows only its own turn."""
+        """True if the callable takes `messages`. Without them it knows only the current turn."""
         return self._signature is not None and "messages" in self._signature.keywords
 
     @property
     def asks(self) -> bool:
-        """True if the callable takes `tools`: nothing else can be asked about."""
+        """True if the callable takes `tools`. Other calls cannot be intercepted."""
         return self._signature is not None and "tools" in self._signature.keywords
 
     async def load(self, options: Message) -> dict[str, str]:
@@ -311,8 +317,9 @@ class Host(server.Host):
 
 
 def find(call: str) -> Any:
-    """The function or class at `module:attribute`; for a method, a class whose objects are called
-    by it. Raises ValueError, TypeError and whatever the module raises."""
+    """The function or class at `module:attribute`. A method becomes a class whose objects call it.
+
+    Raises ValueError, TypeError and the module's errors."""
     target = attribute(call)
     owner_path, _, name = call.rpartition(".")
     owner = attribute(owner_path) if ":" in owner_path else None
@@ -324,8 +331,8 @@ def find(call: str) -> Any:
 
 
 def attribute(call: str) -> Any:
-    """The object at `module:attribute`. Raises ValueError, AttributeError and whatever the module
-    raises."""
+    """The object at `module:attribute`. Raises ValueError, AttributeError and the module's
+    errors."""
     module_name, _, path = call.partition(":")
     if not module_name or not path:
         raise ValueError(f"{call!r} is not of the form module:function")

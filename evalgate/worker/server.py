@@ -1,9 +1,9 @@
-"""Serving an agent: the file that its interpreter is started with (`python server.py adk`), and the
-loop in it.
+"""Serves an agent: the file that the agent's interpreter starts (`python server.py adk`), and its
+loop.
 
-It runs inside the agent's own interpreter: standard library plus the agent's framework, nothing of
-evalgate. Its folder is loaded under a private name, so that neither the folder nor its modules can
-be met (or shadowed) by the agent's own imports. Everything here must work on Python 3.10."""
+It runs inside the agent's own interpreter, with the standard library and the agent's framework, and
+without evalgate. Its folder is loaded under a private name, so that the agent's imports can neither
+find nor shadow it. Everything here must work on Python 3.10."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 # started as a file: by evalgate, or as the main module of a process that the agent spawns
 if not __package__:
     FOLDER = __file__.replace("\\", "/").rpartition("/")[0]
-    # where Python put it: nothing is looked up there
+    # Python put it there: nothing is looked up in it
     if sys.path and sys.path[0].replace("\\", "/") == FOLDER:
         del sys.path[0]
     __package__ = "_evalgate_worker"
@@ -47,12 +47,12 @@ Message = dict[str, Any]
 Interval = tuple[float, float]
 
 
-def installed() -> tuple[str, dict[str, str]]:
+def read_packages() -> tuple[str, dict[str, str]]:
     """A hash of the installed packages, and the versions by name.
 
-    16 hex digits over all names and versions, with the source of packages from git or an archive (a
-    requirement without a version may change), and the content of those from a folder or archive.
-    Versions are as in importlib.metadata, from folder names alone."""
+    The hash has 16 hex digits. It covers all names and versions, the source of packages from git or
+    an archive (a requirement without a version may change), and the content of packages from a
+    folder or an archive. Versions are as in importlib.metadata, from folder names alone."""
     identities = set()
     versions: dict[str, str] = {}
     for folder in dict.fromkeys(sys.path):
@@ -71,9 +71,9 @@ def installed() -> tuple[str, dict[str, str]]:
                 open(os.path.join(folder, name, "direct_url.json"), "rb") as file,
             ):
                 origin = file.read(10_000)
-            is_fixed = b"vcs_info" in origin or b"archive_info" in origin
-            files = content(os.path.join(folder, name), origin)
-            identities.add(os.fsencode(name) + (origin if is_fixed else b"") + files)
+            is_pinned = b"vcs_info" in origin or b"archive_info" in origin
+            files_digest = digest_of_files(os.path.join(folder, name), origin)
+            identities.add(os.fsencode(name) + (origin if is_pinned else b"") + files_digest)
             package, _, version = name.rpartition(".")[0].partition("-")
             if version:
                 versions.setdefault(package.lower().replace("_", "-"), version.partition("-py")[0])
@@ -82,14 +82,16 @@ def installed() -> tuple[str, dict[str, str]]:
     )
 
 
-def content(info: str, origin: bytes) -> bytes:
-    """A digest of what was installed from a folder or an archive, by the hashes in the RECORD of
-    `info`, the package's .dist-info; b"" for all others, and for an editable one, whose files are
-    those of the checkout. `origin`: its direct_url.json."""
+def digest_of_files(info: str, origin: bytes) -> bytes:
+    """A digest of a package that was installed from a folder or an archive, from the hashes in its
+    RECORD.
+
+    Returns b"" for other packages and for editable ones, whose files are in the checkout. `info`:
+    the package's .dist-info; `origin`: its direct_url.json."""
     try:
-        about = json.loads(origin or b"{}")
-        if "archive_info" not in about and (
-            "dir_info" not in about or about["dir_info"].get("editable")
+        url_info = json.loads(origin or b"{}")
+        if "archive_info" not in url_info and (
+            "dir_info" not in url_info or url_info["dir_info"].get("editable")
         ):
             return b""
         with open(os.path.join(info, "RECORD"), "rb") as file:
@@ -97,57 +99,62 @@ def content(info: str, origin: bytes) -> bytes:
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return b""
     # an installer's additions depend on the place and time of installation
-    names = tuple(f"{os.path.basename(info)}/{name}".encode() for name in OF_INSTALLERS)
+    names = tuple(f"{os.path.basename(info)}/{name}".encode() for name in INSTALLER_FILES)
     files = (line for line in lines if b"sha256=" in line and not line.startswith((b"../", *names)))
     return hashlib.sha256(b"\n".join(sorted(files))).digest()
 
 
-OF_INSTALLERS = ("direct_url.json", "uv_cache.json", "uv_build.json")
+INSTALLER_FILES = ("direct_url.json", "uv_cache.json", "uv_build.json")
 
 
 class TurnWatch:
-    """Notes of one turn, made while it runs; also reached from the tasks that the turn starts."""
+    """Notes of one running turn. The tasks that the turn starts use it, too."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
         self.trace: Any = None
         self.requests: dict[str, Any] = {}
-        self.spent: dict[Any, dict[str, Any]] = {}
-        self._open: dict[tuple[str, Any], tuple[float, str]] = {}
+        self.usage: dict[Any, dict[str, Any]] = {}
+        self._open_calls: dict[tuple[str, Any], tuple[float, str]] = {}
         self._calls: dict[tuple[str, Any, float], tuple[str, float]] = {}
 
     def model_begins(self, key: Any, agent: str, request: Any) -> None:
-        """An agent is about to ask its model; only its first request of the turn is kept."""
+        """Note the start of a model call. Only an agent's first request of the turn is kept."""
         self.requests.setdefault(agent, request)
-        self._open["model", key] = (time.monotonic(), str(getattr(request, "model", None) or ""))
+        self._open_calls["model", key] = (
+            time.monotonic(),
+            str(getattr(request, "model", None) or ""),
+        )
 
-    def model_answers(self, key: Any, name: str = "", spent: dict[str, Any] | None = None) -> None:
-        """A chunk of the model's answer has arrived. `name`: the model's, if it is not in the
-        request; `spent`: its tokens; a later chunk has the full count."""
-        if spent and ("model", key) in self._open:
-            self.spent[key, self._open["model", key][0]] = spent
-        self._ends("model", key, name)
+    def model_answers(self, key: Any, name: str = "", usage: dict[str, Any] | None = None) -> None:
+        """Note a chunk of the model's answer.
+
+        `name`: the model, if the request lacks it. `usage`: its tokens; a later chunk has the full
+        count."""
+        if usage and ("model", key) in self._open_calls:
+            self.usage[key, self._open_calls["model", key][0]] = usage
+        self._record_end("model", key, name)
 
     def tool_begins(self, key: Any, name: str) -> None:
-        """A tool is about to run."""
-        self._open["tool", key] = (time.monotonic(), name)
+        """Note the start of a tool call."""
+        self._open_calls["tool", key] = (time.monotonic(), name)
 
     def tool_ends(self, key: Any) -> None:
-        """A tool has answered, or raised."""
-        self._ends("tool", key)
-        self._open.pop(("tool", key), None)
+        """Note a tool's answer or error."""
+        self._record_end("tool", key)
+        self._open_calls.pop(("tool", key), None)
 
-    def _ends(self, kind: str, key: Any, name: str = "") -> None:
-        if (kind, key) in self._open:
-            begun, open_name = self._open[kind, key]
-            self._calls[kind, key, begun] = (name or open_name, time.monotonic())
+    def _record_end(self, kind: str, key: Any, name: str = "") -> None:
+        if (kind, key) in self._open_calls:
+            start_time, open_name = self._open_calls[kind, key]
+            self._calls[kind, key, start_time] = (name or open_name, time.monotonic())
 
     def timings(self) -> dict[str, Any]:
-        """Wall seconds to the millisecond, as ADK has them: overlaps count once, and as the model's
-        before a tool's."""
-        every = [(kind, name, begun, end) for (kind, _, begun), (name, end) in self._calls.items()]
+        """Wall times in seconds, to the millisecond, with ADK's rules: overlaps count once, and as
+        model time rather than tool time."""
+        calls = [(kind, name, start, end) for (kind, _, start), (name, end) in self._calls.items()]
         models, tools = (
-            [call[2:] for call in every if call[0] == kind] for kind in ("model", "tool")
+            [call[2:] for call in calls if call[0] == kind] for kind in ("model", "tool")
         )
         model_s = seconds_of(models)
         return {
@@ -158,15 +165,15 @@ class TurnWatch:
                 {
                     "kind": kind,
                     "name": name,
-                    "at": round(begun - self.started, 3),
-                    "seconds": round(end - begun, 3),
+                    "at": round(start - self.started, 3),
+                    "seconds": round(end - start, 3),
                 }
-                for kind, name, begun, end in sorted(every, key=lambda call: call[2])
+                for kind, name, start, end in sorted(calls, key=lambda call: call[2])
             ],
         }
 
     def agents(self, authors: list[str]) -> list[dict[str, Any]]:
-        """Instructions and tools of the agents among `authors` that asked a model, in that
+        """Instructions and tools of the agents among `authors` that called a model, in that
         order."""
         agents = []
         for author in dict.fromkeys(authors):
@@ -179,14 +186,14 @@ class TurnWatch:
                 details["instructions"] = (
                     instructions if isinstance(instructions, str) else str(instructions)
                 )
-            if declared := getattr(config, "tools", None):
-                details["tool_declarations"] = [declaration(tool) for tool in declared]
+            if tools := getattr(config, "tools", None):
+                details["tool_declarations"] = [declaration(tool) for tool in tools]
             agents.append(details)
         return agents
 
 
 def seconds_of(intervals: list[Interval]) -> float:
-    """Seconds covered by at least one interval."""
+    """Seconds that at least one interval covers."""
     total = 0.0
     counted_to = float("-inf")
     for start, end in sorted(intervals):
@@ -196,11 +203,11 @@ def seconds_of(intervals: list[Interval]) -> float:
 
 
 def declaration(tool: Any) -> dict[str, Any]:
-    """google.genai's Tool as JSON, also for a function or a client that the model's library would
-    turn into one."""
+    """A google.genai Tool as JSON. Also takes a function or a client that the model's library would
+    convert."""
     if hasattr(tool, "model_dump"):
-        dumped: dict[str, Any] = tool.model_dump(mode="json", exclude_none=True)
-        return dumped
+        tool_fields: dict[str, Any] = tool.model_dump(mode="json", exclude_none=True)
+        return tool_fields
     if isinstance(tool, dict):
         return tool
     fields = {"name": str(getattr(tool, "__name__", None) or type(tool).__name__)}
@@ -211,37 +218,37 @@ def declaration(tool: Any) -> dict[str, Any]:
 
 
 CURRENT: ContextVar[TurnWatch | None] = ContextVar("evalgate_turn", default=None)
-"""The turn that the running task works for."""
+"""The turn of the running task."""
 
 
-# --- one session that keeps the event loop from all others, as an `async def` does that waits
+# --- one session that blocks the event loop for all others, as an `async def` does that waits
 # without `await` ---
 
 STALL_S = 0.5
 BEAT_S = 0.2
 
 SESSION: ContextVar[str] = ContextVar("evalgate_session", default="")
-"""The session that the running task works for."""
+"""The session of the running task."""
 
 
 def watch_for_stalls(
     loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, Any]], None], over: threading.Event
 ) -> None:
-    """Until `over`, report each stall of the running loop, and its end; call this in the loop's
-    thread."""
-    beat = time.monotonic()
+    """Report each stall of the running loop, and its end, until `over` is set. Call this in the
+    loop's thread."""
+    last_beat = time.monotonic()
     thread = threading.get_ident()
 
     def tick() -> None:
-        nonlocal beat
-        beat = time.monotonic()
+        nonlocal last_beat
+        last_beat = time.monotonic()
         if not over.is_set():
             loop.call_later(BEAT_S, tick)
 
-    def look() -> None:
+    def watch() -> None:
         reported_session = ""
         while not over.wait(BEAT_S):
-            seconds = time.monotonic() - beat
+            seconds = time.monotonic() - last_beat
             frame = sys._current_frames().get(thread) if seconds > STALL_S else None  # noqa: SLF001 - no other way
             session = _session_of(frame)
             if session and session != reported_session:
@@ -258,11 +265,11 @@ def watch_for_stalls(
             reported_session = session
 
     tick()
-    threading.Thread(target=look, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _session_of(frame: FrameType | None) -> str:
-    """The session that the loop at this frame works for; "" if it is not known."""
+    """The session of the loop's running task, or "" if it is unknown."""
     while frame is not None:
         if frame.f_code is asyncio.Handle._run.__code__:  # noqa: SLF001 - runs a task's step in the task's context
             return str(frame.f_locals["self"]._context.get(SESSION, ""))  # noqa: SLF001 - as above
@@ -271,7 +278,7 @@ def _session_of(frame: FrameType | None) -> str:
 
 
 def _user_frame(frame: FrameType | None) -> str:
-    """The innermost function that is the user's own, and its line."""
+    """The user's innermost function and its line."""
     while frame is not None:
         if errors.is_users(frame.f_code.co_filename):
             return f"{frame.f_code.co_name} ({os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno})"
@@ -283,21 +290,23 @@ def _user_frame(frame: FrameType | None) -> str:
 
 
 class Session(Protocol):
-    """One conversation with the agent. `live`: somebody watches the turn, who wants pieces of texts
-    as well (events that are `partial`), and what there is besides."""
+    """One conversation with the agent.
+
+    `live`: somebody watches the turn, so pieces of texts (`partial` events), traces and files are
+    sent, too."""
 
     live: bool
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
-        """Run a turn, give every event to `emit`, and what is recorded of it as messages of the
-        type `trace`; the fields of `turn_end`. Raises what the agent raises."""
+        """Run a turn. Every event and every `trace` message goes to `emit`. Returns the fields of
+        `turn_end`. Raises the agent's errors."""
 
     async def end(self) -> Message:
         """The fields of `ended`."""
 
 
 def variables() -> list[str]:
-    """Names of the environment variables that are set to anything but 0 and false."""
+    """Names of the environment variables with a value other than "", 0 and false."""
     return [
         name
         for name, value in os.environ.items()
@@ -306,10 +315,10 @@ def variables() -> list[str]:
 
 
 class Host(Protocol):
-    """One kind of agent, or what runs metrics in its place (only `metrics.Host` is sent any).
+    """One kind of agent, or the metrics in its place (only `metrics.Host` gets `metric` messages).
 
-    `asks`: its tools can be asked about, known once it is loaded. One that `takes_history` has
-    sessions with `set`."""
+    `asks`: its tools can be intercepted; known after `load`. The sessions of a host that
+    `takes_history` have `set`."""
 
     sessions: int = 16
 
@@ -324,27 +333,27 @@ class Host(Protocol):
         return False
 
     async def load(self, options: Message) -> dict[str, str]:
-        """Import the agent; what to say about it. Raises errors.LoadFailed."""
+        """Import the agent. Returns its framework, versions and name. Raises errors.LoadFailed."""
 
     async def open(self, start: Message, tools: SessionTools | None) -> Session:
-        """A fresh session; with `tools`, its tools are asked about there."""
+        """A new session. With `tools`, it asks about each tool call."""
 
     def models(self) -> list[str]:
-        """The models that the loaded agent asks with keys of its environment, as far as that is
+        """The models that the loaded agent calls with keys of its environment, as far as they are
         known."""
         return []
 
     def agents(self) -> list[Message]:
-        """What the loaded agent is made of, see `description`."""
+        """The parts of the loaded agent, see `description`."""
         return []
 
     async def close(self) -> None:
-        """Let go of what the agent holds open."""
+        """Close the agent's resources."""
         return  # an empty method of a protocol would be abstract
 
 
 class Server:
-    """Turns messages into calls of a host, and what comes of them into messages."""
+    """Turns messages into calls of a host, and their results into messages."""
 
     def __init__(self, pipe: Pipe, host: Host) -> None:
         self._pipe = pipe
@@ -352,14 +361,14 @@ class Server:
         self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
         self._sessions: dict[str, Session] = {}
         self._turns: dict[str, asyncio.Task[Any]] = {}
-        self._given_up: set[str] = set()
+        self._abandoned_sessions: set[str] = set()
         self._asks = False
         self._tools: dict[str, SessionTools] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._inputs: inputs.Tracer | None = None
 
     async def run(self) -> int:
-        """Serve until `bye` or the end of input; the exit code."""
+        """Serve until `bye` or the end of input. Returns the exit code."""
         threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
         hello = await self._inbox.get()
         if hello is None:
@@ -395,11 +404,11 @@ class Server:
         try:
             for message in self._pipe.messages():
                 if message.get("type") == "tool_response":
-                    # from here and not from the loop, so that a plain function which waits on the
-                    # loop is answered, too
+                    # this thread answers and not the loop, so that a plain function which blocks
+                    # the loop gets its answer, too
                     session_tools = self._tools.get(str(message.get("session", "")))
                     if session_tools is not None:
-                        session_tools.tell(message)
+                        session_tools.deliver(message)
                 else:
                     loop.call_soon_threadsafe(self._inbox.put_nowait, message)
         except ValueError as error:
@@ -418,44 +427,45 @@ class Server:
         if hello.get("inputs"):
             self._inputs = inputs.start(str(hello["inputs"]))
         try:
-            about = await self._host.load(hello.get("options") or {})
+            details = await self._host.load(hello.get("options") or {})
         except BaseException as error:
-            failed = (
+            load_error = (
                 error
                 if isinstance(error, errors.LoadFailed)
                 else errors.LoadFailed.of(error, "the agent")
             )
-            self._say({"type": "fatal", **failed.found})
+            self._send_last({"type": "fatal", **load_error.description})
             return False
-        fingerprint, packages = installed()
-        about = {**about, "installed": fingerprint}
+        fingerprint, packages = read_packages()
+        details = {**details, "installed": fingerprint}
         ready_message = {
             "type": "ready",
             "protocol": PROTOCOL,
-            "about": about,
+            "about": details,
             "sessions": self._host.sessions,
         }
         ready_message["description"] = {
             "packages": packages,
-            "agents": self._described(self._host.agents),
+            "agents": self._try_read(self._host.agents),
         }
         ready_message["surroundings"] = {
-            "models": self._described(self._host.models),
-            "variables": self._described(variables),
+            "models": self._try_read(self._host.models),
+            "variables": self._try_read(variables),
         }
         self._asks = bool(hello.get("tools")) and self._host.asks
         if self._host.takes_history:
             ready_message["history"] = True
-        self._say({**ready_message, "tools": True} if self._asks else ready_message)
+        self._send_last({**ready_message, "tools": True} if self._asks else ready_message)
         return True
 
-    def _say(self, message: Message) -> None:
-        """Send what ends something, behind what was asked of the checkout until now."""
+    def _send_last(self, message: Message) -> None:
+        """Send a message that ends a step, after the questions that were asked of the checkout so
+        far."""
         for question in self._inputs.messages() if self._inputs is not None else ():
             self._pipe.keep(question)
         self._pipe.send(message)
 
-    def _described(self, read: Callable[[], list[Any]]) -> list[Any]:
+    def _try_read(self, read: Callable[[], list[Any]]) -> list[Any]:
         try:
             return read()
         except Exception as error:  # it is for reports only
@@ -471,30 +481,30 @@ class Server:
                 if self._asks:
                     self._tools[name] = SessionTools(self._pipe.send, name)
                 self._sessions[name] = await self._host.open(message, self._tools.get(name))
-                self._say({"type": "started", "session": name})
+                self._send_last({"type": "started", "session": name})
             elif kind == "turn":
                 await self._turn(name, message)
             elif kind == "end":
                 await self._end(name)
             elif kind == "metric":
                 answer = await self._host.metric(message)  # type: ignore[attr-defined]  # see Host
-                self._say({"type": "metric_result", "id": message.get("id"), **answer})
+                self._send_last({"type": "metric_result", "id": message.get("id"), **answer})
             else:
                 raise ValueError(f"unknown message type {kind!r}")
         except BaseException as error:
-            if name in self._given_up:
-                self._given_up.discard(name)
+            if name in self._abandoned_sessions:
+                self._abandoned_sessions.discard(name)
             else:
                 self._fail(kind, name, message, error)
 
     async def _turn(self, name: str, message: Message) -> None:
         def send(event: Message) -> None:
-            if self._turns.get(name) is turn and name not in self._given_up:
+            if self._turns.get(name) is turn and name not in self._abandoned_sessions:
                 parts = (event.get("content") or {}).get("parts") or ()
                 # sent at once: the tool may take its time, and this may be the last message
                 # received
-                calls = any("function_call" in part for part in parts)
-                is_urgent = "type" in event or session.live or calls
+                has_calls = any("function_call" in part for part in parts)
+                is_urgent = "type" in event or session.live or has_calls
                 (self._pipe.send if is_urgent else self._pipe.keep)(
                     {"type": "event", "session": name, **event}
                 )
@@ -511,21 +521,21 @@ class Server:
             answer = await turn
         finally:
             self._turns.pop(name, None)
-        if name not in self._given_up:
-            self._say({"type": "turn_end", "session": name, **answer})
+        if name not in self._abandoned_sessions:
+            self._send_last({"type": "turn_end", "session": name, **answer})
 
     async def _end(self, name: str) -> None:
-        """End a session; a turn that is under way is given up, and nothing more is said of it."""
+        """End a session. A running turn is cancelled, and its later events are dropped."""
         self._dismiss(name)
         session = self._sessions.pop(name, None)
         if session is None:
             return
         turn = self._turns.get(name)
         if turn is not None:
-            self._given_up.add(name)
+            self._abandoned_sessions.add(name)
             turn.cancel()
             await asyncio.wait([turn], timeout=CLOSE_GRACE_S)
-        self._say({"type": "ended", "session": name, **await session.end()})
+        self._send_last({"type": "ended", "session": name, **await session.end()})
 
     def _dismiss(self, name: str) -> None:
         session_tools = self._tools.pop(name, None)
@@ -535,20 +545,22 @@ class Server:
     def _fail(self, kind: Any, name: str, message: Message, error: BaseException) -> None:
         if kind == "metric":
             answer = {"id": message.get("id"), "score": None, "error": errors.sentence(error)}
-            self._say({"type": "metric_result", **answer})
+            self._send_last({"type": "metric_result", **answer})
             return
         error_types = (errors.ModelAnsweredError, errors.ServiceDown)
-        description = error.found if isinstance(error, error_types) else errors.describe(error)
+        description = (
+            error.description if isinstance(error, error_types) else errors.describe(error)
+        )
         self._dismiss(name)
         self._sessions.pop(name, None)
-        self._say({"type": "turn_failed", "session": name, **description})
+        self._send_last({"type": "turn_failed", "session": name, **description})
 
 
 def serve(pipe: Pipe, host: Host) -> int:
-    """Serve and leave; a `sys.exit` somewhere in the agent ends its turn, not the other sessions.
+    """Serve, then exit. A `sys.exit` in the agent ends its turn, not the other sessions.
 
-    The agent's own exit hooks run, but its threads are not waited for, nor thousands of modules
-    taken down."""
+    The agent's exit hooks run. Its threads are not waited for, and its modules are not torn
+    down."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     main = loop.create_task(Server(pipe, host).run())
@@ -557,7 +569,7 @@ def serve(pipe: Pipe, host: Host) -> int:
             loop.run_until_complete(main)
         except (SystemExit, KeyboardInterrupt):
             # asyncio lets these two escape from the loop although a task holds them already: resume
-            # the loop.
+            # the loop
             continue
     code = main.result()
     atexit._run_exitfuncs()  # noqa: SLF001 - the one way to run them without a full shutdown
@@ -570,7 +582,7 @@ def serve(pipe: Pipe, host: Host) -> int:
 
 
 def main() -> int:
-    """Take over the standard streams, then serve the kind of agent that the command line names."""
+    """Take over the standard streams, then serve the kind of agent from the command line."""
     streams = pipe.claim()
     if sys.flags.no_site:
         modules.add_packages()
@@ -580,9 +592,11 @@ def main() -> int:
 
 
 def load(kind: str) -> Any:
-    """The module of a kind of agent: one beside this file, or a file of another package (its path
-    without `.py`), whose `from evalgate.worker import ...` means the modules beside this file,
-    whatever evalgate the agent has."""
+    """The module of a kind of agent: one beside this file, or a file of another package (a path
+    without `.py`).
+
+    Its `from evalgate.worker import ...` means the modules beside this file, even if the agent has
+    evalgate installed."""
     folder, _, name = kind.rpartition("/")
     if not folder:
         return importlib.import_module(f".{kind}", __package__)

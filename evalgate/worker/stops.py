@@ -1,10 +1,10 @@
-"""Error codes of models: which are an answer, and which of these refuse."""
+"""Error codes of models: those that are an answer, and those that refuse."""
 
 REFUSALS = frozenset({
     "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK",
     "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
 })  # fmt: skip
-"""Error codes by which a model says that it will not answer."""
+"""Error codes of a model's refusal."""
 STOPS = REFUSALS | {
     "MAX_TOKENS",
     "LANGUAGE",

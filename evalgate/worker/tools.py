@@ -1,6 +1,6 @@
-"""The agent's tools: asks evalgate what to do with each call, and does it.
+"""The agent's tools: asks evalgate about each call, and follows the answer.
 
-Google ADK's tools are intercepted. A Python callable gets a `tools` object to ask with."""
+Google ADK's tools are intercepted. A Python callable asks with its `tools` object."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from functools import partial, wraps
 from typing import Any
 
 from . import errors
-from .pipe import plain
+from .pipe import to_json
 
 Message = dict[str, Any]
 
-NATIVE = (str, int, float, bool, dict, list)
+JSON_TYPES = (str, int, float, bool, dict, list)
 
 
 class ToolRefused(Exception):  # noqa: N818 - it says what happened
@@ -37,30 +37,36 @@ class SessionTools:
         self._send = send
         self._session = session
         self._lock = threading.Lock()
-        self._waiting: dict[str, Future[Message]] = {}
-        self._issued = 0
-        self._closed = False
-        self.asked: set[str] = set()
+        self._pending_answers: dict[str, Future[Message]] = {}
+        self._call_count = 0
+        self._is_closed = False
+        self.asked_names: set[str] = set()
         self.listings: dict[str, list[Any]] = {}
 
     def ask(self, name: str, args: Any, kind: str = "tool") -> Call:
-        """Ask about a call. Raises ToolRefused if the conversation is over."""
+        """Ask about a call. `kind`: `tool`, `agent` or `listing`. Raises ToolRefused if the
+        conversation is over."""
         answer: Future[Message] = Future()
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise ToolRefused(f"the conversation was over when the tool {name!r} was called")
-            self._issued += 1
-            number = f"t{self._issued}"
-            self._waiting[number] = answer
-            self.asked.add(name)
-        call_fields = {"call": number, "name": name, "args": plain(dict(args or {})), "kind": kind}
+            self._call_count += 1
+            number = f"t{self._call_count}"
+            self._pending_answers[number] = answer
+            self.asked_names.add(name)
+        call_fields = {
+            "call": number,
+            "name": name,
+            "args": to_json(dict(args or {})),
+            "kind": kind,
+        }
         self._send({"type": "tool_call", "session": self._session, **call_fields})
         return Call(self, number, answer)
 
-    def tell(self, message: Message) -> None:
-        """Pass on an answer to the call that waits for it."""
+    def deliver(self, message: Message) -> None:
+        """Pass an answer to its waiting call."""
         with self._lock:
-            answer = self._waiting.pop(str(message.get("call")), None)
+            answer = self._pending_answers.pop(str(message.get("call")), None)
         if answer is not None:
             with suppress(InvalidStateError):  # its turn was given up
                 answer.set_result(message)
@@ -70,17 +76,17 @@ class SessionTools:
         self._send({"type": "tool_result", "session": self._session, "call": number, **fields})
 
     def close(self) -> None:
-        """End the session: calls that wait, and all later ones, are refused."""
+        """End the session. Waiting and later calls are refused."""
         with self._lock:
-            self._closed = True
-            waiting, self._waiting = list(self._waiting.values()), {}
-        for answer in waiting:
+            self._is_closed = True
+            pending_answers, self._pending_answers = list(self._pending_answers.values()), {}
+        for answer in pending_answers:
             with suppress(InvalidStateError):
                 answer.set_result({"refused": "the conversation is over"})
 
 
 class Call:
-    """One call that was asked about."""
+    """One call that evalgate decides on."""
 
     def __init__(self, session: SessionTools, number: str, answer: Future[Message]) -> None:
         self._session = session
@@ -96,9 +102,9 @@ class Call:
         try:
             result = run()
         except Exception as error:
-            self._tell(answer, failure(error))
+            self._report(answer, failure(error))
             raise
-        self._tell(answer, {"response": result_json(result)})
+        self._report(answer, {"response": result_json(result)})
         return result
 
     async def settle(
@@ -117,12 +123,12 @@ class Call:
         try:
             result = await run()
         except Exception as error:
-            self._tell(answer, {**failure(error), **_as_fields(effects())})
+            self._report(answer, {**failure(error), **_effects_field(effects())})
             raise
-        self._tell(answer, {"response": result_json(result), **_as_fields(effects())})
+        self._report(answer, {"response": result_json(result), **_effects_field(effects())})
         return result
 
-    def _tell(self, answer: Message, fields: Message) -> None:
+    def _report(self, answer: Message, fields: Message) -> None:
         if answer.get("report"):
             self._session.report(self._number, fields)
 
@@ -140,7 +146,9 @@ def result_of(answer: Message) -> Any:
 def result_json(result: Any) -> Any:
     """A result as JSON. A result of another type becomes `{"result": ...}`, as frameworks do it."""
     return (
-        plain(result) if result is None or isinstance(result, NATIVE) else {"result": plain(result)}
+        to_json(result)
+        if result is None or isinstance(result, JSON_TYPES)
+        else {"result": to_json(result)}
     )
 
 
@@ -182,12 +190,12 @@ def make_error(name: str, message: str) -> Exception:
         return RuntimeError(message)
 
 
-def _as_fields(effects: Message) -> Message:
+def _effects_field(effects: Message) -> Message:
     return {"effects": effects} if effects else {}
 
 
 CURRENT: ContextVar[SessionTools | None] = ContextVar("evalgate_tools", default=None)
-"""The tools of the session that the running task works for; None where tools just run."""
+"""The tools of the running task's session; None if tools run without questions."""
 
 
 class Patches:
@@ -218,7 +226,7 @@ class Patches:
 # --- google-adk: after the agent's own callbacks, before the tool ---
 
 ADK = "google.adk."
-OF_THE_AGENT = frozenset(
+AGENT_MODULES = frozenset(
     ADK + module
     for module in (
         "agents.llm.task._finish_task_tool", "tools._node_tool", "tools._request_input_tool", "tools.agent_tool",
@@ -227,19 +235,18 @@ OF_THE_AGENT = frozenset(
         "tools.transfer_to_agent_tool",
     )
 )  # fmt: skip
-"""Modules whose tools are steps of the agent itself: they reach no backend, and the agent does not
-work without."""
+"""Modules whose tools are steps of the agent itself. They reach no backend, and the agent cannot
+work without them."""
 
 FLAGS = ("skip_summarization", "transfer_to_agent", "escalate")
 
 
 def ask_before_tools(patches: Patches) -> None:
-    """From now on, ask about every tool that any runner of this process is about to run.
+    """Ask about every tool call of every runner in this process.
 
-    Plugins are asked before each tool call, whoever's runner makes it. There the tool's own
-    `run_async` is put behind a question, so that callbacks run as always: those before the tool may
-    answer in its place, those after it and those for errors see what the recording or the rule
-    gives."""
+    Each runner calls its plugins before each tool call. Here the tool's own `run_async` gets the
+    question, so that callbacks run as always: those before the tool may answer in its place, those
+    after it and those for errors see the answer of the recording or the rule."""
     from google.adk.plugins.plugin_manager import PluginManager
 
     original = PluginManager.run_before_tool_callback
@@ -250,18 +257,18 @@ def ask_before_tools(patches: Patches) -> None:
         guard(tool, patches)
         return await original(self, tool=tool, **options)
 
-    run_before_tool_callback.asks = True  # type: ignore[attr-defined]  # marks it
+    run_before_tool_callback.asks = True  # type: ignore[attr-defined]  # the mark
     patches.set(PluginManager, "run_before_tool_callback", run_before_tool_callback)
 
 
 def guard(tool: Any, patches: Patches) -> None:
-    """Put the tool's `run_async` behind a question, once. Copies of a tool (with prefixed names)
+    """Put a question before the tool's `run_async`, once. Copies of a tool (with prefixed names)
     get their own question."""
     run = tool.run_async
     owner = getattr(run, "asks_for", None)
     if owner is tool:
         return
-    original = run if owner is None else run.real
+    original = run if owner is None else run.original
 
     async def run_async(*, args: Any, tool_context: Any, **options: Any) -> Any:
         session_tools = CURRENT.get()
@@ -270,12 +277,12 @@ def guard(tool: Any, patches: Patches) -> None:
         old_actions = _action_fields(tool_context.actions)
         return await session_tools.ask(tool.name, args, kind_of(tool)).settle(
             lambda: original(args=args, tool_context=tool_context, **options),
-            effects=lambda: _done(old_actions, tool_context.actions),
-            apply=lambda effects: _do(effects, tool_context),
+            effects=lambda: _effects_of(old_actions, tool_context.actions),
+            apply=lambda effects: _apply_effects(effects, tool_context),
         )
 
-    run_async.asks_for = tool  # type: ignore[attr-defined]  # marks whose it is
-    run_async.real = original  # type: ignore[attr-defined]  # for copies
+    run_async.asks_for = tool  # type: ignore[attr-defined]  # its owner
+    run_async.original = original  # type: ignore[attr-defined]  # for copies
     patches.set(tool, "run_async", run_async)
 
 
@@ -283,7 +290,7 @@ def kind_of(tool: Any) -> str:
     """`agent` for a step of the agent itself, else `tool`."""
     modules = {base.__module__ for base in type(tool).__mro__}
     modules.add(getattr(getattr(tool, "func", None), "__module__", ""))
-    return "agent" if modules & OF_THE_AGENT else "tool"
+    return "agent" if modules & AGENT_MODULES else "tool"
 
 
 def _action_fields(actions: Any) -> Message:
@@ -295,15 +302,15 @@ def _action_fields(actions: Any) -> Message:
     return {"state_delta": delta, **{name: getattr(actions, name, None) for name in FLAGS}}
 
 
-def _done(old_actions: Message, actions: Any) -> Message:
-    """The effects of a call besides its answer: the state that it set, and whether it transfers,
-    escalates or ends the turn."""
+def _effects_of(old_actions: Message, actions: Any) -> Message:
+    """The effects of a call besides its answer: the changed state, and the flags to transfer,
+    escalate or end the turn."""
     old_state = old_actions["state_delta"]
-    missing = object()
+    absent = object()
     changed_state = {
-        key: plain(value)
+        key: to_json(value)
         for key, value in actions.state_delta.items()
-        if old_state.get(key, missing) != value
+        if old_state.get(key, absent) != value
     }
     flags = {name: getattr(actions, name, None) for name in FLAGS}
     changed_flags = {
@@ -314,7 +321,7 @@ def _done(old_actions: Message, actions: Any) -> Message:
     return {"state_delta": changed_state, **changed_flags} if changed_state else changed_flags
 
 
-def _do(effects: Message, tool_context: Any) -> None:
+def _apply_effects(effects: Message, tool_context: Any) -> None:
     for key, value in (effects.get("state_delta") or {}).items():
         tool_context.state[key] = value
     for name in FLAGS:
@@ -324,7 +331,7 @@ def _do(effects: Message, tool_context: Any) -> None:
 
 # --- google-adk: remote toolsets (MCP servers), so that a replay needs no server ---
 
-REMOTE = frozenset(
+REMOTE_TOOLSETS = frozenset(
     {"McpToolset", "MCPToolset", "ToolboxToolset", "ApplicationIntegrationToolset", "APIHubToolset"}
 )
 """Classes (or their bases) that ask a server for their list of tools."""
@@ -333,19 +340,19 @@ LIST_TOOLS = "list_tools"
 
 
 def ask_before_listing(root_agent: Any, patches: Patches) -> None:
-    """Put `get_tools` of every remote toolset in the tree of agents behind a question."""
+    """Put a question before `get_tools` of every remote toolset in the tree of agents."""
     names: dict[str, int] = {}
     for toolset in _services(root_agent, set()):
         kind = type(toolset).__name__
-        if REMOTE.isdisjoint(base.__name__ for base in type(toolset).__mro__):
+        if REMOTE_TOOLSETS.isdisjoint(base.__name__ for base in type(toolset).__mro__):
             continue
         names[kind] = names.get(kind, 0) + 1
         _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}", patches)
 
 
 def watch_services(root_agent: Any, patches: Patches) -> None:
-    """Make the turn fail (errors.ServiceDown) if a toolset cannot list its tools or a remote agent
-    does not answer: without them it would be another agent."""
+    """Fail the turn (errors.ServiceDown) if a toolset cannot list its tools or a remote agent does
+    not answer: without them it would be another agent."""
     for service in _services(root_agent, set()):
         name = type(service).__name__
         address = errors.address_of(service)
@@ -357,8 +364,7 @@ def watch_services(root_agent: Any, patches: Patches) -> None:
 
 
 def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
-    """The toolsets and the remote agents of an agent, of those below it and of those that it has as
-    tools."""
+    """The toolsets and the remote agents of an agent, of its sub-agents and of its agent tools."""
     if id(agent) in visited_ids:
         return
     visited_ids.add(id(agent))
@@ -390,7 +396,7 @@ def _watch_listing(toolset: Any, service_name: str, patches: Patches) -> None:
 
 
 def _watch_answers(agent: Any, service_name: str, patches: Patches) -> None:
-    original = agent._run_async_impl  # noqa: SLF001 - all of its answers come this way, as a sub-agent and as a tool
+    original = agent._run_async_impl  # noqa: SLF001 - both a sub-agent and a tool answer here
 
     async def run(context: Any) -> Any:
         async for event in original(context):
@@ -410,7 +416,7 @@ def _guard_toolset(toolset: Any, name: str, patches: Patches) -> None:
             return list(await original(readonly_context))
         listing = session_tools.listings.get(name)
         if listing is None:
-            listing = session_tools.listings[name] = await _listed(
+            listing = session_tools.listings[name] = await _ask_for_listing(
                 session_tools, name, lambda: original(readonly_context)
             )
         return list(listing)
@@ -418,32 +424,32 @@ def _guard_toolset(toolset: Any, name: str, patches: Patches) -> None:
     patches.set(toolset, "get_tools", get_tools)
 
 
-async def _listed(session_tools: Any, name: str, list_tools: Any) -> list[Any]:
+async def _ask_for_listing(session_tools: Any, name: str, list_tools: Any) -> list[Any]:
     tools: list[Any] = []
 
     async def run() -> list[Message]:
         tools.extend(await list_tools())
-        return [_described(tool) for tool in tools]
+        return [_description_of(tool) for tool in tools]
 
     descriptions = await session_tools.ask(LIST_TOOLS, {"toolset": name}, "listing").settle(run)
     return tools or [_recorded_tool(tool_description) for tool_description in descriptions or ()]
 
 
-def _described(tool: Any) -> Message:
-    declaration = tool._get_declaration()  # noqa: SLF001 - the one way to know what a model is told
-    declaration_fields = (
+def _description_of(tool: Any) -> Message:
+    declaration = tool._get_declaration()  # noqa: SLF001 - only this has the text for models
+    declaration_json = (
         declaration.model_dump(mode="json", exclude_none=True) if declaration is not None else None
     )
     description = {
         "name": tool.name,
         "description": tool.description or "",
-        "declaration": declaration_fields,
+        "declaration": declaration_json,
     }
     return {**description, "is_long_running": True} if tool.is_long_running else description
 
 
 def _recorded_tool(description: Message) -> Any:
-    """A tool with a recorded declaration that never runs: evalgate answers its calls."""
+    """A tool with a recorded declaration. It never runs, because evalgate answers its calls."""
     from google.adk.tools.base_tool import BaseTool
     from google.genai import types
 
@@ -468,43 +474,45 @@ def _recorded_tool(description: Message) -> Any:
 
 
 class Tools:
-    """The tools of one conversation; `session_tools` None: they run without asking."""
+    """The tools of one conversation. Without `session_tools` they run at once."""
 
     def __init__(self, session_tools: SessionTools | None) -> None:
-        self._asked = session_tools
+        self._session_tools = session_tools
 
     def call(
         self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
     ) -> Any:
-        """The result of the tool `name`; `run` is called with the arguments by name if it is to
-        run."""
+        """The result of the tool `name`. `run` gets the arguments by name, and is called only if
+        the call must run."""
         arguments = dict(args or {})
         run_tool = partial(_run, name, arguments, run)
         return (
-            run_tool() if self._asked is None else self._asked.ask(name, arguments).wait(run_tool)
+            run_tool()
+            if self._session_tools is None
+            else self._session_tools.ask(name, arguments).wait(run_tool)
         )
 
     async def call_async(
         self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
     ) -> Any:
-        """The same for a coroutine function."""
+        """`call` for a coroutine function."""
         arguments = dict(args or {})
 
-        async def real() -> Any:
+        async def run_tool() -> Any:
             result = _run(name, arguments, run)
             return await result if inspect.isawaitable(result) else result
 
         return (
-            await real()
-            if self._asked is None
-            else await self._asked.ask(name, arguments).settle(real)
+            await run_tool()
+            if self._session_tools is None
+            else await self._session_tools.ask(name, arguments).settle(run_tool)
         )
 
     def wrap(self, function: Callable[..., Any], *, name: str = "") -> Callable[..., Any]:
-        """The function, asked about whenever it is called; a coroutine function stays one.
+        """The function with a question before each call. A coroutine function stays one.
 
-        Its arguments are sent by name, defaults included, so that `f("Oslo")` and `f(city="Oslo")`
-        are one call."""
+        Its arguments are sent by name, with defaults, so that `f("Oslo")` and `f(city="Oslo")` are
+        one call."""
         tool = name or function.__name__
         signature = inspect.signature(function)
 
@@ -517,18 +525,18 @@ class Tools:
 
             @wraps(function)
             async def ask_first_async(*positional: Any, **keywords: Any) -> Any:
-                if self._asked is None:
+                if self._session_tools is None:
                     return await function(*positional, **keywords)
-                call = self._asked.ask(tool, arguments_of(positional, keywords))
+                call = self._session_tools.ask(tool, arguments_of(positional, keywords))
                 return await call.settle(lambda: function(*positional, **keywords))
 
             return ask_first_async
 
         @wraps(function)
         def ask_first(*positional: Any, **keywords: Any) -> Any:
-            if self._asked is None:
+            if self._session_tools is None:
                 return function(*positional, **keywords)
-            return self._asked.ask(tool, arguments_of(positional, keywords)).wait(
+            return self._session_tools.ask(tool, arguments_of(positional, keywords)).wait(
                 lambda: function(*positional, **keywords)
             )
 

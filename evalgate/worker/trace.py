@@ -1,5 +1,4 @@
-"""What happened in a turn, recorded where `--trace` asks for it: events, model calls and tools,
-with times."""
+"""The trace of a turn (`--trace`): events, model calls and tool calls, with times."""
 
 from __future__ import annotations
 
@@ -16,39 +15,40 @@ Message = dict[str, Any]
 TEXT = 20_000
 """Characters of one text."""
 ROOM = 1_000_000
-"""Characters of one turn; what comes after is counted."""
+"""Characters of one turn. Later entries are only counted."""
 LEVELS = 50
 SECRET = frozenset({"requested_auth_configs"})
-"""Actions that hold clients' secrets and tokens of users."""
+"""Actions that hold clients' secrets and users' tokens."""
 
 
 class Recorder:
-    """Reports the entries of a turn as they come, so that those of a turn that fails, or dies, are
-    known as well.
+    """Reports the entries of a turn at once, so that a turn that fails has a trace, too.
 
-    `tell` gets messages of the protocol: the number of an entry, in the order in which they began,
-    and its new or replaced fields. `at`, `s`: seconds since the turn began, and the duration."""
+    `send` gets messages of the protocol: an entry's number, in the order of their starts, and its
+    new or replaced fields. `at`: seconds since the turn's start; `s`: duration in seconds."""
 
-    def __init__(self, started: float, tell: Callable[[Message], None]) -> None:
-        self._started = started
-        self._tell = tell
-        self._entries = 0
-        self._room = ROOM
+    def __init__(self, start_time: float, send: Callable[[Message], None]) -> None:
+        self._start_time = start_time
+        self._send = send
+        self._entry_count = 0
+        self._free_characters = ROOM
         self._sizes: dict[tuple[int, str], int] = {}
-        self._left_out = 0
-        self._open: dict[Any, tuple[int, float, str, Any, LastRequest | None]] = {}
-        self._asked: dict[str, LastRequest] = {}
+        self._left_out_count = 0
+        self._open_calls: dict[Any, tuple[int, float, str, Any, LastRequest | None]] = {}
+        self._last_requests: dict[str, LastRequest] = {}
 
     def event(self, event: Any, *, at: float) -> None:
-        """The agent said or did something."""
+        """Report an event of the agent. `at`: seconds since the turn's start."""
         fields = {
             "kind": "event",
             "at": at,
             "author": event.author,
             "id": event.id,
-            "content": dumped(event.content),
+            "content": dump_model(event.content),
         }
-        actions = {name: value for name, value in (dumped(event.actions) or {}).items() if value}
+        actions = {
+            name: value for name, value in (dump_model(event.actions) or {}).items() if value
+        }
         actions = {name: "***" if name in SECRET else value for name, value in actions.items()}
         for name in ("branch", "error_code", "error_message"):
             fields[name] = getattr(event, name, None)
@@ -58,74 +58,78 @@ class Recorder:
         self._add({name: value for name, value in {**fields, "actions": actions}.items() if value})
 
     def agents(self, root: Any) -> None:
-        """The agents and their tools."""
+        """Report the agents and their tools."""
         self._add({"kind": "agents", "root": tree(root)})
 
     def begin(self, kind: str, key: Any, *, agent: str, request: Any = None, **fields: Any) -> None:
-        """A model is asked, or a tool is called; callbacks of the agent may still change the
-        `request`."""
+        """Report the start of a model call or a tool call. Callbacks of the agent may still change
+        the `request`."""
         entry = {"kind": kind, "agent": agent, **fields, "at": self._elapsed()}
-        previous_record = self._asked.get(agent)
+        previous = self._last_requests.get(agent)
         if request is not None:
             current_request = _request(request)
-            entry["request"] = _new(
+            entry["request"] = _changes(
                 current_request,
-                previous_record.last if previous_record else None,
-                previous_record.first if previous_record else None,
+                previous.last if previous else None,
+                previous.first if previous else None,
             )
-            self._asked[agent] = LastRequest(
-                self._entries, request=entry["request"], first=current_request, last=current_request
+            self._last_requests[agent] = LastRequest(
+                self._entry_count,
+                request=entry["request"],
+                first=current_request,
+                last=current_request,
             )
         if (number := self._add(entry)) is not None:
-            self._open[kind, key] = (number, entry["at"], agent, request, previous_record)
+            self._open_calls[kind, key] = (number, entry["at"], agent, request, previous)
 
     def end(self, kind: str, key: Any, *, response: Any = None, error: Any = None) -> None:
-        """It has answered, with a chunk or the whole; or raised."""
-        if (kind, key) not in self._open:
+        """Report a chunk of the answer, the whole answer, or the error of a call."""
+        if (kind, key) not in self._open_calls:
             return
-        number, at, agent, request, previous_record = self._open[kind, key]
-        fields: Message = {"s": round(self._elapsed() - at, 3)}
-        record = self._asked.get(agent)
-        # no later request uses it
+        number, begun_at, agent, request, previous = self._open_calls[kind, key]
+        fields: Message = {"s": round(self._elapsed() - begun_at, 3)}
+        record = self._last_requests.get(agent)
+        # a later request of the agent does not build on it
         if request is not None and record is not None and record.number == number:
             record.last = _request(request)
-            new = _new(record.last, previous_record.last if previous_record else None)
-            if new != record.request:
-                fields["request"] = record.request = new
+            changes = _changes(record.last, previous.last if previous else None)
+            if changes != record.request:
+                fields["request"] = record.request = changes
         if response is not None:
-            fields["response"] = dumped(response)
+            fields["response"] = dump_model(response)
         if error is not None:
             fields["error"] = f"{type(error).__name__}: {error}"
-        self._say(number, fields)
+        self._report(number, fields)
 
     def _add(self, entry: Message) -> int | None:
-        """Report an entry; returns its number, None if no room is left: it is counted."""
-        number = self._entries
-        if self._room > 0 and not self._left_out:
-            self._entries += 1
-            self._say(number, entry)
+        """Report an entry. Returns its number, or None if no room is left; then it is only
+        counted."""
+        number = self._entry_count
+        if self._free_characters > 0 and not self._left_out_count:
+            self._entry_count += 1
+            self._report(number, entry)
             return number
-        self._left_out += 1
-        self._tell(
+        self._left_out_count += 1
+        self._send(
             {
                 "type": "trace",
                 "number": number,
-                "entry": {"kind": "left_out", "count": self._left_out},
+                "entry": {"kind": "left_out", "count": self._left_out_count},
             }
         )
         return None
 
-    def _say(self, number: int, fields: Message) -> None:
+    def _report(self, number: int, fields: Message) -> None:
         clipped_fields = {}
         for name, value in fields.items():
-            self._room += self._sizes.get((number, name), 0)
-            clipped_fields[name] = clipped(value, self._room)
+            self._free_characters += self._sizes.get((number, name), 0)
+            clipped_fields[name] = clip_values(value, self._free_characters)
             self._sizes[number, name] = len(json.dumps(clipped_fields[name]))
-            self._room -= self._sizes[number, name]
-        self._tell({"type": "trace", "number": number, "entry": clipped_fields})
+            self._free_characters -= self._sizes[number, name]
+        self._send({"type": "trace", "number": number, "entry": clipped_fields})
 
     def _elapsed(self) -> float:
-        return round(time.monotonic() - self._started, 3)
+        return round(time.monotonic() - self._start_time, 3)
 
 
 @dataclass
@@ -139,9 +143,9 @@ class LastRequest:
     last: Message
 
 
-def dumped(value: Any) -> Any:
-    """JSON-ready, as far as that goes: of what tools may put there, the nearest JSON is made when
-    it is written."""
+def dump_model(value: Any) -> Any:
+    """A pydantic model as JSON, as far as possible. `pipe` converts the remaining Python values
+    when it writes them."""
     if not hasattr(value, "model_dump"):
         return value
     try:
@@ -151,14 +155,14 @@ def dumped(value: Any) -> Any:
 
 
 def _request(request: Any) -> Message:
-    """The model, its instructions and settings, and the conversation; not the address and
-    headers."""
+    """The model of a request, its instructions, its settings and the conversation, without the
+    address and the headers."""
     config = getattr(request, "config", None)
     settings: Message = {}
     if config is not None:
         names = set(type(config).model_fields) - {"tools", "http_options"}
         settings = {
-            name: dumped(value)
+            name: dump_model(value)
             for name in sorted(names)
             if (value := getattr(config, name)) is not None
         }
@@ -167,11 +171,11 @@ def _request(request: Any) -> Message:
     return {
         "model": request.model,
         "config": settings,
-        "contents": [dumped(content) for content in request.contents or ()],
+        "contents": [dump_model(content) for content in request.contents or ()],
     }
 
 
-def _new(
+def _changes(
     request: Message, previous_request: Message | None, config_before: Message | None = None
 ) -> Message:
     """What is new in a request since the one before of the same agent. `same`: so many contents are
@@ -180,21 +184,30 @@ def _new(
     if previous_request is None:
         return request
     pairs = zip(previous_request["contents"], request["contents"], strict=False)
-    same = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
-    same = (
-        min(len(previous_request["contents"]), len(request["contents"])) if same is None else same
+    shared_count = next(
+        (
+            index
+            for index, (previous_content, content) in enumerate(pairs)
+            if previous_content != content
+        ),
+        None,
     )
-    if not same:
+    shared_count = (
+        min(len(previous_request["contents"]), len(request["contents"]))
+        if shared_count is None
+        else shared_count
+    )
+    if not shared_count:
         return request
     config_request = config_before or previous_request
-    new = {
+    changed_fields = {
         name: request[name] for name in ("model", "config") if request[name] != config_request[name]
     }
-    return {**new, "same": same, "contents": request["contents"][same:]}
+    return {**changed_fields, "same": shared_count, "contents": request["contents"][shared_count:]}
 
 
 def tree(agent: Any) -> Message:
-    """An agent with its tools and those below it."""
+    """An agent, its tools and its sub-agents."""
     model = getattr(agent, "model", None)
     fields = {
         "name": str(agent.name),
@@ -212,9 +225,9 @@ def _name(tool: Any) -> str:
     )
 
 
-def clipped(value: Any, room: int = ROOM) -> Any:
-    """The same with its texts clipped; data of files by their size; as much as there is room for in
-    all."""
+def clip_values(value: Any, room: int = ROOM) -> Any:
+    """The value with long texts clipped and file data replaced by its size, within `room`
+    characters."""
 
     def clip(value: Any, levels: int) -> Any:
         nonlocal room
@@ -239,7 +252,7 @@ def clipped(value: Any, room: int = ROOM) -> Any:
         return (
             value
             if value is None or isinstance(value, (bool, int, float))
-            else clip(str(dumped(value)), levels)
+            else clip(str(dump_model(value)), levels)
         )
 
     return clip(value, LEVELS)

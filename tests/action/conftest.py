@@ -269,7 +269,7 @@ class Runner:
         """The step in the test's own process, where its patience can be changed."""
         monkeypatch.chdir(self.workspace)
         monkeypatch.setattr(signal, "signal", lambda *_: None)  # the test's process keeps its own
-        monkeypatch.setattr(process, "close_to_others", lambda: True)
+        monkeypatch.setattr(process, "close_to_other_processes", lambda: True)
         # no test takes over what others kept
         monkeypatch.setenv("XDG_CACHE_HOME", str(self.temp / "home/.cache"))
         code = action.main(

@@ -160,7 +160,9 @@ def test_nothing_is_never_green(passing) -> None:
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_what_makes_a_green_gate_worth_little_is_told(runner) -> None:
+def test_what_makes_a_gate_worth_little_is_told_and_it_does_not_pass_without_a_report(
+    runner,
+) -> None:
     runner.write_gate(reference=ANSWER)
     runner.write("evals/test_config.json", {"criteria": {"response_match_score": 0}})
     runner.check_out()
@@ -168,7 +170,8 @@ def test_what_makes_a_green_gate_worth_little_is_told(runner) -> None:
     (runner.workspace / "evalgate-report" / "junit.xml").mkdir(parents=True)
     step = runner.run(agent="command:python3 agent.py", baseline="none")
 
-    assert step.code == 0, step.stdout + step.stderr
+    assert step.code == 3, step.stdout + step.stderr
+    assert (step.outputs["verdict"], step.outputs["exit-code"]) == ("pass", "3")
     beside, unwritten = sorted(step.commands())
     assert re.match(
         r"::warning file=evals/test_config\.json,line=\d+.*::.*response_match_score", beside
@@ -462,6 +465,15 @@ def test_no_command_for_the_desk_names_what_only_a_workflow_takes(passing) -> No
     report = (passing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
     assert "--runs 2" in report
     assert not re.search(r"--(no-)?(comment|check-run|github-token)", report)
+
+
+@pytest.mark.parametrize("name", ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"])
+@pytest.mark.usefixtures("in_this_process")
+def test_a_step_that_cannot_tell_its_verdict_does_not_pass(passing, name: str) -> None:
+    passing.environment[name] = str(passing.temp)  # a folder
+    step = passing.run(agent="command:python3 agent.py", baseline="none")
+    assert step.code == 3, step.stdout + step.stderr
+    assert step.outputs.get("exit-code", "3") == "3"
 
 
 def test_a_log_that_nobody_takes_changes_no_verdict(passing) -> None:

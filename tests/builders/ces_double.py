@@ -84,7 +84,8 @@ class CesDouble:
     """`resources`: messages by name; `contents`: the files of imported apps. `answer`: what an app
     says to a session's inputs, as SessionOutputs. `outcomes`: of evaluations by display name, also
     with `@` and the id of a version; PASS where none is said, a state where it is not over.
-    `words`: what an agent says in a turn of an evaluation; "": what is expected. `polls`: how often
+    `words`: what an agent says in a turn of an evaluation; "": what is expected; None: results have
+    no conversation. `polls`: how often
     an operation is not done yet. `before`: called with each request before it is answered, and may
     refuse. `turned_away`: requests that were, which `asked` lacks; none where not `is_busy`, and
     never one of a session."""
@@ -100,7 +101,7 @@ class CesDouble:
     requests: int = 0
     outcomes: dict[str, str] = field(default_factory=dict)
     error: str = "RUNTIME_FAILURE"
-    words: Callable[[str, int], str] = lambda title, turn: ""
+    words: Callable[[str, int], str] | None = lambda title, turn: ""
     keeps_conversations: bool = True
     polls: int = 1
     answer: Callable[[str, Asked], list[dict[str, Any]]] = lambda app, asked: [
@@ -323,6 +324,8 @@ class CesDouble:
         """The conversations of a run, stored, and its result: what an agent says that passes is
         what is expected. STABLE: each turn in a conversation of its own, behind those before it."""
         raw = json_format.MessageToDict(evaluation)
+        if self.words is None:
+            return {"goldenResult": {}}
         if "scenario" in raw:
             user = {"role": "user", "chunks": [{"text": raw["scenario"]["task"]}]}
             said = {"role": "desk", "chunks": [{"text": self.words(evaluation.display_name, 1)}]}
@@ -333,7 +336,8 @@ class CesDouble:
         replays: list[Any] = []
         for number, turn in enumerate(raw["golden"]["turns"], start=1):
             expected = [step["expectation"] for step in turn["steps"] if "expectation" in step]
-            texts = [step["userInput"] for step in turn["steps"] if "userInput" in step]
+            inputs = [step["userInput"] for step in turn["steps"] if "userInput" in step]
+            texts = [{"text": each["text"]} for each in inputs if "text" in each]
             says = [each["agentResponse"]["chunks"] for each in expected if "agentResponse" in each]
             other = self.words(evaluation.display_name, number)
             answers = [[{"text": other}]] if other else says

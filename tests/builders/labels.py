@@ -51,6 +51,6 @@ def calibrated(
         matrix=agreement.confusion(verdicts),
         agreement=agreement.agreement_rate(verdicts),
         kappa=agreement.kappa_rate(verdicts, seed=0, draws=2_000),
-        tpr=agreement.agreement_rate(verdicts, of=True),
-        tnr=agreement.agreement_rate(verdicts, of=False),
+        tpr=agreement.agreement_rate(verdicts, human=True),
+        tnr=agreement.agreement_rate(verdicts, human=False),
     )

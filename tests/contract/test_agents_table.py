@@ -14,7 +14,7 @@ from evalgate import agents
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentSetting, DriverTools
 from evalgate.model import Case, CriterionUse, NotEvaluated, TrialKey, TrialView
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 REPO = Path(__file__).parents[2]
 MINIMAL: dict[str, dict[str, Any]] = {
@@ -37,7 +37,7 @@ def opened(name: str, root: Path) -> Agent:
     driver = DRIVERS[name]
     setting = AgentSetting(
         root=str(root),
-        world=World(
+        world=InstallSetup(
             environment={
                 "PATH": "/nowhere",
                 "CES_API_ENDPOINT": "http://127.0.0.1:9",

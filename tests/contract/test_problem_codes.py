@@ -8,7 +8,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"[a-z]+(-[a-z0-9]+)+")
-TELLERS = {"error", "warn", "note", "warning", "tell", "_error", "_warning", "_note", "_problem"}
+TELLERS = {
+    "error",
+    "warn",
+    "note",
+    "warning",
+    "tell",
+    "report",
+    "_error",
+    "_warning",
+    "_note",
+    "_problem",
+}
 """Functions whose first argument is a code."""
 EXCEPTIONS = {"LabelProblem"}
 """Exceptions whose first argument is one."""

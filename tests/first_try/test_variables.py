@@ -200,7 +200,7 @@ def test_an_untracked_env_file_serves_agent_judge_and_base(
     assert code == 0, told
     code, told = stranger.call("run", "--base", "main", environment=place)
     assert (code, gemini.keys) == (0, {KEY}), told
-    assert "the base's agent uses `.env` of this checkout, since git does not keep it" in told
+    assert "the base's agent uses `.env` of this checkout, because git does not track it" in told
     assert (
         ".env: notice: judges use GOOGLE_API_KEY of `.env`, as the agent does [key-of-file]" in told
     )

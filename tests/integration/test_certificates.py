@@ -23,14 +23,14 @@ CHILD = """\
 import json, sys
 from pathlib import Path
 from evalgate.system import http, python_env
-from evalgate.system.python_env import EnvironmentRequest, World
+from evalgate.system.python_env import EnvironmentRequest, InstallSetup
 
 url, folder = sys.argv[1:]
 environment = {"PATH": "/usr/bin:/bin", "HOME": folder, "UV_DEFAULT_INDEX": f"{url}/simple",
                "UV_CACHE_DIR": f"{folder}/uv"}
 exchange = http.Exchange(environment=environment, headers={}, most_bytes=10_000)
 print(exchange.request("GET", f"{url}/simple/sunshine/", timeout_s=30).status)
-world = World(environment={"PATH": environment["PATH"], "HOME": folder}, cache=f"{folder}/cache",
+world = InstallSetup(environment={"PATH": environment["PATH"], "HOME": folder}, cache=f"{folder}/cache",
               install_environment=environment)
 request = EnvironmentRequest(folder=folder, root=folder, python=sys.executable,
                              requirements=("sunshine==1.0",))

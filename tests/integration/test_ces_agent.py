@@ -36,7 +36,7 @@ from evalgate.model import (
     TrialKey,
     TurnSetup,
 )
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 pytestmark = pytest.mark.integration
 
@@ -65,7 +65,9 @@ def opened(environment: dict[str, str], tmp_path: Path) -> Any:
 
     @contextmanager
     def make(*, limits: AgentLimits | None = None, **options: Any) -> Iterator[Agent]:
-        world = World(environment=environment, cache=str(tmp_path / "cache"), log=logged.append)
+        world = InstallSetup(
+            environment=environment, cache=str(tmp_path / "cache"), log=logged.append
+        )
         setting = AgentSetting(
             root=str(tmp_path / "repository"), world=world, limits=limits or AgentLimits()
         )

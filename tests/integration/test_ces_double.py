@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from builders import ces_double
 from builders.ces_double import APP, CesDouble
 from google.api_core import exceptions
@@ -81,6 +82,11 @@ def test_the_real_client(double: CesDouble, client: ces.EvaluationServiceClient)
             evaluation=ces.Evaluation(name=RENEW), update_mask={"paths": ["golden.turns.steps"]}
         )
 
+    with pytest.raises(exceptions.BadRequest, match="output only"):
+        client.update_evaluation(
+            evaluation=ces.Evaluation(name=RENEW), update_mask={"paths": ["create_time"]}
+        )
+
     double.outcomes["renewed"] = "FAIL"
     operation = client.run_evaluation(
         ces.RunEvaluationRequest(app=APP, evaluations=[RENEW], golden_run_method=2)
@@ -99,6 +105,20 @@ def test_the_real_client(double: CesDouble, client: ces.EvaluationServiceClient)
     client.delete_evaluation(ces.DeleteEvaluationRequest(name=RENEW, etag=changed.etag))
     with pytest.raises(exceptions.NotFound):
         client.get_evaluation(name=RENEW)
+
+
+def test_it_is_busy_and_its_pages_are_short(double: CesDouble) -> None:
+    double.is_busy = True
+    for number in range(7):
+        double.put(f"{APP}/evaluations/e-{number}", {"displayName": f"e{number}"})
+    address = f"{double.url}/v1beta/{APP}/evaluations?pageSize=100"
+    answers = [requests.get(address, timeout=10) for _ in range(80)]
+    statuses = [answer.status_code for answer in answers]
+    assert [statuses[at] for at in range(9, 80, 10)].count(429) == 8
+    assert statuses[36:40] == [200, 503, 503, 429]  # the burst meets the tenth
+    assert statuses[73:76] == [503, 503, 503]
+    assert len(answers[0].json()["evaluations"]) == 3
+    assert len(double.asked) == statuses.count(200)
 
 
 MASKED = [  # the mask, what is given, what is there afterwards
@@ -153,6 +173,7 @@ def cxas(double: CesDouble, tmp_path: Path) -> Any:
             "needs cxas: `make .venv-cxas/.ready`, or EVALGATE_TEST_CXAS names its environment"
         )
     double.token = "a-token-for-cxas"
+    double.words = None
     environment = {**os.environ, "CES_API_ENDPOINT": double.url, "CES_TRANSPORT": "rest"}
     environment |= {"CXAS_OAUTH_TOKEN": double.token, "HOME": str(tmp_path)}
     (tmp_path / "greet.yaml").write_text(GREET)

@@ -245,6 +245,21 @@ def test_the_gate(
     assert versions == {"v-1", "v-2"}
 
 
+def test_what_no_platform_runs_is_not_measured(double: CesDouble, repository: Path) -> None:
+    """An evaluation set of ADK beside the evaluations, and an agent that is no app."""
+    said = {"parts": [{"text": "hello"}]}
+    turns = [{"user_content": said, "final_response": said}]
+    evalset = {"eval_set_id": "s", "eval_cases": [{"eval_id": "adk", "conversation": turns}]}
+    (repository / "s.evalset.json").write_text(json.dumps(evalset))
+    (repository / "test_config.json").write_text('{"criteria": {"response_match_score": 0.5}}')
+    code, output, _ = gate(repository, double)
+    assert (code, "the platform runs CES evaluations only" in output) == (3, True), output
+    assert not [each for each in double.asked if each.path.endswith(":runSession")]
+    (repository / "evalgate.yml").write_text("agents: [{driver: command, command: 'true'}]\n")
+    code, output, _ = gate(repository, double, "evaluations/greets")
+    assert (code, "its agent is not one of the driver `ces`" in output) == (2, True), output
+
+
 def test_where_evalgate_judges_otherwise(double: CesDouble, repository: Path) -> None:
     """The platform passes an answer that is another than the expected one."""
     double.words = lambda title, number: "Go | away" if number == 2 else ""

@@ -14,7 +14,7 @@ from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.formats import eval_set
 from evalgate.model import Case, Content, FailureKind, Invocation, Text, TrialKey
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +39,7 @@ def opened(
     environment = {"PATH": os.environ["PATH"]}
     setting = AgentSetting(
         root=str(root),
-        world=World(environment=environment, cache="/nowhere"),
+        world=InstallSetup(environment=environment, cache="/nowhere"),
         limits=AgentLimits(turn_timeout_s=20),
     )
     return driver.open(

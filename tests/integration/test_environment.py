@@ -18,7 +18,7 @@ from builders.nightly import NIGHTLY
 from builders.packages import MINOR, VERSION, index, mirror, wheel
 
 from evalgate.system import process, python_env, seals
-from evalgate.system.python_env import EnvironmentRequest, InstallFailed, World
+from evalgate.system.python_env import EnvironmentRequest, InstallFailed, InstallSetup
 from evalgate.system.seals import Seals
 
 pytestmark = pytest.mark.integration
@@ -49,9 +49,9 @@ class Place:
         given = {"folder": str(self.agent), "root": str(self.root), **wanted}
         return python_env.provide(EnvironmentRequest(**given), self.world())
 
-    def world(self, key: bytes = b"") -> World:
+    def world(self, key: bytes = b"") -> InstallSetup:
         """That of another run."""
-        return World(
+        return InstallSetup(
             environment=self.environment,
             install_environment=self.installers,
             cache=str(self.cache),

@@ -159,7 +159,7 @@ def without_times(results: dict[str, Any]) -> Any:
     [
         (0, 3, "journal.jsonl: File too large"),
         (4, 3, "journal.jsonl: File too large"),
-        (16, 0, "warning: cannot be written: File too large [not-written]"),
+        (16, 3, "warning: cannot be written: File too large [not-written]"),
     ],
 )
 def test_a_full_disk_is_told_and_what_is_measured_by_then_is_kept(
@@ -168,7 +168,8 @@ def test_a_full_disk_is_told_and_what_is_measured_by_then_is_kept(
     """No file may have more than so many KiB."""
     found, said = limited(repo, *ulimit(f"-f {blocks}"))
     assert (found, words in said) == (code, True), said
-    assert code == 0 or "Free some disk space, then continue with --resume." in said
+    is_measured = blocks > 4  # a report alone found no room: the run has all, and does not pass
+    assert is_measured or "Free some disk space, then continue with --resume." in said
     before = repo.asked("head") + repo.asked("base")  # whichever side began
     assert repo.call("run", "--base", "main", "--resume")[0] == 0
     under_way = 4  # of `concurrency`, as many as each side may have

@@ -34,7 +34,7 @@ from evalgate.model import (
     ToolResponse,
     TrialKey,
 )
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 pytestmark = pytest.mark.integration
 
@@ -141,7 +141,9 @@ def wait_until_up(url: str, pid: int, log: Path) -> None:
 def opened(url: str, **options: Any) -> Agent:
     driver = DRIVERS["http"]
     limits = AgentLimits(turn_timeout_s=60)
-    setting = AgentSetting(root="/", world=World(environment={}, cache="/nowhere"), limits=limits)
+    setting = AgentSetting(
+        root="/", world=InstallSetup(environment={}, cache="/nowhere"), limits=limits
+    )
     return driver.open(driver.options.model_validate({"url": url, **options}), setting)
 
 

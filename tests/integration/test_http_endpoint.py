@@ -18,7 +18,7 @@ import pytest
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.model import AgentFailure, Case, Content, FailureKind, Text, TrialKey
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 pytestmark = pytest.mark.integration
 
@@ -142,7 +142,7 @@ def opened(url: str, *, environment: dict[str, str] | None = None, **options: An
     driver = DRIVERS["http"]
     limits = AgentLimits(turn_timeout_s=1.0, output_bytes=1_000_000)
     setting = AgentSetting(
-        root="/", world=World(environment=environment or {}, cache="/nowhere"), limits=limits
+        root="/", world=InstallSetup(environment=environment or {}, cache="/nowhere"), limits=limits
     )
     shape = {
         "request": {"q": "{text}"},

@@ -28,7 +28,7 @@ from evalgate.config.settings import Settings
 from evalgate.gate import measure
 from evalgate.system import isolation, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
-from evalgate.system.python_env import EnvironmentRequest, World
+from evalgate.system.python_env import EnvironmentRequest, InstallSetup
 
 pytestmark = [
     pytest.mark.integration,
@@ -39,7 +39,7 @@ pytestmark = [
 ]
 ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"  # which every user can start
-APART = isolation.FIRST_UID + 600
+APART = isolation.LOW_UIDS.start + 600
 """Numbers that no test beside this one is given."""
 
 
@@ -82,7 +82,7 @@ def isolated(repository: Path) -> Iterator[Isolation]:
 def opened(repository: Path, **environ: str) -> AbstractContextManager[Isolation]:
     private = [repository / "evalgate-report"]
     return isolation.open_sandboxes(
-        [repository], cache=repository / ".cache/evalgate", private=private, environ=environ
+        [repository], cache=repository / ".cache/evalgate", private_folders=private, environ=environ
     )
 
 
@@ -403,17 +403,51 @@ def test_numbers_of_a_living_process_are_passed_over(
     repository: Path, identity: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(isolation, "FIRST_UID", APART)
+    monkeypatch.setattr(isolation, "LAST_UID", APART + 2 * isolation.UIDS_PER_RUN)
     with subprocess.Popen(["/bin/sleep", "60"], **identity) as bystander:
         with opened(repository) as isolated:
-            assert isolated.head.agent.uid >= APART + isolation.UIDS_PER_RUN
+            assert isolated.head.agent.uid == APART + isolation.UIDS_PER_RUN
         assert bystander.poll() is None, "nobody ends what is not ours"
         bystander.kill()
+
+
+def test_an_agent_keeps_no_other_gate_from_its_users(repository: Path, isolated: Isolation) -> None:
+    """By whatever it can take: names of sockets that stood for a number, and locks."""
+    bind = (
+        "import fcntl, glob, socket, sys\n"
+        "for first in range(64001, 64901):\n"
+        "    taken = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "    taken.bind(f'\\0evalgate-uid-{first}')\n"
+        "    globals()[f's{first}'] = taken\n"
+        f"locks = glob.glob('{isolation.LOCKS}/*')\n"
+        "print(len(locks), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [*isolated.head.agent.prefix, PYTHON, "-c", bind]
+    with (
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as agent,
+        opened(repository) as other,
+    ):
+        assert agent.stdout is not None
+        assert agent.stdout.readline() == "0\n"
+        assert other.head.agent.uid != isolated.head.agent.uid
+        agent.kill()
+
+
+def test_users_have_numbers_that_few_systems_use() -> None:
+    """Above 2^16 wherever the system has such users."""
+    rows = Path("/proc/self/uid_map").read_text().split()
+    assert (isolation.FIRST_UID > 2**16) is (int(rows[2]) > isolation.HIGH_UIDS.stop)
 
 
 def test_numbers_with_an_entry_are_passed_over(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, size = isolation.pwd.getpwuid(0), isolation.UIDS_PER_RUN
+    monkeypatch.setattr(isolation, "FIRST_UID", isolation.LOW_UIDS.start)
+    monkeypatch.setattr(isolation, "LAST_UID", 64900)
     every_second = dict.fromkeys(range(isolation.FIRST_UID + 2, isolation.LAST_UID, 2 * size), root)
     monkeypatch.setattr(isolation.pwd, "getpwuid", every_second.__getitem__)
     with opened(repository) as isolated:
@@ -516,7 +550,7 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
         found = {}
         for side in (isolated.head, isolated.base):
             settings = {"PATH": os.defpath, "UV_OFFLINE": "1"}
-            world = World(
+            world = InstallSetup(
                 environment=settings,
                 install_environment=settings,
                 cache="/nowhere",
@@ -612,7 +646,7 @@ def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(
         (repository / "hooked" / name).write_text(text, encoding="utf-8")
     with opened(repository) as isolated:
         side = isolated.head
-        world = World(
+        world = InstallSetup(
             environment=settings,
             install_environment=settings,
             cache="/nowhere",
@@ -669,7 +703,7 @@ def test_an_agent_that_looks_for_a_python_while_another_ones_environment_is_seal
         side = isolated.head
         # so that uv is asked first
         settings = {"PATH": os.defpath, "UV_PYTHON_PREFERENCE": "only-system"}
-        world = World(
+        world = InstallSetup(
             environment=settings,
             install_environment=settings,
             cache="/",

@@ -11,7 +11,7 @@ import pytest
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import AgentSetting
 from evalgate.model import Case, Content, Text, TrialKey
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +40,7 @@ def test_twenty_thousand_recordings_are_read_fast_and_every_one_is_found(tmp_pat
     file = tmp_path / "big.json"
     write(file)
     driver = DRIVERS["replay"]
-    setting = AgentSetting(root=str(tmp_path), world=World(environment={}, cache="/nowhere"))
+    setting = AgentSetting(root=str(tmp_path), world=InstallSetup(environment={}, cache="/nowhere"))
     agent = driver.open(driver.options.model_validate({"path": file.name}), setting)
     began = time.monotonic()
     for number in (0, CASES // 2, CASES - 1):

@@ -29,7 +29,7 @@ from evalgate.system import process
 os.setgroups([]); os.setgid({user}); os.setuid({user})  # root of a container may not trace; root of this machine may
 ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # changing the user closed it
 if {closed}:
-    assert process.close_to_others()
+    assert process.close_to_other_processes()
 for name in ("environ", "maps"):
     agent = ["cat", f"/proc/{{os.getpid()}}/{{name}}"]
     done = subprocess.run(agent, capture_output=True, env={env!r})

@@ -19,7 +19,7 @@ from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.worker_process import Launch
 from evalgate.model import AgentFailure, Case, Content, FailureKind, SessionInput, Text, TrialKey
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 pytestmark = pytest.mark.integration
 
@@ -48,7 +48,7 @@ def pool(
     command = (sys.executable, str(ROGUE), str(sessions), *arguments)
     launch = Launch(command=command, cwd="/", environment=environment)
     setting = AgentSetting(
-        root="/", world=World(environment=environment, cache="/nowhere"), limits=bounds
+        root="/", world=InstallSetup(environment=environment, cache="/nowhere"), limits=bounds
     )
     opened = WorkerPool(launch, setting=setting)
     try:
@@ -291,7 +291,7 @@ def test_a_start_that_failed_twice_alike_is_not_tried_again(tmp_path: Path) -> N
 def test_a_missing_program_is_a_failed_start() -> None:
     launch = Launch(command=("no-such-agent",), cwd="/", environment={"PATH": os.environ["PATH"]})
     agent = WorkerPool(
-        launch, setting=AgentSetting(root="/", world=World(environment={}, cache="/nowhere"))
+        launch, setting=AgentSetting(root="/", world=InstallSetup(environment={}, cache="/nowhere"))
     )
     found = failure(agent, "hello")
     agent.close()
@@ -309,7 +309,7 @@ def test_a_launch_is_made_once_and_its_failure_is_everybodys() -> None:
         )
 
     agent = WorkerPool(
-        launch, setting=AgentSetting(root="/", world=World(environment={}, cache="/nowhere"))
+        launch, setting=AgentSetting(root="/", world=InstallSetup(environment={}, cache="/nowhere"))
     )
     found = [failure(agent, "hello") for _ in range(5)]
     agent.close()

@@ -33,7 +33,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 pytestmark = pytest.mark.integration
 
@@ -54,7 +54,7 @@ def pool(
     )
     limits = AgentLimits(turn_timeout_s=30, start_timeout_s=30, **bounds)  # type: ignore[arg-type]  # counts and flags
     setting = AgentSetting(
-        root="/", world=World(environment=environment, cache="/nowhere"), limits=limits
+        root="/", world=InstallSetup(environment=environment, cache="/nowhere"), limits=limits
     )
     opened = WorkerPool(
         launch, setting=setting, metrics=(lambda: launch) if grades_metrics else None

@@ -114,6 +114,37 @@ def test_no_link_of_a_commit_is_followed(repo: Repository, tmp_path: Path, link:
     assert kept
 
 
+@pytest.mark.parametrize(
+    ("link", "rules"),
+    [
+        ("test_config.json", {}),
+        ("evalset.evalset.json", {}),
+        ("mocks.json", {"tools": {"mode": "mock", "mocks": "mocks.json"}}),
+        ("tool-cassettes/one.json", {"tools": "replay"}),
+        ("replies.json", {"judge": {"replay": "replies.json"}}),
+        ("recorded/one.json", {"agent": "replay:recorded"}),
+    ],
+)
+def test_no_report_shows_git_s_own_files(
+    repo: Repository, link: str, rules: dict[str, Any]
+) -> None:
+    """They hold the job's token, and a change may link to them."""
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.git("config", "http.extraheader", "AUTHORIZATION: basic c2VjcmV0LXRva2Vu")
+    place = repo.root / link
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.symlink_to(repo.root / ".git/config")
+    if rules:
+        repo.gate_file(**rules)
+    repo.commit("change")
+    _, out = repo.run()
+    reports = (repo.root / "evalgate-report").rglob("*")
+    told = "".join(path.read_text() for path in reports if path.is_file())
+    assert "c2VjcmV0LXRva2Vu" not in out + told
+
+
 def test_who_gives_a_place_in_full_gets_it(repo: Repository, tmp_path: Path) -> None:
     code, out = repo.call("run", "--output", str(tmp_path / "reports"))
     assert code == 0, out

@@ -79,7 +79,7 @@ def test_what_a_process_opens(top: Path, command: list[str], opened: set[str]) -
 def test_another_user(top: Path) -> None:
     with Watch(top) as watch:
         subprocess.run(
-            ["cat", "a.txt"], cwd=top, check=True, user=isolation.NOBODYS_UID, capture_output=True
+            ["cat", "a.txt"], cwd=top, check=True, user=isolation.TRIAL_UID, capture_output=True
         )
         assert watch.accessed_paths() == {"a.txt"}
 
@@ -195,7 +195,7 @@ def test_a_folder_that_we_may_not_read(top: Path) -> None:
     top.chmod(0o777)
     drop = [
         "setpriv",
-        f"--reuid={isolation.NOBODYS_UID}",
+        f"--reuid={isolation.TRIAL_UID}",
         "--clear-groups",
         "--inh-caps=-all",
         "--bounding-set=-all",

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import re
 import shutil
 import site
 import subprocess
@@ -35,13 +37,15 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *sys.arg
 """
 Outcomes: TypeAlias = dict[str, str]
 """By a test's name: "passed", or the beginning of its error."""
+Run: TypeAlias = Callable[[str], tuple[Outcomes, Path]]
+"""Gives the outcomes with one of the IMPORTS, and the folder of the project."""
 
 
-def run_pytest(python: Path, project: Path, *arguments: str) -> tuple[Outcomes, str]:
-    """The outcome of each test of the project, and what pytest said."""
+def run_pytest(python: Path, project: Path, *arguments: str) -> Outcomes:
+    """The outcome of each test of the project."""
     (project / ".git").mkdir(exist_ok=True)
     report = project / "report.xml"
-    done = subprocess.run(
+    subprocess.run(
         [python, "-W", "ignore", "-c", PYTEST.format(more=[str(ROOT), *site.getsitepackages()]),
          f"--junit-xml={report}", *arguments],
         cwd=project, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=500, check=False,
@@ -52,12 +56,13 @@ def run_pytest(python: Path, project: Path, *arguments: str) -> tuple[Outcomes, 
         outcomes[case.get("name", "")] = (
             "passed" if problem is None else str(problem.get("message"))[:300]
         )
-    return outcomes, done.stdout + done.stderr
+    return outcomes
 
 
 def case(title: str, answer: str) -> dict[str, Any]:
     return {
         "eval_id": title,
+        "session_input": {"app_name": "shop", "user_id": "reader"},
         "conversation": [
             {
                 "user_content": {"role": "user", "parts": [{"text": f"How many {title}?"}]},
@@ -69,21 +74,19 @@ def case(title: str, answer: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module", params=ENVIRONMENTS)
-def run(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Outcomes]:
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs shop_tests.py with the `AgentEvaluator` of one of the IMPORTS."""
     variable, folder = ENVIRONMENTS[request.param]
     python = Path(os.environ.get(variable, ROOT / folder)) / "bin/python"
     if not python.exists():
         pytest.skip(f"no environment with google-adk: make {folder}")
-    done: dict[str, Outcomes] = {}
+    done: dict[str, tuple[Outcomes, Path]] = {}
 
-    def outcomes(side: str) -> Outcomes:
+    def outcomes(side: str) -> tuple[Outcomes, Path]:
         if side not in done:
             project = tmp_path_factory.mktemp(side)
             write_shop(project, IMPORTS[side])
-            done[side], _ = run_pytest(python, project, "-k", "not trio")
+            done[side] = run_pytest(python, project, "-k", "not trio"), project
         return done[side]
 
     return outcomes
@@ -117,6 +120,28 @@ def write_shop(project: Path, imported: str) -> None:
         )
     criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
     (project / "evals/test_config.json").write_text(json.dumps({"criteria": criteria}))
+    # a metric of the project's own, with a file for it alone
+    (project / "metrics.py").write_text(METRICS)
+    (project / "measured").mkdir()
+    shutil.copy(project / "evals/one.test.json", project / "measured")
+    config = {
+        "criteria": {"own": 0.5},
+        "custom_metrics": {"own": {"code_config": {"name": "metrics.own"}}},
+    }
+    (project / "measured/test_config.json").write_text(json.dumps(config))
+
+
+METRICS = """
+from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, PerInvocationResult
+
+def own_score(): return 0.2
+
+def own(metric, actual, expected, scenario=None):
+    score = own_score()
+    status = EvalStatus.PASSED if score >= 0.5 else EvalStatus.FAILED
+    turns = [PerInvocationResult(actual_invocation=turn, score=score, eval_status=status) for turn in actual]
+    return EvaluationResult(overall_score=score, overall_eval_status=status, per_invocation_results=turns)
+"""
 
 
 ONLY_OURS = {
@@ -127,17 +152,31 @@ ONLY_OURS = {
 }
 
 
-def test_what_a_test_replaces_is_replaced_for_the_agent(
-    run: Callable[[str], Outcomes],
-) -> None:
-    ours = run("ours")
-    assert len(ours) == 21
+def test_what_a_test_replaces_is_replaced_for_the_agent(run: Run) -> None:
+    ours, _ = run("ours")
+    assert len(ours) == 27
     assert {name: outcome for name, outcome in ours.items() if outcome != "passed"} == {}
 
 
 # the environment of the oldest has no packages for evaluation
 @pytest.mark.parametrize("run", ["new"], indirect=True)
-def test_as_with_google_adk(run: Callable[[str], Outcomes]) -> None:
-    """The tests are no wishes of ours: they pass with google-adk as well."""
-    theirs = run("theirs")
+def test_as_with_google_adk(run: Run) -> None:
+    """The tests are no wishes of ours: they pass with google-adk as well, with the same scores."""
+    theirs, their_project = run("theirs")
+    _, our_project = run("ours")
     assert {name for name, outcome in theirs.items() if outcome != "passed"} == ONLY_OURS
+    assert rows(our_project) == rows(their_project)
+    assert sentences(our_project) == sentences(their_project)
+
+
+def rows(project: Path) -> list[tuple[str, ...]]:
+    """Everything but the texts, in any order; how long a turn took is another each time."""
+    with (project / "rows.csv").open(encoding="utf-8", newline="") as file:
+        found = [tuple(row.values())[:6] for row in csv.DictReader(file)]
+    assert len(found) > 20
+    return sorted(row for row in found if row[2] != "invocation_duration_v1")
+
+
+def sentences(project: Path) -> list[str]:
+    text = (project / "failures.txt").read_text("utf-8")
+    return sorted(re.findall(r"\w+ for shop Failed\. Expected [\d.]+, but got [\d.]+\.", text))

@@ -15,7 +15,7 @@ from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import InvocationWire
 from evalgate.model import Case, Content, Invocation, SessionInput, Text, TrialKey
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 pytestmark = pytest.mark.parity
 
@@ -60,7 +60,9 @@ SCRIPTS: list[list[str]] = [
 def ours(python: str, agent: str, tmp_path: Path) -> list[Any]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     setting = AgentSetting(
-        root=str(AGENTS), world=World(environment=kept, cache=str(tmp_path)), limits=AgentLimits()
+        root=str(AGENTS),
+        world=InstallSetup(environment=kept, cache=str(tmp_path)),
+        limits=AgentLimits(),
     )
     driver = DRIVERS["adk"]
     opened = driver.open(driver.options.model_validate({"path": agent, "python": python}), setting)

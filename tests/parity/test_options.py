@@ -94,7 +94,7 @@ def test_the_page_names_what_is_ours_alone() -> None:
     page = (
         (Path(__file__).parents[2] / "docs/adk-parity.md")
         .read_text("utf-8")
-        .split("## Ours alone")[1]
+        .split("## Only in evalgate")[1]
     )
     own = list(criteria_module.CRITERIA[TOOLS].options.model_fields)
     named = [

@@ -1,5 +1,5 @@
-"""`evalgate record`, `migrate` and `generate`: evaluation files from conversations that happened,
-from old formats, and by a model."""
+"""`evalgate record`, `migrate` and `generate`: evaluation files from recorded conversations, from
+old formats, and by a model."""
 
 from __future__ import annotations
 
@@ -23,8 +23,18 @@ from evalgate.system import redact
 from evalgate.text import plain, words
 from evalgate.wings.author import generate as author_generate
 
-ENDINGS = (".evalset.json", ".test.json")
-GENERATING = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
+FILE_SUFFIXES = (".evalset.json", ".test.json")
+GENERATE_SETTINGS = (
+    "root",
+    "config",
+    "agent",
+    "python",
+    "requirements",
+    "env",
+    "seed",
+    "cache",
+    "debug",
+)
 
 
 @click.command("record")
@@ -54,17 +64,17 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
     """Add the conversations in LOG as cases to FILE, an evaluation set (created if missing). The
     user's messages are asked again, and the agent's actions are expected. Secrets from the
     environment are written as `***`."""
-    if not file.name.endswith(ENDINGS):
+    if not file.name.endswith(FILE_SUFFIXES):
         raise ConfigError(
-            f"{file} would not be found: its name ends in neither {' nor '.join(ENDINGS)}"
+            f"{file} would not be found: its name ends in neither {' nor '.join(FILE_SUFFIXES)}"
         )
     recordings, problems = gate_record.read_recordings(log, sessions=sessions)
     cli.show_problems(problems)
     if name and len(recordings) > 1:
-        listed = words.listed([recording.case_id for recording in recordings], limit=5)
+        session_ids = words.listed([recording.case_id for recording in recordings], limit=5)
         raise ConfigError(
             f"{log} holds {len(recordings)} sessions, and a case has one name",
-            hint=f"--session: {listed}",
+            hint=f"--session: {session_ids}",
         )
     settings = load.load_settings({})
     cases = gate_record.add(
@@ -104,7 +114,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
 @click.option("--force/--no-force", default=False, help="Overwrite NEW if it exists.")
 @cli.ends
 def migrate(old: str, new: str | None, initial_session: str | None, force: bool) -> int:
-    """Write OLD, a file in one of ADK's two old formats, in the current one: to NEW, or in its own
+    """Convert OLD, a file in one of ADK's two old formats, to the current one: into NEW, or in
     place."""
     source = rewrite.read(Path(old), shown_as=old)
     session = None
@@ -127,7 +137,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
 
 
 @click.command("generate")
-@commands.settings_options(*GENERATING)
+@commands.settings_options(*GENERATE_SETTINGS)
 @click.option(
     "--count",
     type=click.IntRange(1, 100),
@@ -153,14 +163,16 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
 def generate(**values: Any) -> int:
     """Generate conversation scenarios for an agent, or save conversations with simulated users as
     replayable cases (docs/simulation.md)."""
-    settings = commands.settings_of(values, GENERATING)
+    settings = commands.settings_of(values, GENERATE_SETTINGS)
     if values["from_results"]:
         into = values["into"] or "recorded"
         results = Path(values["from_results"])
-        file, holds = gate_record.record_simulated(settings.root, results=results, into=into)
+        file, content_words = gate_record.record_simulated(
+            settings.root, results=results, into=into
+        )
         display_path = os.path.relpath(file)
         click.echo(f"wrote {display_path}")
-        click.echo(f"review {holds}, then `evalgate run {display_path}`")
+        click.echo(f"review {content_words}, then `evalgate run {display_path}`")
         return ExitCode.PASS
     arguments = {name: values[name] for name in ("count", "instruction", "model")}
     watcher = progress.PlainWatcher(sys.stderr)

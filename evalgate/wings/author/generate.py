@@ -1,5 +1,4 @@
-"""New evaluation sets: scenarios that a model writes for an agent, and conversations that simulated
-users led."""
+"""New evaluation sets with scenarios that a model writes for an agent."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ from evalgate.text import words
 from evalgate.values import Environ, Json
 
 VERSION: Final = "1"
-_LONGEST: Final = 4_000  # characters of a prompt or plan
+_MAX_CHARACTERS: Final = 4_000  # characters of a prompt or plan
 
 _RULES = """\
 You design tests for an AI agent. Each test is a conversation scenario: a simulated user follows it and talks to the
@@ -91,11 +90,12 @@ def render_question(
     introduction: str,
     instruction: str,
     count: int,
-    have: Sequence[ConversationScenario] = (),
+    existing: Sequence[ConversationScenario] = (),
 ) -> Question:
-    """The question for `count` scenarios beside those that there are. `introduction`: what the
-    agent says of itself; `instruction`: what the developer wishes for, empty: nothing in
-    particular."""
+    """The question for `count` more scenarios.
+
+    `existing`: scenarios that are there already. `introduction`: the agent's description of itself.
+    `instruction`: the developer's wishes; may be empty."""
     descriptions = [
         {
             "name": agent.name,
@@ -113,7 +113,7 @@ def render_question(
             Piece(name="wishes", text=instruction),
             Piece(
                 name="scenarios_that_there_are",
-                text="\n".join(scenario.starting_prompt for scenario in have),
+                text="\n".join(scenario.starting_prompt for scenario in existing),
             ),
         ),
         task=f"Write {count} new scenario{'s' if count != 1 else ''} for this agent.",
@@ -123,8 +123,8 @@ def render_question(
 
 
 def parse(text: str) -> list[ConversationScenario]:
-    """The scenarios in a reply; what lacks a prompt or a plan, or is far too long, is passed
-    over."""
+    """The scenarios in a reply. An entry that lacks a prompt or a plan, or is far too long, is
+    skipped."""
     scenarios = []
     for entry in prompting.json_entries(text, key="starting_prompt"):
         prompt, plan = (_text(entry.get(key)) for key in ("starting_prompt", "conversation_plan"))
@@ -141,41 +141,40 @@ def parse(text: str) -> list[ConversationScenario]:
 
 def _text(value: Any) -> str:
     text = value.strip() if isinstance(value, str) else ""
-    return text if len(text) <= _LONGEST else ""
+    return text if len(text) <= _MAX_CHARACTERS else ""
 
 
 ACCOUNT = "generate"
 QUESTION = "Hello! What can you do for me, and what do you need to know for it?"
-TRIES = 3
+MAX_TRIES = 3
 CONFIG = {
     "criteria": {
         "per_turn_user_simulator_quality_v1": {"threshold": 0.8},
         "multi_turn_task_success_v1": {"threshold": 1.0, "judge": "llm"},
     }
 }
-"""Written beside the scenarios if the folder has no test_config.json; criteria that need no
-reference."""
+"""The test_config.json for a folder without one. Its criteria need no reference."""
 
 
 def generate(
     settings: Settings, context: Context, *, count: int, instruction: str, model: str, into: str
 ) -> tuple[list[Path], int]:
-    """Generate `count` scenarios as an evaluation set, from what the agent says it can do.
+    """Generate `count` scenarios as an evaluation set, from the agent's description of itself.
 
-    `instruction`: wishes. Returns the files, the set first, and the number of scenarios in it.
-
-    `model`: writes them; empty: the one that plays users. `into`: a folder, relative to the root.
+    `instruction`: wishes. `model`: the model that writes; empty: the simulated users' model.
+    `into`: a folder, relative to the root. Returns the files, the set first, and the number of
+    scenarios in it.
 
     Raises ConfigError if the agent is ambiguous or the file exists already, UnavailableError if the
-    agent or the model gives nothing."""
+    agent or the model does not answer."""
     forks.refuse_change(context.environ, "evalgate generate")
     model = (
         model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
     )
-    use = agents_module.with_defaults(_agent(settings), settings)
-    # the same for the same order, so that nothing is generated twice by mistake
-    order = [fingerprints.agent_key(use), count, instruction, model, settings.seed]
-    name = f"scenarios_{fingerprints.digest(order)[:8]}"
+    agent_use = agents_module.with_defaults(_agent(settings), settings)
+    # equal requests get the same name, so that nothing is generated twice by mistake
+    request_key = [fingerprints.agent_key(agent_use), count, instruction, model, settings.seed]
+    name = f"scenarios_{fingerprints.digest(request_key)[:8]}"
     path = settings.root / into / f"{name}.evalset.json"
     if path.exists():
         raise ConfigError(
@@ -183,12 +182,12 @@ def generate(
             hint="Review it, or change --instruction, --count or --seed.",
         )
     defaults = judges.defaults_of(settings)
-    environ = dotenv.of_judges(context.environ, defaults, [use], root=settings.root).environ
-    _insist(model, defaults, environ)
+    environ = dotenv.of_judges(context.environ, defaults, [agent_use], root=settings.root).environ
+    _check_model(model, defaults, environ)
     keys = clients.key_names(
         [model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ
     )
-    introduction = _ask_agent(use, settings, context, judge_keys=keys)
+    introduction = _ask_agent(agent_use, settings, context, judge_keys=keys)
     panel = judges_panel.open_panel(
         [model],
         drivers=judges_module.JUDGES,
@@ -218,16 +217,16 @@ def generate(
 
 
 def render_eval_set(name: str, scenarios: list[ConversationScenario]) -> str:
-    """An evaluation set in ADK's format. Raises UnavailableError where our own reader would refuse
-    it."""
+    """An evaluation set in ADK's format. Raises UnavailableError if our own reader finds an error
+    in it."""
     cases = tuple(Case(case_id=_case_id(scenario), scenario=scenario) for scenario in scenarios)
-    written = {
+    eval_set_fields = {
         "eval_set_id": name,
         "name": name,
         "description": "Generated by evalgate; review before use.",
         "eval_cases": [adk_shapes.case_json(case) for case in cases],
     }
-    text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(eval_set_fields, indent=2, ensure_ascii=False) + "\n"
     reading = formats.parse_eval_set(text, file=f"{name}.evalset.json")
     problems = errors_in(reading.problems)
     if problems or reading.eval_set is None:
@@ -238,7 +237,7 @@ def render_eval_set(name: str, scenarios: list[ConversationScenario]) -> str:
 
 
 def _agent(settings: Settings) -> AgentUse:
-    """The one agent that there is. Raises ConfigError."""
+    """The only agent. Raises ConfigError if there is none, or more than one."""
     rules = settings.gate_file.agents
     if len(rules) == 1:
         return agents_module.rule_use(rules[0])
@@ -252,7 +251,7 @@ def _agent(settings: Settings) -> AgentUse:
     return next(iter(uses.values()))
 
 
-def _insist(model: str, defaults: JudgeRule, environ: Environ) -> None:
+def _check_model(model: str, defaults: JudgeRule, environ: Environ) -> None:
     reasons = clients.missing(
         [model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ
     )
@@ -264,7 +263,7 @@ def _insist(model: str, defaults: JudgeRule, environ: Environ) -> None:
 def _ask_agent(
     use: AgentUse, settings: Settings, context: Context, *, judge_keys: Collection[str]
 ) -> Invocation:
-    """One turn of the agent: what it says of itself, and, where its driver tells, its instructions
+    """One turn of the agent, with its description of itself. Some drivers also report instructions
     and tools."""
     case = Case(case_id="introduction", conversation=())
     suite = Suite(
@@ -296,17 +295,16 @@ def _scenarios(
     model: str,
     seed: int,
 ) -> list[ConversationScenario]:
-    """As many as requested, or as the model gives in a few tries. Raises UnavailableError if it
-    gives none."""
+    """At most `count` scenarios, within a few tries. Raises UnavailableError if there are none."""
     scenarios: dict[str, ConversationScenario] = {}
     agents: tuple[AgentDetails, ...] = introduction.agents
-    for number in range(TRIES):
+    for try_number in range(MAX_TRIES):
         question = render_question(
             agents=agents,
             introduction=prompting.answer_of(introduction),
             instruction=instruction,
             count=count - len(scenarios),
-            have=list(scenarios.values()),
+            existing=list(scenarios.values()),
         )
         request = JudgeRequest(
             model=model,
@@ -315,7 +313,7 @@ def _scenarios(
             version=question.version,
             system=question.system,
             schema=question.schema,
-            sample=seed * TRIES + number,
+            sample=seed * MAX_TRIES + try_number,
         )
         try:
             reply = panel.ask(request)
@@ -332,12 +330,12 @@ def _scenarios(
             break
     if not scenarios:
         raise UnavailableError(
-            f"`{model}` wrote no valid scenario in {words.counted(TRIES, 'try', 'tries')}"
+            f"`{model}` wrote no valid scenario in {words.counted(MAX_TRIES, 'try', 'tries')}"
         )
     return list(scenarios.values())
 
 
 def _case_id(scenario: ConversationScenario) -> str:
-    """By its content, as ADK names scenarios."""
+    """The id of a scenario, from its content, as in ADK."""
     text = json.dumps(adk_shapes.scenario_json(scenario), sort_keys=True)
     return f"scenario_{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,7 +1,7 @@
-"""Conversations in OpenTelemetry traces: OTLP as JSON, and spans as the Python SDK writes them.
+"""Conversations in OpenTelemetry traces: OTLP as JSON, and spans of the Python SDK.
 
 Reads three vocabularies, even mixed in one span: OpenTelemetry's for generative AI (`gen_ai.*`),
-OpenInference's, and that of google-adk (`gcp.vertex.agent.*`).
+OpenInference's, and google-adk's (`gcp.vertex.agent.*`).
 https://opentelemetry.io/docs/specs/semconv/gen-ai/ and
 https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md"""
 
@@ -25,35 +25,35 @@ from evalgate.model import Content, Invocation, Part, Text, ToolCall, ToolRespon
 from evalgate.model.shapes import to_snake
 from evalgate.values import Json, JsonObject
 
-_SESSION = ("session.id", "gen_ai.conversation.id", "gcp.vertex.agent.session_id")
+_SESSION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id", "gcp.vertex.agent.session_id")
 _KINDS = {
     "execute_tool": "tool",
     "TOOL": "tool",
     **dict.fromkeys(("chat", "generate_content", "text_completion", "LLM"), "model"),
     **dict.fromkeys(("invoke_agent", "invoke_workflow", "AGENT", "CHAIN"), "agent"),
 }
-# google-adk's span around calls that ran side by side; each has one of its own
-_MERGED = "(merged tools)"
-_UNCAPTURED = (
+# google-adk's span around parallel calls; each call has its own span, too
+_MERGED_TOOLS = "(merged tools)"
+_CAPTURE_HINT = (
     "The spans were recorded without their content. google-adk 2 records it with "
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
     "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental."
 )
 
 
-_TIMED = (
+_TIMES_HINT = (
     "Record spans with their start times, one for each call of a model, as google-adk itself does."
 )
 
 
 class _OrderUnknown(Exception):  # noqa: N818 - it says what is the matter
-    """Why."""
+    """The reason why the order of calls is unknown."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Span:
-    """A span; `start` in seconds since 1970, `parent` empty at the root, `author` the nearest agent
-    around it."""
+    """A span. `start`: seconds since 1970. `parent`: empty at the root. `author`: the nearest outer
+    agent."""
 
     trace: str
     id: str
@@ -65,21 +65,23 @@ class Span:
     author: str = "agent"
 
     def kind(self) -> str:
-        """`tool`, `model`, `agent` or, of everything else, nothing."""
-        says = self.attributes
-        kind_name = says.get("openinference.span.kind") or says.get("gen_ai.operation.name")
-        if self.name == "call_llm" or _starts(says, "llm.output_messages."):
+        """`tool`, `model`, `agent` or, for other spans, ""."""
+        attributes = self.attributes
+        kind_name = attributes.get("openinference.span.kind") or attributes.get(
+            "gen_ai.operation.name"
+        )
+        if self.name == "call_llm" or _has_prefix(attributes, "llm.output_messages."):
             return "model"
         if self.name.partition(" ")[0] in ("invocation", "agent_run"):
             return "agent"
-        if says.get("gen_ai.tool.name") == _MERGED:
+        if attributes.get("gen_ai.tool.name") == _MERGED_TOOLS:
             return ""
         return _KINDS.get(str(kind_name), "")
 
     def first(self, *names: str) -> Any:
-        """The first of these attributes that is present, parsed if it is JSON."""
+        """The first present attribute of these names, parsed if it is JSON."""
         return next(
-            (_loaded(self.attributes[name]) for name in names if name in self.attributes), None
+            (_parse_json(self.attributes[name]) for name in names if name in self.attributes), None
         )
 
 
@@ -91,32 +93,34 @@ def is_trace(raw: Any) -> bool:
 
 
 def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Transcript]]:
-    """The conversations of some traces, by the id of their session (else of the trace), in order of
-    time. One whose turns say nothing of what the user said is a problem and left out."""
-    spans = [span for value in raw for span in _spans(value)]
+    """The conversations of some traces in order of time, by the id of the session, else of the
+    trace. A conversation without the user's messages is reported and left out."""
+    spans = [span for trace_json in raw for span in _spans(trace_json)]
     sessions: dict[str, list[Invocation]] = {}
     reported_names: set[str] = set()
-    for top in sorted(_tops(_linked(spans)), key=lambda span: span.start):
-        inside = list(_walk(top))
+    for turn_span in sorted(_turn_spans(_link_spans(spans)), key=lambda span: span.start):
+        inner_spans = list(_walk(turn_span))
         name = next(
-            (str(session) for span in inside if (session := span.first(*_SESSION)) is not None),
-            top.trace,
+            (
+                str(session)
+                for span in inner_spans
+                if (session := span.first(*_SESSION_ATTRIBUTES)) is not None
+            ),
+            turn_span.trace,
         )
         try:
-            turn = _turn(top, inside)
-        except _OrderUnknown as error:
+            turn = _turn(turn_span, inner_spans)
+        except _OrderUnknown as problem:
             turn = None
             reported_names.add(name)
-            message = f"session {name[:60]}: span {top.name[:60]!r} does not tell in which order its calls were made"
-            problems.warning("order-unknown", f"{message}: {error}", hint=_TIMED)
+            message = f"session {name[:60]}: span {turn_span.name[:60]!r} does not tell in which order its calls were made"
+            problems.warning("order-unknown", f"{message}: {problem}", hint=_TIMES_HINT)
         if turn is not None:
             sessions.setdefault(name, []).append(turn)
         elif name not in reported_names:
             reported_names.add(name)
-            message = (
-                f"session {name[:60]}: span {top.name[:60]!r} says nothing of what the user said"
-            )
-            problems.warning("nothing-recorded", message, hint=_UNCAPTURED)
+            message = f"session {name[:60]}: span {turn_span.name[:60]!r} says nothing of what the user said"
+            problems.warning("nothing-recorded", message, hint=_CAPTURE_HINT)
     return [
         (name, Transcript(invocations=tuple(turns)))
         for name, turns in sessions.items()
@@ -150,9 +154,9 @@ def _spans(raw: Any) -> Iterator[Span]:
             attributes=dict(raw["attributes"]),
         )
         return
-    for resource in _list(raw, "resource_spans"):
-        for scope in _list(resource, "scope_spans"):
-            for span in _list(scope, "spans"):
+    for resource in _dicts(raw, "resource_spans"):
+        for scope in _dicts(resource, "scope_spans"):
+            for span in _dicts(scope, "spans"):
                 fields = {to_snake(key): value for key, value in span.items()}
                 yield Span(
                     trace=str(fields.get("trace_id") or ""),
@@ -162,12 +166,12 @@ def _spans(raw: Any) -> Iterator[Span]:
                     start=_seconds(fields.get("start_time_unix_nano")),
                     attributes={
                         str(attribute.get("key")): _value(attribute.get("value"))
-                        for attribute in _list(span, "attributes")
+                        for attribute in _dicts(span, "attributes")
                     },
                 )
 
 
-def _list(raw: Any, key: str) -> list[JsonObject]:
+def _dicts(raw: Any, key: str) -> list[JsonObject]:
     fields = raw.items() if isinstance(raw, dict) else ()
     elements = next((value for name, value in fields if to_snake(name) == key), None)
     return (
@@ -178,16 +182,16 @@ def _list(raw: Any, key: str) -> list[JsonObject]:
 
 
 def _value(raw: Any, depth: int = 20) -> Any:
-    """OTLP's AnyValue."""
+    """The Python value of OTLP's AnyValue."""
     if not isinstance(raw, dict) or len(raw) != 1 or depth == 0:
         return None
     name, value = next(iter(raw.items()))
     if to_snake(name) == "array_value":
-        return [_value(element, depth - 1) for element in _list(value, "values")]
+        return [_value(element, depth - 1) for element in _dicts(value, "values")]
     if to_snake(name) == "kvlist_value":
         return {
             str(pair.get("key")): _value(pair.get("value"), depth - 1)
-            for pair in _list(value, "values")
+            for pair in _dicts(value, "values")
         }
     if to_snake(name) == "int_value" and isinstance(value, str):
         with suppress(ValueError):
@@ -204,8 +208,8 @@ def _seconds(raw: Any) -> float:
         return 0.0
 
 
-def _linked(spans: Sequence[Span]) -> list[Span]:
-    """The roots; a span whose parent is not among them is one."""
+def _link_spans(spans: Sequence[Span]) -> list[Span]:
+    """The root spans: those whose parent is missing. Links the others to their parents."""
     by_id = {(span.trace, span.id): span for span in spans}
     roots: list[Span] = []
     for span in by_id.values():
@@ -216,93 +220,97 @@ def _linked(spans: Sequence[Span]) -> list[Span]:
     return roots
 
 
-def _tops(roots: Sequence[Span]) -> Iterator[Span]:
-    """The spans that are turns: the outermost ones of an agent, or of a model if there is no
-    agent."""
-    waiting = list(roots)
-    while waiting:
-        span = waiting.pop()
+def _turn_spans(roots: Sequence[Span]) -> Iterator[Span]:
+    """The spans of turns: the outermost agent spans, or model spans if there is no agent."""
+    queue = list(roots)
+    while queue:
+        span = queue.pop()
         if span.kind() in ("agent", "model"):
             yield span
         else:
-            waiting += span.children
+            queue += span.children
 
 
 def _walk(span: Span) -> Iterator[Span]:
-    """A span and its inner spans, in order of time, except those in a tool: agents there do not
-    talk to the user."""
-    waiting = [span]
-    while waiting:
-        current = waiting.pop()
-        current.author = str(current.first("gen_ai.agent.name", "agent.name") or current.author)
-        yield current
-        if current.kind() == "tool":
+    """A span and its inner spans, in order of time. Spans inside a tool are left out, because
+    agents there do not talk to the user."""
+    queue = [span]
+    while queue:
+        current_span = queue.pop()
+        current_span.author = str(
+            current_span.first("gen_ai.agent.name", "agent.name") or current_span.author
+        )
+        yield current_span
+        if current_span.kind() == "tool":
             continue
-        for child in reversed(current.children):
-            child.author = current.author
-            waiting.append(child)
+        for child in reversed(current_span.children):
+            child.author = current_span.author
+            queue.append(child)
 
 
 # --- a turn --------------------------------------------------------------------------------------
 
 
-def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
-    models = _models(inside)
-    question = _user_text(top) or next((text for span in models if (text := _user_text(span))), "")
+def _turn(turn_span: Span, inner_spans: Sequence[Span]) -> Invocation | None:
+    model_spans = _model_spans(inner_spans)
+    question = _user_text(turn_span) or next(
+        (text for span in model_spans if (text := _user_text(span))), ""
+    )
     if not question:
         return None
-    answer = _answer(top)
-    for span in models:
-        _arrange(span)
-    called = sorted((span for span in inside if span.kind() == "tool"), key=lambda span: span.start)
-    steps = _steps(models, called, answer=answer)
+    answer = _answer(turn_span)
+    for span in model_spans:
+        _order_tools(span)
+    tool_spans = sorted(
+        (span for span in inner_spans if span.kind() == "tool"), key=lambda span: span.start
+    )
+    steps = _steps(model_spans, tool_spans, answer=answer)
     if answer and not any(step.final for step in steps):
         steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
     return adk_shapes.turn_of_steps(
-        Content(parts=(Text(text=question),), role="user"), steps, invocation_id=top.id
+        Content(parts=(Text(text=question),), role="user"), steps, invocation_id=turn_span.id
     )
 
 
-def _models(inside: Sequence[Span]) -> list[Span]:
-    """The spans of models that answered. One call may have two, one in the other: google-adk's, and
-    that of its client, which is left out."""
-    models = [span for span in inside if span.kind() == "model" and _answer_parts(span)]
-    within: set[int] = set()
+def _model_spans(inner_spans: Sequence[Span]) -> list[Span]:
+    """The model spans with an answer. If google-adk's span contains its client's span for the same
+    call, the inner one is left out."""
+    models = [span for span in inner_spans if span.kind() == "model" and _answer_parts(span)]
+    nested_ids: set[int] = set()
     for span in models:
-        if id(span) not in within:  # outer ones come first; each span is looked at once
-            within.update(id(inner) for child in span.children for inner in _walk(child))
-    return [span for span in models if id(span) not in within]
+        if id(span) not in nested_ids:  # outer ones come first; each span is looked at once
+            nested_ids.update(id(inner) for child in span.children for inner in _walk(child))
+    return [span for span in models if id(span) not in nested_ids]
 
 
-def _arrange(span: Span) -> None:
+def _order_tools(span: Span) -> None:
     """Give the tools inside a model's span their start times in the order of its calls.
 
-    Calls that run side by side start in any order. A span around all calls of a model
-    (OpenInference on google-adk 2) lists them in what the model was told last; without such a
-    list, times stay."""
+    Parallel calls start in any order. A span around all calls of a model (OpenInference on
+    google-adk 2) lists them in the model's last input. Without such a list, times stay."""
     tools = sorted(
         (inner for inner in _walk(span) if inner.kind() == "tool"), key=lambda inner: inner.start
     )
-    listed = [
+    listed_calls = [
         call
         for message in _flat(span.attributes, "llm.input_messages.")
         for call in _flat_calls(message)
     ]
-    keys = [_signature(call) for call in listed]
+    keys = [_signature(call) for call in listed_calls]
     last_keys = [_signature(part) for part in _answer_parts(span) if isinstance(part, ToolCall)]
-    # the messages may hold the answer already
+    # the messages may include the answer already
     if last_keys and keys[-len(last_keys) :] != last_keys:
         keys += last_keys
     keys = keys[-len(tools) :]
-    waiting: dict[str, deque[Span]] = {}
+    tools_by_call: dict[str, deque[Span]] = {}
     for tool in tools:
-        waiting.setdefault(_signature(_executed(tool)[0]), deque()).append(tool)
-    starts = [tool.start for tool in tools]
-    # calls of another agent are not listed: then nothing is known of the order but the times
-    if sorted(keys) != sorted(key for key, spans in waiting.items() for _ in spans):
+        tools_by_call.setdefault(_signature(_call_and_response(tool)[0]), deque()).append(tool)
+    start_times = [tool.start for tool in tools]
+    # calls of another agent are not listed: then only the times show the order
+    if sorted(keys) != sorted(key for key, spans in tools_by_call.items() for _ in spans):
         return
-    for key, start in zip(keys, starts, strict=True):
-        waiting[key].popleft().start = start
+    for key, start in zip(keys, start_times, strict=True):
+        tools_by_call[key].popleft().start = start
 
 
 def _signature(call: ToolCall) -> str:
@@ -312,20 +320,20 @@ def _signature(call: ToolCall) -> str:
 def _steps(
     model_spans: Sequence[Span], tool_spans: Sequence[Span], *, answer: str
 ) -> list[StepEvent]:
-    """What models said and tools did, in order of time. Raises _OrderUnknown."""
+    """The steps of models and tools, in order of time. Raises _OrderUnknown."""
     parts_by_span = {id(span): _answer_parts(span) for span in model_spans}
-    executions = {id(span): _executed(span) for span in tool_spans}
+    executions = {id(span): _call_and_response(span) for span in tool_spans}
     requested_calls = [
         (span.start, part)
         for span in model_spans
         for part in parts_by_span[id(span)]
         if isinstance(part, ToolCall)
     ]
-    announced_positions = _announced(
+    announced_positions = _requested_positions(
         requested_calls, [(span.start, executions[id(span)][0]) for span in tool_spans]
     )
-    # a span around tools is one for several calls of a model: what it asked for, and when, its
-    # tools tell
+    # a span around several tools covers several model calls; the tool spans have the calls and
+    # their times
     wrapper_ids = {
         id(span) for span in model_spans if sum(inner.kind() == "tool" for inner in _walk(span)) > 1
     }
@@ -334,7 +342,7 @@ def _steps(
         if not wrapper_ids
         else set()
     )
-    _insist_on_order([span for span in tool_spans if id(span) not in announced_ids])
+    _check_order([span for span in tool_spans if id(span) not in announced_ids])
     if wrapper_ids and len(announced_positions) < len(requested_calls):
         raise _OrderUnknown("one span is several model calls, and has tool calls without a span")
     steps: list[StepEvent] = []
@@ -349,46 +357,49 @@ def _steps(
         calls = [part for part in parts if isinstance(part, ToolCall)]
         if id(span) in wrapper_ids:
             parts = [part for part in parts if not isinstance(part, ToolCall)]
-        # one span for a whole conversation may hold the answer beside the call that led to it
+        # one span for a whole conversation may hold the answer next to the call that led to it
         if calls:
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
         steps.append(_step(span.author, parts, role="model", final=not calls))
     return steps
 
 
-def _insist_on_order(spans: Sequence[Span]) -> None:
-    """Raises _OrderUnknown where several spans have no start, or the same one."""
+def _check_order(spans: Sequence[Span]) -> None:
+    """Raises _OrderUnknown if several spans have no start, or the same one."""
     if len(spans) > 1 and not all(span.start for span in spans):
         raise _OrderUnknown("its spans have no start times")
-    for first, second in itertools.pairwise(spans):
-        if first.start == second.start:
+    for earlier, later in itertools.pairwise(spans):
+        if earlier.start == later.start:
             raise _OrderUnknown(
-                f"{first.name[:60]!r} and {second.name[:60]!r} started at the same time"
+                f"{earlier.name[:60]!r} and {later.name[:60]!r} started at the same time"
             )
 
 
-def _announced(
-    requests: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple[float, ToolCall]]
+def _requested_positions(
+    requests: Sequence[tuple[float, ToolCall]], executed_calls: Sequence[tuple[float, ToolCall]]
 ) -> set[int]:
-    """Which of the executed calls, by position, a model had asked for: by the call's id, else by
-    its arguments, else by the tool, whose span may tell them in a way of its own. Times in seconds;
-    no request counts twice."""
-    ways: tuple[Callable[[ToolCall], str | None], ...] = (
+    """The positions of the executed calls that a model requested.
+
+    A call matches a request by its id, else by its arguments, else by its tool, because a span may
+    spell arguments differently. Times are in seconds. No request counts twice."""
+    key_functions: tuple[Callable[[ToolCall], str | None], ...] = (
         lambda call: call.id,
         _signature,
         lambda call: call.name,
     )
     remaining_requests = dict(enumerate(requests))
     positions = set[int]()
-    for key in ways:
-        waiting: dict[str | None, deque[int]] = {}
-        for at, (_, call) in remaining_requests.items():
-            waiting.setdefault(key(call), deque()).append(at)
-        for at, (start, call) in enumerate(executed):
-            candidates = waiting.get(key(call) or None) if at not in positions else None
+    for key in key_functions:
+        requests_by_key: dict[str | None, deque[int]] = {}
+        for position, (_, call) in remaining_requests.items():
+            requests_by_key.setdefault(key(call), deque()).append(position)
+        for position, (start, call) in enumerate(executed_calls):
+            candidates = (
+                requests_by_key.get(key(call) or None) if position not in positions else None
+            )
             if candidates and key(call) and requests[candidates[0]][0] <= start:
                 del remaining_requests[candidates.popleft()]
-                positions.add(at)
+                positions.add(position)
     return positions
 
 
@@ -397,32 +408,34 @@ def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False)
 
 
 def _user_text(span: Span) -> str:
-    """The user's last message before a span began; empty if it is not known."""
-    texts = [text for role, text in _heard(span) if role == "user" and text]
+    """The user's last message before a span began, or "" if it is unknown."""
+    texts = [text for role, text in _input_messages(span) if role == "user" and text]
     if texts:
         return texts[-1]
     span_input = span.first("input.value")
-    return span_input if isinstance(span_input, str) else _text_in(span_input)
+    return span_input if isinstance(span_input, str) else _last_text(span_input)
 
 
-def _heard(span: Span) -> Iterator[tuple[str, str]]:
-    """The messages that a span was given, by role."""
+def _input_messages(span: Span) -> Iterator[tuple[str, str]]:
+    """The role and the text of a span's input messages."""
     request = span.first("gcp.vertex.agent.llm_request")
     for message in [
-        *_items(span.first("gen_ai.input.messages")),
-        *_items(_get(request, "contents")),
+        *_as_list(span.first("gen_ai.input.messages")),
+        *_as_list(_field(request, "contents")),
     ]:
         content = _content(message)
-        yield content.role or "", _spoken(content)
+        yield content.role or "", _spoken_text(content)
     for message in _flat(span.attributes, "llm.input_messages."):
         yield str(message.get("message.role")), _flat_text(message)
 
 
 def _answer_parts(span: Span) -> list[Part]:
-    """What a model answered: texts and calls."""
-    messages = _items(span.first("gen_ai.output.messages"))
-    response = _get(span.first("gcp.vertex.agent.llm_response"), "content")
-    parts = [part for message in [*messages, *_items(response)] for part in _content(message).parts]
+    """The parts of a model's answer: texts and calls."""
+    messages = _as_list(span.first("gen_ai.output.messages"))
+    response = _field(span.first("gcp.vertex.agent.llm_response"), "content")
+    parts = [
+        part for message in [*messages, *_as_list(response)] for part in _content(message).parts
+    ]
     if not parts:
         for message in _flat(span.attributes, "llm.output_messages."):
             text = _flat_text(message)
@@ -431,8 +444,8 @@ def _answer_parts(span: Span) -> list[Part]:
     return parts
 
 
-def _executed(span: Span) -> tuple[ToolCall, ToolResponse]:
-    """The call of a tool, and its response."""
+def _call_and_response(span: Span) -> tuple[ToolCall, ToolResponse]:
+    """The call and the response of a tool span."""
     name = span.first("gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
     call_id = span.first("gen_ai.tool.call.id", "tool_call.id", "tool.id")
     args = span.first(
@@ -453,36 +466,40 @@ def _executed(span: Span) -> tuple[ToolCall, ToolResponse]:
 
 
 def _tool_input(span: Span) -> Any:
-    """What OpenInference says that a tool was given. `tool.parameters` is that in google-adk, Agno
-    and Pydantic AI, and the schema of it in OpenAI's Agents SDK, CrewAI, LlamaIndex and
-    smolagents."""
+    """The input of a tool in OpenInference.
+
+    `tool.parameters` is the input in google-adk, Agno and Pydantic AI, and its schema in OpenAI's
+    Agents SDK, CrewAI, LlamaIndex and smolagents."""
     span_input = span.first("input.value")
     if isinstance(span_input, dict):
         is_of_smolagents = span_input.keys() >= {"args", "kwargs", "sanitize_inputs_outputs"}
         return span_input["kwargs"] if is_of_smolagents and not span_input["args"] else span_input
-    described = span.first("tool.parameters")
-    return span_input if described is None or _is_schema(described) else described
+    parameters = span.first("tool.parameters")
+    return span_input if parameters is None or _is_schema(parameters) else parameters
 
 
 def _is_schema(raw: Any) -> bool:
     if not isinstance(raw, dict):
         return False
     return isinstance(raw.get("properties"), dict) or all(
-        isinstance(_get(one, "type"), str) for one in raw.values()
+        isinstance(_field(property_schema, "type"), str) for property_schema in raw.values()
     )
 
 
 def _answer(span: Span) -> str:
-    """What the whole turn came to, where its span says so."""
-    texts = [_spoken(_content(message)) for message in _items(span.first("gen_ai.output.messages"))]
+    """The answer of the whole turn, if its span has one."""
+    texts = [
+        _spoken_text(_content(message))
+        for message in _as_list(span.first("gen_ai.output.messages"))
+    ]
     output = span.first("output.value")
     return next((text for text in reversed(texts) if text), "") or (
-        output if isinstance(output, str) else _text_in(output)
+        output if isinstance(output, str) else _last_text(output)
     )
 
 
 def _call(name: Any, args: Any, call_id: Any) -> ToolCall:
-    arguments = _loaded(args)
+    arguments = _parse_json(args)
     return ToolCall(
         name=str(name),
         args=arguments
@@ -495,27 +512,27 @@ def _call(name: Any, args: Any, call_id: Any) -> ToolCall:
 
 
 def _content(raw: Any) -> Content:
-    """A message: `gen_ai`'s ({role, parts: [{type}]}), google.genai's ({role, parts}), or {role,
-    content}."""
+    """A message in one of three shapes: `gen_ai`'s ({role, parts: [{type}]}), google.genai's
+    ({role, parts}), or {role, content}."""
     fields = (
         {to_snake(key): value for key, value in raw.items()}
         if isinstance(raw, dict)
         else {"content": raw}
     )
     parts: list[Part] = []
-    for raw_part in [*_items(fields.get("parts")), *_items(fields.get("content"))]:
+    for raw_part in [*_as_list(fields.get("parts")), *_as_list(fields.get("content"))]:
         part = (
             {to_snake(key): value for key, value in raw_part.items()}
             if isinstance(raw_part, dict)
             else {"text": raw_part}
         )
-        called = part if part.get("type") == "tool_call" else part.get("function_call")
-        if isinstance(called, dict):
+        call_fields = part if part.get("type") == "tool_call" else part.get("function_call")
+        if isinstance(call_fields, dict):
             parts.append(
                 _call(
-                    called.get("name"),
-                    called.get("args", called.get("arguments")),
-                    called.get("id"),
+                    call_fields.get("name"),
+                    call_fields.get("args", call_fields.get("arguments")),
+                    call_fields.get("id"),
                 )
             )
         elif isinstance(text := part.get("text", part.get("content")), str):
@@ -527,7 +544,7 @@ def _content(raw: Any) -> Content:
     return Content(parts=tuple(parts), role=str(fields.get("role") or ""))
 
 
-def _spoken(content: Content) -> str:
+def _spoken_text(content: Content) -> str:
     return "\n".join(
         part.text
         for part in content.parts
@@ -535,28 +552,27 @@ def _spoken(content: Content) -> str:
     )
 
 
-def _text_in(raw: Any, depth: int = 8) -> str:
-    """The last text in what a span was given or gave, where its shape is known."""
+def _last_text(raw: Any, depth: int = 8) -> str:
+    """The last text in a span's input or output, if its shape is known."""
     if isinstance(raw, str) or depth == 0:
         return raw if isinstance(raw, str) else ""
     if isinstance(raw, list):
         return next(
-            (text for element in reversed(raw) if (text := _text_in(element, depth - 1))), ""
+            (text for element in reversed(raw) if (text := _last_text(element, depth - 1))), ""
         )
     fields = {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}
     for key in ("new_message", "messages", "contents", "content", "parts", "text"):
-        if key in fields and (text := _text_in(fields[key], depth - 1)):
+        if key in fields and (text := _last_text(fields[key], depth - 1)):
             return text
-    alone = [value for value in fields.values() if isinstance(value, str)]
-    return alone[0] if len(alone) == len(fields) == 1 else ""
+    text_fields = [value for value in fields.values() if isinstance(value, str)]
+    return text_fields[0] if len(text_fields) == len(fields) == 1 else ""
 
 
 # --- JSON in attributes --------------------------------------------------------------------------
 
 
-def _loaded(raw: Any) -> Any:
-    """An attribute's value; JSON in a text as what it says, and a text that only looks like it as
-    it is."""
+def _parse_json(raw: Any) -> Any:
+    """An attribute's value. JSON in a text is parsed, other texts stay."""
     if isinstance(raw, str) and raw.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(raw)
@@ -566,13 +582,13 @@ def _loaded(raw: Any) -> Any:
 
 
 def _flat(attributes: Json, prefix: str) -> list[JsonObject]:
-    """OpenInference's lists: `prefix.0.a`, `prefix.0.b`, `prefix.1.a` are two items."""
+    """The elements of OpenInference's lists: `prefix.0.a`, `prefix.0.b`, `prefix.1.a` are two."""
     elements: dict[int, JsonObject] = {}
     for name, value in attributes.items():
         number = re.match(r"(\d{1,6})\.", name[len(prefix) :]) if name.startswith(prefix) else None
         if number:
             elements.setdefault(int(number[1]), {})[name[len(prefix) + number.end() :]] = value
-    return [elements[at] for at in sorted(elements)]
+    return [elements[index] for index in sorted(elements)]
 
 
 def _flat_text(message: Json) -> str:
@@ -592,15 +608,15 @@ def _flat_calls(message: Json) -> list[ToolCall]:
     ]
 
 
-def _starts(attributes: Json, prefix: str) -> bool:
+def _has_prefix(attributes: Json, prefix: str) -> bool:
     return any(name.startswith(prefix) for name in attributes)
 
 
-def _items(raw: Any) -> list[Any]:
+def _as_list(raw: Any) -> list[Any]:
     return raw if isinstance(raw, list) else [] if raw is None else [raw]
 
 
-def _get(raw: Any, key: str) -> Any:
+def _field(raw: Any, key: str) -> Any:
     return raw.get(key) if isinstance(raw, dict) else None
 
 

@@ -1,8 +1,8 @@
-"""How well a judge agrees with people (agreement, Cohen's kappa, TPR, TNR), and what that allows a
-run to rely on.
+"""The agreement of a judge with people (agreement, Cohen's kappa, TPR, TNR), and whether a run may
+rely on the judge.
 
-Labels of one case move together: every interval is made for as many independent labels as they are
-worth."""
+Labels of one case are not independent. Each interval is computed for the equivalent number of
+independent labels."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from evalgate.wings.calibrate.evidence import LabelledVerdict
 
 DRAWS = 10_000
 ALPHA = 0.05
-WIDE = 0.3
-"""An interval of kappa that is wider says too little to gate on."""
+MAX_WIDTH = 0.3
+"""With a wider interval of kappa, the labels are too few for a gate."""
 
 
 def confusion(verdicts: Sequence[LabelledVerdict]) -> Confusion:
-    """The matrix of the labels; what the judge could not decide is no disagreement."""
+    """The confusion matrix of the labels. Undecided verdicts are counted separately."""
     cells = [(verdict.label.human, verdict.passed) for verdict in verdicts]
     return Confusion(
         true_positive=cells.count((True, True)),
@@ -45,10 +45,12 @@ def confusion(verdicts: Sequence[LabelledVerdict]) -> Confusion:
     )
 
 
-def agreement_rate(verdicts: Iterable[LabelledVerdict], *, of: bool | None = None) -> Rate | None:
-    """The share of decided labels that both agree on, by Wilson; `of`: only of those that are yes
-    (TPR) or no (TNR)."""
-    clusters = _clusters(verdict for verdict in verdicts if of in (None, verdict.label.human))
+def agreement_rate(
+    verdicts: Iterable[LabelledVerdict], *, human: bool | None = None
+) -> Rate | None:
+    """The share of decided labels with the judge's agreement, with Wilson's interval. `human`: only
+    labels that are yes (TPR) or no (TNR)."""
+    clusters = _clusters(verdict for verdict in verdicts if human in (None, verdict.label.human))
     hits, total = (sum(counts) for counts in zip(*clusters, strict=True)) if clusters else (0, 0)
     if not total:
         return None
@@ -61,10 +63,10 @@ def kappa_rate(
 ) -> Rate | None:
     """Cohen's kappa: agreement beyond that of two raters who guess with the same habits.
 
-    None if both only ever use one and the same verdict. The interval is that of the posterior of
-    the four cells under Jeffreys' prior (`draws` draws), widened to the estimate if that is outside
-    it: with 15 labels it covers 93% to 95%, the asymptotic interval and the bootstrap 42% to 78%,
-    and both have width 0 if everything agrees. Source: Cohen 1960; Basu, Banerjee and Sen 2000."""
+    None if both only ever use the same verdict. The interval is that of the posterior of the four
+    cells under Jeffreys' prior (`draws` draws), widened to include the estimate. With 15 labels it
+    covers 93% to 95%; the asymptotic interval and the bootstrap cover 42% to 78%, and both have
+    width 0 if everything agrees. Source: Cohen 1960; Basu, Banerjee and Sen 2000."""
     matrix = confusion(verdicts)
     cells = (
         matrix.true_positive,
@@ -78,16 +80,18 @@ def kappa_rate(
     effect = rates.design_effect(_clusters(verdicts))
     shapes = [cell / effect + 0.5 for cell in cells]
     random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
-    drawn = (kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
-    ordered = sorted(draw for draw in drawn if draw is not None)
-    low = ordered[math.floor(ALPHA / 2 * len(ordered))]
-    high = ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
+    draws_of_kappa = (
+        kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws)
+    )
+    sorted_draws = sorted(draw for draw in draws_of_kappa if draw is not None)
+    low = sorted_draws[math.floor(ALPHA / 2 * len(sorted_draws))]
+    high = sorted_draws[math.ceil((1 - ALPHA / 2) * len(sorted_draws)) - 1]
     return Rate(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
 
 
 def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float | None:
-    """(observed - expected) / (1 - expected) agreement, the person's verdict first; None if it is
-    not defined."""
+    """(observed - expected) / (1 - expected) agreement, or None if it is undefined. The person's
+    verdict comes first."""
     total = yes_yes + yes_no + no_yes + no_no
     if not total:
         return None
@@ -97,7 +101,7 @@ def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float |
 
 
 def _clusters(verdicts: Iterable[LabelledVerdict]) -> list[tuple[int, int]]:
-    """Of each case the labels that judge and person agree on, and those that the judge decided."""
+    """For each case, the number of agreements and the number of decided labels."""
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for verdict in verdicts:
         if verdict.passed is not None:
@@ -107,8 +111,8 @@ def _clusters(verdicts: Iterable[LabelledVerdict]) -> list[tuple[int, int]]:
 
 
 def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
-    """What differs between two judges, in words: model and prompt version first, then what the
-    model is asked with."""
+    """The differences between two judges, in words: model and prompt version first, then the
+    settings."""
     pairs: Mapping[str, tuple[object, object]] = {
         "model": (old.model, new.model),
         "prompt version": (old.prompt_version or "unknown", new.prompt_version or "unknown"),
@@ -116,22 +120,22 @@ def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
         "options": (dict(old.config), dict(new.config)),
     }
     return tuple(
-        f"{name} {was} -> {current_setting}"
-        for name, (was, current_setting) in pairs.items()
-        if was != current_setting
+        f"{name} {old_setting} -> {new_setting}"
+        for name, (old_setting, new_setting) in pairs.items()
+        if old_setting != new_setting
     )
 
 
-EXAMPLES = 5
-"""Of each kind of confusion."""
-CLIP = 400
+MAX_EXAMPLES = 5
+"""Examples of each kind of confusion."""
+MAX_CHARACTERS = 400
 
 
 def calibrate(
     criterion_judge: CriterionJudge, verdicts: Sequence[LabelledVerdict], *, seed: int
 ) -> CriterionCalibration:
-    """Everything that the labels of one criterion say of one judge."""
-    of_kind = {
+    """All figures of one judge on one criterion, from the criterion's labels."""
+    verdicts_by_kind = {
         kind: [verdict for verdict in verdicts if confusion_of(verdict) is kind]
         for kind in ConfusionKind
     }
@@ -141,18 +145,18 @@ def calibrate(
         matrix=confusion(verdicts),
         agreement=agreement_rate(verdicts),
         kappa=kappa_rate(verdicts, seed=seed),
-        tpr=agreement_rate(verdicts, of=True),
-        tnr=agreement_rate(verdicts, of=False),
+        tpr=agreement_rate(verdicts, human=True),
+        tnr=agreement_rate(verdicts, human=False),
         examples=tuple(
             _example(verdict, kind)
             for kind in ConfusionKind
-            for verdict in of_kind[kind][:EXAMPLES]
+            for verdict in verdicts_by_kind[kind][:MAX_EXAMPLES]
         ),
     )
 
 
 def confusion_of(verdict: LabelledVerdict) -> ConfusionKind | None:
-    """The kind of disagreement of judge and person; None if they agree."""
+    """The kind of disagreement between judge and person, or None if they agree."""
     if verdict.passed is None:
         return ConfusionKind.UNDECIDED
     if verdict.passed is verdict.label.human:
@@ -166,42 +170,42 @@ def _example(verdict: LabelledVerdict, kind: ConfusionKind) -> Example:
         kind=kind,
         line=verdict.label.place.line or 0,
         where="" if line.trial_key is None else f"{line.trial_key}, turn {line.turn or 1}",
-        subject=_clipped(line.subject),
+        subject=_clip(line.subject),
         human=line.word,
         judge=verdict.word,
-        shown=_clipped(verdict.judged_text),
-        rationale=_clipped(verdict.message),
-        note=_clipped(line.note),
+        shown=_clip(verdict.judged_text),
+        rationale=_clip(verdict.message),
+        note=_clip(line.note),
     )
 
 
-def _clipped(text: str) -> str:
-    return text if len(text) <= CLIP else f"{text[:CLIP]}..."
+def _clip(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."
 
 
 def caveats(criterion: CriterionCalibration) -> list[str]:
-    """The caveats that a reader of the figures must know: sentences, none if all is well."""
+    """Warnings for a reader of the figures, a sentence each."""
     if not criterion.matrix.total:
         return ["the judge decided none of the labels, so its agreement is unknown"]
     sentences: list[str] = []
     if criterion.kappa is None:
-        one = "yes" if criterion.matrix.positives else "no"
+        answer = "yes" if criterion.matrix.positives else "no"
         sentences.append(
-            f"every label and every verdict is {one}: kappa and the other rate need both yes and no labels"
+            f"every label and every verdict is {answer}: kappa and the other rate need both yes and no labels"
         )
     elif not criterion.matrix.negatives or not criterion.matrix.positives:
-        lacking = "no" if not criterion.matrix.negatives else "yes"
+        missing_answer = "no" if not criterion.matrix.negatives else "yes"
         sentences.append(
-            f"no label is a {lacking}: add some to measure the judge's other error rate"
+            f"no label is a {missing_answer}: add some to measure the judge's other error rate"
         )
     if (
         criterion.kappa is not None
-        and criterion.kappa.interval.high - criterion.kappa.interval.low > WIDE
+        and criterion.kappa.interval.high - criterion.kappa.interval.low > MAX_WIDTH
     ):
         low = criterion.kappa.interval.low
         high = criterion.kappa.interval.high
-        # it narrows with the root of their number
-        label_count = math.ceil(criterion.matrix.total * ((high - low) / WIDE) ** 2)
+        # the width shrinks with the root of their number
+        label_count = math.ceil(criterion.matrix.total * ((high - low) / MAX_WIDTH) ** 2)
         span = f"from {low:.2f} to {high:.2f}"
         sentences.append(
             f"too few labels: kappa may be anything {span}; about {label_count:,} labels are needed"
@@ -216,21 +220,21 @@ def caveats(criterion: CriterionCalibration) -> list[str]:
 def of_judge(
     criterion: str, judge: JudgeIdentity, calibration: Calibration | None
 ) -> CriterionCalibration | None:
-    """The calibration of this judge on this criterion, ignoring its other options; None if the file
-    has none."""
+    """The calibration of this judge on this criterion, or None. Prefers equal options, but accepts
+    others."""
     candidates = [
         candidate
         for candidate in (calibration.criteria if calibration else ())
         if candidate.criterion == criterion
     ]
     identity = (judge.model, judge.prompt_version)
-    same = [
+    same_model = [
         candidate
         for candidate in candidates
         if (candidate.judge.model, candidate.judge.prompt_version) == identity
     ]
-    exact = [candidate for candidate in same if candidate.judge == judge]
-    return next(iter(exact or same), None)
+    same_options = [candidate for candidate in same_model if candidate.judge == judge]
+    return next(iter(same_options or same_model), None)
 
 
 def fault_of(
@@ -240,8 +244,8 @@ def fault_of(
     *,
     min_kappa: float | None,
 ) -> tuple[str, str] | None:
-    """A code of docs/validate.md and the figures in words, if a run may not rely on this judge;
-    else None."""
+    """The reason why a run may not rely on this judge: a code of docs/validate.md and the figures
+    in words; else None."""
     criterion_calibration = of_judge(criterion, judge, calibration)
     if criterion_calibration is None:
         candidates = [
@@ -265,16 +269,18 @@ def fault_of(
         return "calibration-below-minimum", lacking
     low = criterion_calibration.kappa.interval.low
     high = criterion_calibration.kappa.interval.high
-    about = f"{low:.2f} to {high:.2f}, {words.counted(criterion_calibration.matrix.total, 'label')}"
-    value = words.score(criterion_calibration.kappa.value, beside=min_kappa)
-    message = f"{_judge_label(judge)} has a judge-human kappa of {value} ({about}); at least {min_kappa:g} is required"
+    interval = (
+        f"{low:.2f} to {high:.2f}, {words.counted(criterion_calibration.matrix.total, 'label')}"
+    )
+    kappa_text = words.score(criterion_calibration.kappa.value, beside=min_kappa)
+    message = f"{_judge_label(judge)} has a judge-human kappa of {kappa_text} ({interval}); at least {min_kappa:g} is required"
     return "calibration-below-minimum", message
 
 
 def doubts(
     judge: JudgeIdentity, calibration: CriterionCalibration, *, min_kappa: float | None
 ) -> list[str]:
-    """What weakens a calibration that a run may rely on: sentences."""
+    """Weaknesses of a calibration that a run may rely on, a sentence each."""
     sentences = []
     if judge != calibration.judge:
         sentences.append(
@@ -296,10 +302,10 @@ def _judge_label(judge: JudgeIdentity) -> str:
     return f"`{judge.model}` (prompt {judge.prompt_version or 'unknown'})"
 
 
-# --- as a terminal shows it -----------------------------------------------------------------------
+# --- the terminal's view -----------------------------------------------------------------------
 
-NAME = 60
-TEXT = 160
+NAME_WIDTH = 60
+TEXT_WIDTH = 160
 MINUS = "-"
 KINDS = {
     ConfusionKind.FALSE_POSITIVE: "the judge says yes, people say no (it would let these through)",
@@ -309,8 +315,8 @@ KINDS = {
 
 
 def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
-    """A table of figures, what to know of them, and where judge and people part. Nothing in it can
-    command a terminal or a runner."""
+    """A table of figures, their caveats, and examples of disagreement. The text cannot command a
+    terminal or a runner."""
     figures: list[tuple[str, ...]] = [
         ("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")
     ]
@@ -318,24 +324,26 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
         ("criterion", "both yes", "both no", "only judge yes", "only people yes", "undecided")
     ]
     for criterion in calibration.criteria:
-        name = plain.label(criterion.criterion, NAME)
+        name = plain.label(criterion.criterion, NAME_WIDTH)
         matrix = criterion.matrix
-        rates = [
+        rate_texts = [
             _rate(rate)
             for rate in (criterion.agreement, criterion.kappa, criterion.tpr, criterion.tnr)
         ]
         figures.append(
-            (name, _judge(criterion.judge), f"{matrix.total + matrix.undecided:,}", *rates)
+            (name, _judge(criterion.judge), f"{matrix.total + matrix.undecided:,}", *rate_texts)
         )
-        agreed = (matrix.true_positive, matrix.true_negative)
-        parted = (matrix.false_positive, matrix.false_negative)
-        counts.append((name, *(f"{count:,}" for count in (*agreed, *parted, matrix.undecided))))
+        agreements = (matrix.true_positive, matrix.true_negative)
+        disagreements = (matrix.false_positive, matrix.false_negative)
+        counts.append(
+            (name, *(f"{count:,}" for count in (*agreements, *disagreements, matrix.undecided)))
+        )
     lines = [
         *plain.table(figures),
         "",
         *plain.table(counts),
         *(
-            f"{plain.label(criterion.criterion, NAME)}: {caveat}"
+            f"{plain.label(criterion.criterion, NAME_WIDTH)}: {caveat}"
             for criterion in calibration.criteria
             for caveat in caveats(criterion)
         ),
@@ -352,11 +360,11 @@ def _judge(identity: JudgeIdentity) -> str:
         if identity.prompt_version
         else "prompt unknown"
     )
-    return f"{plain.label(identity.model, NAME)}, {version}, {words.counted(identity.num_samples, 'sample')}"
+    return f"{plain.label(identity.model, NAME_WIDTH)}, {version}, {words.counted(identity.num_samples, 'sample')}"
 
 
 def _rate(rate: Rate | None) -> str:
-    """`0.85 (0.71 to 0.93)`; `-` if it is not known."""
+    """`0.85 (0.71 to 0.93)`, or `-` if it is unknown."""
     if rate is None:
         return MINUS
     return f"{rate.value:.2f} ({rate.interval.low:.2f} to {rate.interval.high:.2f})"
@@ -368,9 +376,9 @@ def _example_lines(criterion: CriterionCalibration) -> Iterator[str]:
         if not examples:
             continue
         yield ""
-        yield f"{plain.label(criterion.criterion, NAME)}: {title}"
+        yield f"{plain.label(criterion.criterion, NAME_WIDTH)}: {title}"
         for example in examples:
-            place = f" ({plain.label(example.where, NAME * 2)})" if example.where else ""
+            place = f" ({plain.label(example.where, NAME_WIDTH * 2)})" if example.where else ""
             judge_text = f"; the judge: {plain.label(example.judge, 40)}" if example.judge else ""
             yield f"  line {example.line}{place}: people: {plain.label(example.human, 40)}{judge_text}"
             texts = {
@@ -381,4 +389,4 @@ def _example_lines(criterion: CriterionCalibration) -> Iterator[str]:
             }
             for name, text in texts.items():
                 if text.strip():
-                    yield f"    {name:<5}{plain.label(text, TEXT)}"
+                    yield f"    {name:<5}{plain.label(text, TEXT_WIDTH)}"

@@ -1,5 +1,4 @@
-"""What people's labels allow a run to claim: the calibration that evalgate.yml names, before and
-after the run."""
+"""The calibration in evalgate.yml and its problems, before and after the run."""
 
 from __future__ import annotations
 
@@ -30,9 +29,9 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
             f"`judge: min_kappa` is {rule.min_kappa:g}, and `judge: calibration` names no file"
         )
         return [errors.error("calibration-missing", message, hint=hint)]
-    calibration, unreadable = _calibration_of(settings)
-    if unreadable is not None:
-        return [unreadable]
+    calibration, problem = _calibration_of(settings)
+    if problem is not None:
+        return [problem]
     problems = []
     pairs: list[tuple[str, JudgeIdentity | None]] = []
     for use in (use for suite in suites for use in suite.criteria if use.is_judged):
@@ -44,7 +43,7 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
 
 
 def judged(settings: Settings, suites: Iterable[Suite]) -> tuple[JudgedCriterion, ...]:
-    """Each judged criterion's calibration, where evalgate.yml names one."""
+    """The calibration of each judged criterion, if evalgate.yml names a file."""
     if not settings.gate_file.judge.calibration or settings.skip_judged:
         return ()
     calibration, _ = _calibration_of(settings)
@@ -74,8 +73,8 @@ def _problems_of(
     fault = agreement.fault_of(use.name, judge, calibration, min_kappa=rule.min_kappa)
     if fault is not None:
         code, message = fault
-        tell = errors.note if rule.min_kappa is None else errors.error
-        return [tell(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))]
+        report = errors.note if rule.min_kappa is None else errors.error
+        return [report(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))]
     criterion_calibration = agreement.of_judge(use.name, judge, calibration)
     if criterion_calibration is None:
         return []
@@ -87,21 +86,21 @@ def _problems_of(
 
 
 def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | None]:
-    """The calibration, None if the file is missing; and the problem with an unreadable file."""
+    """The calibration, or None if the file is missing, and the problem of an unreadable file."""
     rule = settings.gate_file.judge
     path = Path(settings.root, rule.calibration)
     if not path.exists():
         return None, None
-    data = walk.read_user_file(path, label=rule.calibration)
-    if isinstance(data, Problem):
-        message = f"the calibration {data.message.removeprefix('the file ')}"
+    content = walk.read_user_file(path, label=rule.calibration)
+    if isinstance(content, Problem):
+        message = f"the calibration {content.message.removeprefix('the file ')}"
     else:
         try:
-            return calibration_file.parse(data.decode("utf-8", errors="replace")), None
+            return calibration_file.parse(content.decode("utf-8", errors="replace")), None
         except ValueError as error:
             message = f"{rule.calibration} is not a calibration: {error}"
-    tell = errors.warning if rule.min_kappa is None else errors.error
-    return None, tell(
+    report = errors.warning if rule.min_kappa is None else errors.error
+    return None, report(
         "calibration-unreadable", message, Place(file=rule.calibration), _repair(settings, None)
     )
 

@@ -1,5 +1,5 @@
-"""`evalgate calibrate`: labels in, the judge's verdicts beside them, and what that says of the
-judge."""
+"""`evalgate calibrate`: reads labels, gets the judge's verdicts on them, and computes the
+agreement."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ from evalgate.wings.calibrate import agreement, evidence, labels
 from evalgate.wings.calibrate.evidence import LabelledItem, LabelledVerdict
 from evalgate.wings.calibrate.labels import LabelsReading
 
-AT_ONCE = 16
+MAX_THREADS = 16
 SEED = 0
-NOWHERE = "labels"
-"""Key of the suite for criteria that no suite of the repository uses."""
+UNUSED_SUITE = "labels"
+"""Key of the suite of criteria that no suite of the repository uses."""
 
 
 @frozen_dataclass
-class Judged:
-    """The labels' verdicts, with what their reader must know, and what asking for them took."""
+class JudgeAnswers:
+    """The judge's verdicts on the labels, notes for their reader, problems, and the use of the
+    judge."""
 
     verdicts: Sequence[LabelledVerdict]
     notes: tuple[str, ...] = ()
@@ -68,41 +69,47 @@ def calibrate(
     environ: Environ,
     cache: Path,
     say: Callable[[str], None],
-) -> tuple[Calibration, Judged]:
-    """Compare the judge with the labels, by the verdicts in `results`, else by asking it.
+) -> tuple[Calibration, JudgeAnswers]:
+    """Compare the judge with the labels, by the verdicts in `results`, or else by asking it.
 
-    `conversations`: has those that labels name. `cache`: a folder; `say`: receives warnings. Raises
-    ConfigError with every problem of the labels, NothingToDo if nothing is labelled,
+    `conversations`: the results with the conversations of the labels. `cache`: a folder. `say`:
+    receives warnings.
+
+    Raises ConfigError with every problem of the labels, NothingToDo without labels,
     UnavailableError if the judge decided nothing."""
     display_path = (
         labels_file.relative_to(settings.root)
         if labels_file.is_relative_to(settings.root)
         else labels_file
     )
-    data = walk.read_user_file(labels_file, label=display_path.as_posix())
-    text = plain.decode(data, file=display_path.as_posix())
+    content = walk.read_user_file(labels_file, label=display_path.as_posix())
+    text = plain.decode(content, file=display_path.as_posix())
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
-    read = labels.parse_labels(text, file=display_path.as_posix())
-    if not read.labels and not errors_in(read.problems):
-        waiting = f": {words.counted(read.unlabelled, 'line has', 'lines have')} an empty `label`"
-        raise NothingToDo(f"{display_path} has no labels{waiting if read.unlabelled else ''}")
+    reading = labels.parse_labels(text, file=display_path.as_posix())
+    if not reading.labels and not errors_in(reading.problems):
+        unlabelled_text = (
+            f": {words.counted(reading.unlabelled, 'line has', 'lines have')} an empty `label`"
+        )
+        raise NothingToDo(
+            f"{display_path} has no labels{unlabelled_text if reading.unlabelled else ''}"
+        )
     if results:
-        judged = _from_results(read, results)
+        answers = _from_results(reading, results)
     else:
-        judged = _ask(
-            settings, read, conversations=conversations, environ=environ, cache=cache, say=say
+        answers = _ask(
+            settings, reading, conversations=conversations, environ=environ, cache=cache, say=say
         )
     groups: defaultdict[str, list[LabelledVerdict]] = defaultdict(list)
-    for verdict in judged.verdicts:
+    for verdict in answers.verdicts:
         groups[repr(verdict.criterion_judge)].append(verdict)
     calibrations = [
         agreement.calibrate(group[0].criterion_judge, group, seed=SEED) for group in groups.values()
     ]
     if not any(criterion.matrix.total for criterion in calibrations):
-        reason = next((verdict.message for verdict in judged.verdicts if verdict.message), "")
+        reason = next((verdict.message for verdict in answers.verdicts if verdict.message), "")
         raise UnavailableError(
-            f"the judge decided none of {words.counted(len(judged.verdicts), 'label')}: {reason}"
+            f"the judge decided none of {words.counted(len(answers.verdicts), 'label')}: {reason}"
         )
     calibration = Calibration(
         evalgate=__version__,
@@ -113,69 +120,71 @@ def calibrate(
         seed=SEED,
         draws=agreement.DRAWS,
     )
-    waiting = f"{words.counted(read.unlabelled, 'line has', 'lines have')} no label yet"
-    notes = (*judged.notes, *([waiting] if read.unlabelled else []))
-    problems = (*read.problems, *judged.problems)
-    return calibration, Judged(
-        verdicts=judged.verdicts, notes=notes, problems=problems, took=judged.took
+    unlabelled_text = f"{words.counted(reading.unlabelled, 'line has', 'lines have')} no label yet"
+    notes = (*answers.notes, *([unlabelled_text] if reading.unlabelled else []))
+    problems = (*reading.problems, *answers.problems)
+    return calibration, JudgeAnswers(
+        verdicts=answers.verdicts, notes=notes, problems=problems, took=answers.took
     )
 
 
 def _ask(
     settings: Settings,
-    read: LabelsReading,
+    reading: LabelsReading,
     *,
     conversations: Path,
     environ: Environ,
     cache: Path,
     say: Callable[[str], None],
-) -> Judged:
-    """The judge's verdicts on what was labelled. Raises ConfigError with every problem at once, and
-    for a change."""
+) -> JudgeAnswers:
+    """The judge's verdicts on the labelled evidence. Raises ConfigError with all problems, and in a
+    run for a change."""
     forks.refuse_change(environ, "evalgate calibrate")
-    suites, problems = settled_suites(settings, {label.line.criterion for label in read.labels})
-    refers = any(label.evidence is None for label in read.labels)
-    stored = file.read_results(conversations) if refers and conversations.exists() else None
+    suites, problems = settle_suites(settings, {label.line.criterion for label in reading.labels})
+    needs_results = any(label.evidence is None for label in reading.labels)
+    stored = file.read_results(conversations) if needs_results and conversations.exists() else None
     uses: defaultdict[str, dict[str, CriterionUse]] = defaultdict(dict)
     for suite in suites:
         for use in suite.criteria:
             uses[use.name][suite.key] = use
     items, item_problems = evidence.find_items(
-        read.labels, uses=uses, stored=stored, deviations=settings.deviations
+        reading.labels, uses=uses, stored=stored, deviations=settings.deviations
     )
-    insist([*problems, *read.problems, *item_problems])
+    raise_errors([*problems, *reading.problems, *item_problems])
     uses_by_digest = {
         fingerprints.digest([target.use.name, dict(target.use.options)]): target.use
         for target in items
     }
-    only = _suite(uses_by_digest.values())
-    insist(judges.missing([only], judges.defaults_of(settings), environ))
-    with judges.open_panel(settings, [only], environ=environ, cache=cache, say=say) as panel:
+    labelled_suite = _suite(uses_by_digest.values())
+    raise_errors(judges.missing([labelled_suite], judges.defaults_of(settings), environ))
+    with judges.open_panel(
+        settings, [labelled_suite], environ=environ, cache=cache, say=say
+    ) as panel:
         if panel is None:
             raise ConfigError(
                 "`skip-judged` is set; calibration needs a judge",
                 hint="Remove it from evalgate.yml.",
             )
-        label_criteria = {label.line.criterion for label in read.labels}
-        used = dict.fromkeys(
+        label_criteria = {label.line.criterion for label in reading.labels}
+        used_names = dict.fromkeys(
             use.name for suite in suites for use in suite.criteria if labels.labelled_spec(use.name)
         )
-        return Judged(
+        return JudgeAnswers(
             verdicts=ask(items, panel, deviations=settings.deviations),
             notes=tuple(
                 f"`{name}` is used here and has no label"
-                for name in used
+                for name in used_names
                 if name not in label_criteria
             ),
             took=panel.uses(),
         )
 
 
-def settled_suites(
+def settle_suites(
     settings: Settings, criterion_names: Iterable[str]
 ) -> tuple[tuple[Suite, ...], list[Problem]]:
-    """The repository's suites with the judges settled, and one more with wanted criteria that none
-    of them uses."""
+    """The repository's suites with settled judges, and one suite for the named criteria that they
+    do not use."""
     suites, discovery_problems = discover.suites_of_all(settings, specs=criteria.CRITERIA)
     problems = [
         *settings.problems,
@@ -183,16 +192,16 @@ def settled_suites(
     ]
     if errors_in(problems):
         return (), problems
-    used = {use.name for suite in suites for use in suite.criteria}
-    unused = [criteria.use_by_model(name) for name in sorted(set(criterion_names) - used)]
-    nowhere = [_suite(unused)] if unused else []
-    return judges.settle_suites([*suites, *nowhere], judges.defaults_of(settings)), problems
+    used_names = {use.name for suite in suites for use in suite.criteria}
+    unused = [criteria.use_by_model(name) for name in sorted(set(criterion_names) - used_names)]
+    extra_suites = [_suite(unused)] if unused else []
+    return judges.settle_suites([*suites, *extra_suites], judges.defaults_of(settings)), problems
 
 
 def _suite(uses: Iterable[CriterionUse]) -> Suite:
     return Suite(
-        key=NOWHERE,
-        eval_set=EvalSet(eval_set_id=NOWHERE, cases=()),
+        key=UNUSED_SUITE,
+        eval_set=EvalSet(eval_set_id=UNUSED_SUITE, cases=()),
         criteria=tuple(uses),
         criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
         agent=AgentUse(driver=""),
@@ -202,10 +211,10 @@ def _suite(uses: Iterable[CriterionUse]) -> Suite:
 def ask(
     items: Sequence[LabelledItem], panel: VotingPanel, *, deviations: Deviations
 ) -> list[LabelledVerdict]:
-    """The judge's verdicts in the items' order; what is asked about several times is asked once.
-    Ctrl-C waits for no judge."""
+    """The judge's verdicts in the order of the items. Equal questions are asked once. Ctrl-C does
+    not wait for a judge."""
     services = CriterionServices(deviations=deviations, judge=panel)
-    with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="calibrate") as pool:
+    with ThreadPoolExecutor(max_workers=MAX_THREADS, thread_name_prefix="calibrate") as pool:
         grades: dict[str, Future[Grade]] = {}
         try:
             for item in items:
@@ -219,46 +228,46 @@ def ask(
 
 
 def _address(item: LabelledItem) -> str:
-    """Equal for labels that one grade answers."""
-    view = item.evidence
+    """A key that is equal for labels with the same grade."""
+    evidence = item.evidence
     return fingerprints.digest(
         [
             item.use.name,
             dict(item.use.options),
-            repr((view.actual, view.expected, view.case.rubrics)),
+            repr((evidence.actual, evidence.expected, evidence.case.rubrics)),
         ]
     )
 
 
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
-    """The grade as a run would give it, behind the same wall."""
-    view = item.evidence
+    """The grade as in a run, with its error handling."""
+    evidence = item.evidence
     use = item.use
-    key = TrialKey(suite=NOWHERE, case_id=view.case.case_id)
+    key = TrialKey(suite=UNUSED_SUITE, case_id=evidence.case.case_id)
     outcome = Transcript(
-        invocations=view.actual, final_state=view.final_state, ended_by=view.ended_by
+        invocations=evidence.actual, final_state=evidence.final_state, ended_by=evidence.ended_by
     )
-    task = Task(suite=_suite([use]), case=view.case, key=key)
-    graded = session.grade(
+    task = Task(suite=_suite([use]), case=evidence.case, key=key)
+    graded_trial = session.grade(
         Trial(key=key, outcome=outcome), task, {use.name: criteria.build(use, services)}
     )
-    return graded.grades[use.name]
+    return graded_trial.grades[use.name]
 
 
-def insist(problems: Sequence[Problem]) -> None:
+def raise_errors(problems: Sequence[Problem]) -> None:
     """Raise ConfigError with all problems if one is an error."""
     if errors_in(problems):
         raise ConfigError.collected(problems)
 
 
-def _from_results(read: LabelsReading, path: Path) -> Judged:
-    verdicts, problems = evidence.find_verdicts(read.labels, file.read_results(path))
-    insist([*read.problems, *problems])
+def _from_results(reading: LabelsReading, path: Path) -> JudgeAnswers:
+    verdicts, problems = evidence.find_verdicts(reading.labels, file.read_results(path))
+    raise_errors([*reading.problems, *problems])
     notes = evidence.other_prompts(verdicts)
-    elsewhere = sum(label.line.trial_key is None for label in read.labels)
-    if elsewhere:
-        lines = words.counted(elsewhere, "label has", "labels have")
+    unplaced = sum(label.line.trial_key is None for label in reading.labels)
+    if unplaced:
+        lines = words.counted(unplaced, "label has", "labels have")
         notes.insert(
             0, f"{lines} no `suite` and `case`: skipped; omit --results to ask the judge about them"
         )
-    return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(problems))
+    return JudgeAnswers(verdicts=verdicts, notes=tuple(notes), problems=tuple(problems))

@@ -1,4 +1,4 @@
-"""calibration.json: how far a judge agrees with people, for later runs to read. Its JSON schema is
+"""calibration.json: the agreement of a judge with people, for later runs. Its JSON schema is
 published."""
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from evalgate.results.judged import CalibrationShape, JudgeWire, RateWire, judge
 from evalgate.values import JsonObject
 
 SCHEMA_VERSION = 1
-_ABOUT = ("evalgate", "made_at", "labels_file", "source", "seed", "draws")
+_HEADER_FIELDS = ("evalgate", "made_at", "labels_file", "source", "seed", "draws")
 _RATES = ("agreement", "kappa", "tpr", "tnr")
 _TEXTS = ("where", "subject", "human", "judge", "shown", "rationale", "note")
 
 
 class MatrixWire(CalibrationShape):
-    """Counts of decided labels; positive is yes, true is as the person says."""
+    """Counts of decided labels. Positive means yes; true means that the judge agrees with the
+    person."""
 
     true_positive: int = Field(default=0, ge=0)
     false_negative: int = Field(default=0, ge=0)
@@ -37,7 +38,7 @@ class MatrixWire(CalibrationShape):
 
 
 class ExampleWire(CalibrationShape):
-    """A label that the judge did not agree with, or could not decide; texts are clipped."""
+    """A label that the judge disagrees with or could not decide. Texts are clipped."""
 
     kind: ConfusionKind
     line: int = Field(description="Line of the labels file, from 1.")
@@ -55,7 +56,7 @@ class ExampleWire(CalibrationShape):
 
 
 class CriterionWire(CalibrationShape):
-    """One criterion by one judge."""
+    """The figures of one judge on one criterion."""
 
     criterion: str
     judge: JudgeWire
@@ -103,33 +104,33 @@ class CalibrationWire(CalibrationShape):
 
 def schema() -> JsonObject:
     """The JSON schema of calibration.json."""
-    described = CalibrationWire.model_json_schema(by_alias=False)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described
+    shape_schema = CalibrationWire.model_json_schema(by_alias=False)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | shape_schema
 
 
 def render(calibration: Calibration) -> str:
     """The file's text, without nulls."""
-    about = {name: getattr(calibration, name) for name in _ABOUT}
+    header = {name: getattr(calibration, name) for name in _HEADER_FIELDS}
     criteria = [_criterion_json(criterion) for criterion in calibration.criteria]
-    written = {"schema_version": SCHEMA_VERSION, **about, "criteria": criteria}
-    return json.dumps(written, ensure_ascii=True, indent=1) + "\n"
+    calibration_json = {"schema_version": SCHEMA_VERSION, **header, "criteria": criteria}
+    return json.dumps(calibration_json, ensure_ascii=True, indent=1) + "\n"
 
 
 def parse(text: str) -> Calibration:
-    """Read a file of this or an earlier schema version. Raises ValueError, saying what is wrong, on
+    """Read a file of this or an earlier schema version. Raises ValueError with the reason for
     anything else."""
     try:
         wire = CalibrationWire.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        location = ".".join(str(step) for step in first["loc"]) or "the file"
-        raise ValueError(f"`{location}`: {first['msg']}") from None
+        first_error = error.errors()[0]
+        location = ".".join(str(step) for step in first_error["loc"]) or "the file"
+        raise ValueError(f"`{location}`: {first_error['msg']}") from None
     if wire.schema_version > SCHEMA_VERSION:
         raise ValueError(
             f"its schema version is {wire.schema_version}, this evalgate reads {SCHEMA_VERSION}"
         )
-    about = {name: getattr(wire, name) for name in _ABOUT}
-    return Calibration(criteria=tuple(criterion.noun() for criterion in wire.criteria), **about)
+    header = {name: getattr(wire, name) for name in _HEADER_FIELDS}
+    return Calibration(criteria=tuple(criterion.noun() for criterion in wire.criteria), **header)
 
 
 def _criterion_json(criterion: CriterionCalibration) -> JsonObject:

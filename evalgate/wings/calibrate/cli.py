@@ -23,9 +23,9 @@ from evalgate.wings.calibrate import (
     calibration_file,
     labels as calibration_labels,
 )
-from evalgate.wings.calibrate.calibrate import Judged
+from evalgate.wings.calibrate.calibrate import JudgeAnswers
 
-WRITTEN = "calibration.json"
+FILE_NAME = "calibration.json"
 RESULTS = "results.json"
 SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debug")
 
@@ -46,7 +46,7 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
     "--write",
     "written",
     metavar="FILE",
-    help=f"Where to write the calibration. [default: `judge: calibration` of evalgate.yml, else {WRITTEN}]",
+    help=f"Where to write the calibration. [default: `judge: calibration` of evalgate.yml, else {FILE_NAME}]",
 )
 @click.option(
     "--fail-under-kappa",
@@ -74,10 +74,10 @@ def command(labels: str, **values: Any) -> int:
     settings = commands.settings_of(values, SETTINGS)
     if values["draft"]:
         return _draft(Path(labels), values, settings)
-    written = _path(values["written"]) or settings.root / (
-        settings.gate_file.judge.calibration or WRITTEN
+    output_path = _path(values["written"]) or settings.root / (
+        settings.gate_file.judge.calibration or FILE_NAME
     )
-    calibration, judged = calibrate.calibrate(
+    calibration, answers = calibrate.calibrate(
         settings,
         Path(labels).absolute(),
         results=_path(values["results"]),
@@ -86,14 +86,14 @@ def command(labels: str, **values: Any) -> int:
         cache=prepare.cache_of(settings, os.environ, say=_say),
         say=_say,
     )
-    _show(calibration, judged)
-    _write(written, [calibration_file.render(calibration)])
-    click.echo(f"wrote {os.path.relpath(written)}")
+    _show(calibration, answers)
+    _write(output_path, [calibration_file.render(calibration)])
+    click.echo(f"wrote {os.path.relpath(output_path)}")
     return _verdict(calibration, values["fail_under_kappa"])
 
 
 def _write(path: Path, pieces: Iterable[str]) -> None:
-    """Raises UnavailableError."""
+    """Write a file. Raises UnavailableError."""
     problem = output.write_file(path, pieces)
     if problem is not None:
         raise UnavailableError(f"{path} {problem.message}")
@@ -103,39 +103,39 @@ def _say(line: str) -> None:
     click.echo(plain.one_line(line), err=True)
 
 
-def _show(calibration: Calibration, judged: Judged) -> None:
-    cli.show_problems(judged.problems)
-    click.echo(agreement.render(calibration, notes=judged.notes), nl=False)
-    if judged.took:
-        calls = sum(use.calls for use in judged.took)
-        cached = sum(use.cached for use in judged.took)
-        costs = [use.cost_usd for use in judged.took if use.cost_usd is not None]
+def _show(calibration: Calibration, answers: JudgeAnswers) -> None:
+    cli.show_problems(answers.problems)
+    click.echo(agreement.render(calibration, notes=answers.notes), nl=False)
+    if answers.took:
+        calls = sum(use.calls for use in answers.took)
+        cached = sum(use.cached for use in answers.took)
+        costs = [use.cost_usd for use in answers.took if use.cost_usd is not None]
         cost = f", ${sum(costs):.4f}" if costs else ""
         click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
 
 
-def _verdict(calibration: Calibration, least: float | None) -> int:
-    """Exit code 1 if the kappa of a criterion is below `least` or unknown."""
-    if least is None:
+def _verdict(calibration: Calibration, min_kappa: float | None) -> int:
+    """Exit code 1 if the kappa of a criterion is unknown or below `min_kappa`."""
+    if min_kappa is None:
         return ExitCode.PASS
-    below = [
+    low_criteria = [
         criterion
         for criterion in calibration.criteria
-        if criterion.kappa is None or criterion.kappa.value < least
+        if criterion.kappa is None or criterion.kappa.value < min_kappa
     ]
-    for criterion in below:
+    for criterion in low_criteria:
         kappa_text = (
             "cannot be computed"
             if criterion.kappa is None
-            else f"is {words.score(criterion.kappa.value, beside=least)}"
+            else f"is {words.score(criterion.kappa.value, beside=min_kappa)}"
         )
         name = plain.label(criterion.criterion, 80)
         click.secho(
-            f"{name}: kappa {kappa_text}; at least {words.threshold(least)} is required",
+            f"{name}: kappa {kappa_text}; at least {words.threshold(min_kappa)} is required",
             fg="red",
             err=True,
         )
-    return ExitCode.FAIL if below else ExitCode.PASS
+    return ExitCode.FAIL if low_criteria else ExitCode.PASS
 
 
 def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:

@@ -1,4 +1,4 @@
-"""What labels are about: the evidence that is asked about, or the grades that a run has stored."""
+"""The evidence of labels, for new questions to the judge, and the stored grades of a run."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from evalgate.wings.calibrate.labels import Label
 
 @frozen_dataclass
 class LabelledItem:
-    """What a label is about. `turn`: of the evidence, None for a verdict on all; `subject`: rubric
-    or sentence."""
+    """A label with its evidence. `turn`: its number in the evidence, None for a verdict on all.
+    `subject`: a rubric or a sentence."""
 
     label: Label
     use: CriterionUse
@@ -46,10 +46,11 @@ class LabelledItem:
 
 @frozen_dataclass
 class LabelledVerdict:
-    """A label beside what the judge said of the same thing.
+    """A label and the judge's verdict on the same evidence.
 
-    `passed` None: it could not decide, and `message` says why. `word`: the judge's label.
-    `cluster`: what moves together (the case). `judged_text`: the judged text, for people."""
+    `passed` None: the judge could not decide; `message` has the reason. `word`: the judge's label.
+    `cluster`: the case, whose labels are not independent. `judged_text`: the judged text, for
+    people."""
 
     label: Label
     criterion_judge: CriterionJudge
@@ -61,7 +62,8 @@ class LabelledVerdict:
 
 
 class LabelProblem(Exception):  # noqa: N818 - it is one of many, and told with them
-    """Why a label cannot be used: a code of docs/validate.md, the message, and a hint."""
+    """The reason why a label cannot be used: a code of docs/validate.md, the message, and a
+    hint."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -70,7 +72,7 @@ class LabelProblem(Exception):  # noqa: N818 - it is one of many, and told with 
 
 
 ANOTHER_ANSWER = "label-of-another-answer"
-NOWHERE = "label-place-unknown"
+PLACE_UNKNOWN = "label-place-unknown"
 
 
 def find_items(
@@ -80,19 +82,20 @@ def find_items(
     stored: Stored | None,
     deviations: Deviations,
 ) -> tuple[list[LabelledItem], list[Problem]]:
-    """The item of each label, to be judged anew, and the problems. `uses`: the settled uses of a
-    criterion by suite key, "" for those that no suite has."""
+    """The item of each label, for a new question to the judge, and the problems.
+
+    `uses`: the settled uses of a criterion by suite key, "" for criteria of no suite."""
     items = list[LabelledItem]()
     problems = list[Problem]()
     for label in labels:
         try:
-            evidence = label.evidence or recorded(label, stored)
+            evidence = label.evidence or labelled_evidence(label, stored)
             use = _use_of(label, uses[label.line.criterion], evidence)
-            subject, turn, judge = _judged(label, use, evidence)
-        except LabelProblem as found:
-            problems.append(errors.error(found.code, str(found), label.place, found.hint))
+            subject, turn, judge = _label_target(label, use, evidence)
+        except LabelProblem as problem:
+            problems.append(errors.error(problem.code, str(problem), label.place, problem.hint))
             continue
-        spec, verdicts = _row_of(use)
+        spec, verdicts = _spec_of(use)
         if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
             use = _with_rubrics(
                 use, {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
@@ -108,21 +111,21 @@ def find_items(
     return items, problems
 
 
-def _judged(
+def _label_target(
     label: Label, use: CriterionUse, evidence: TrialView, *, prompt_version: str | None = None
 ) -> tuple[str, int | None, JudgeIdentity]:
-    """The subject, the turn (None for a verdict on the whole) and the judge of a label. Raises
+    """The subject, the turn (None for a verdict on all turns) and the judge of a label. Raises
     LabelProblem."""
     subject = _subject(label, use, evidence)
     count = len(evidence.actual)
     turn = label.line.turn
-    if _row_of(use)[1].is_of_conversation:
+    if _spec_of(use)[1].is_of_conversation:
         turn = None
     elif count == 1:
         turn = 1
     elif turn is None or turn > count:
         message = f"the conversation has {words.counted(count, 'turn')}; set `turn`"
-        raise LabelProblem(NOWHERE, message, "Turns count from 1.")
+        raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
     judge = judges.judge_of(use, prompt_version=prompt_version)
     if judge is None:
         hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
@@ -131,41 +134,43 @@ def _judged(
     return subject, turn, judge
 
 
-def recorded(label: Label, stored: Stored | None) -> TrialView:
-    """The conversation that a label names. Raises LabelProblem if it is missing, or is not the
+def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
+    """The conversation of a label. Raises LabelProblem if it is missing, or differs from the
     labelled one."""
     trial_key = label.line.trial_key
     if stored is None or trial_key is None:
         hint = "Set `--conversations` to a results.json, or run the gate once."
-        raise LabelProblem(NOWHERE, "no results.json with the conversation", hint)
+        raise LabelProblem(PLACE_UNKNOWN, "no results.json with the conversation", hint)
     suites = {suite.key: suite for suite in stored.run.suites}
     if trial_key.suite not in suites:
         raise LabelProblem(
-            NOWHERE,
+            PLACE_UNKNOWN,
             f"results.json has no suite `{trial_key.suite}`",
             name_hint(trial_key.suite, suites),
         )
     cases = {case.case_id: case for case in suites[trial_key.suite].eval_set.cases}
     if trial_key.case_id not in cases:
         raise LabelProblem(
-            NOWHERE,
+            PLACE_UNKNOWN,
             f"`{trial_key.suite}` has no case `{trial_key.case_id}`",
             name_hint(trial_key.case_id, cases),
         )
     transcript = stored.outcomes.find(trial_key)
     if transcript is None:
-        failed = any(trial.key == trial_key for trial in stored.run.trials)
-        message = "the agent failed in it" if failed else f"it has no repeat {trial_key.number}"
-        raise LabelProblem(NOWHERE, f"`{trial_key.case_id}`: {message}", "Repeats count from 0.")
+        has_failed = any(trial.key == trial_key for trial in stored.run.trials)
+        message = "the agent failed in it" if has_failed else f"it has no repeat {trial_key.number}"
+        raise LabelProblem(
+            PLACE_UNKNOWN, f"`{trial_key.case_id}`: {message}", "Repeats count from 0."
+        )
     turns = transcript.invocations
     line = label.line
     case = cases[trial_key.case_id]
     if line.turn is not None and line.turn > len(turns):
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
-        raise LabelProblem(NOWHERE, message, "Turns count from 1.")
-    judged = turns if line.turn is None else [turns[line.turn - 1]]
-    if line.answer is not None and plain(line.answer) not in {
-        plain(prompting.answer_of(turn)) for turn in judged
+        raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
+    labelled_turns = turns if line.turn is None else [turns[line.turn - 1]]
+    if line.answer is not None and normalize(line.answer) not in {
+        normalize(prompting.answer_of(turn)) for turn in labelled_turns
     }:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
@@ -183,34 +188,34 @@ def recorded(label: Label, stored: Stored | None) -> TrialView:
 
 
 def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView) -> CriterionUse:
-    """How the gate uses the label's criterion: in its suite, or in all that use it alike. Raises
-    LabelProblem."""
+    """The gate's use of the label's criterion: in the label's suite, or in all suites if they
+    agree. Raises LabelProblem."""
     line = label.line
     if line.trial_key is not None and line.trial_key.suite in uses:
         return uses[line.trial_key.suite]
-    distinct = _distinct(uses.values())
-    if len(distinct) > 1 and line.subject:
-        knowing = [
+    candidates = _distinct_uses(uses.values())
+    if len(candidates) > 1 and line.subject:
+        uses_with_rubric = [
             use
-            for use in distinct
+            for use in candidates
             if text_of_rubric(line.subject, rubrics_of(use, evidence)) is not None
         ]
-        distinct = _distinct(knowing or [_with_rubrics(use) for use in distinct])
-    if len(distinct) != 1:
+        candidates = _distinct_uses(uses_with_rubric or [_with_rubrics(use) for use in candidates])
+    if len(candidates) != 1:
         hint = f"Name one of {words.listed(f'`{key}`' for key in uses)} as `suite`."
         raise LabelProblem(
-            NOWHERE, f"the suites use `{line.criterion}` with different options", hint
+            PLACE_UNKNOWN, f"the suites use `{line.criterion}` with different options", hint
         )
-    return distinct[0]
+    return candidates[0]
 
 
-def _distinct(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
+def _distinct_uses(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
     return list({fingerprints.digest(dict(use.options)): use for use in uses}.values())
 
 
 def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
-    """The text of what the label names within the turn. Raises LabelProblem."""
-    spec, verdicts = _row_of(use)
+    """The text of the label's subject within the turn. Raises LabelProblem."""
+    spec, verdicts = _spec_of(use)
     subject = label.line.subject
     if verdicts.unit != "rubric":
         return subject
@@ -222,14 +227,14 @@ def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
         hint = f"Rubrics: {words.listed(names)}." if names else "Write its text."
         raise LabelProblem("label-subject-unknown", "`rubric` is missing", hint)
     text = text_of_rubric(subject, rubrics)
-    # it has properties of its own, and no others
+    # Google's criterion has fixed properties
     if text is None and Need.RUBRICS not in spec.needs:
         message = f"`{use.name}` has no property `{subject[:80]}`"
         raise LabelProblem("label-subject-unknown", message, name_hint(subject, names))
     return text or subject
 
 
-def _row_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
+def _spec_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
     spec = labels.labelled_spec(use.name)
     assert spec is not None, "labels of other criteria were refused when they were read"
     assert spec.verdicts is not None, "as above"
@@ -244,28 +249,27 @@ def name_hint(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
 
 
 def rubrics_of(use: CriterionUse, evidence: TrialView | None) -> tuple[Rubric, ...]:
-    """Every rubric that a label of this criterion may name: its own, then those of the case and of
-    its turns."""
+    """Every rubric that a label of this criterion may name: the criterion's, then those of the case
+    and its turns."""
     criterion_rubrics = [
         RubricWire.model_validate(rubric).noun() for rubric in use.options.get("rubrics") or ()
     ]
-    written: list[Rubric] = []
+    evidence_rubrics: list[Rubric] = []
     if evidence is not None:
-        written += evidence.case.rubrics
-        written += [
+        evidence_rubrics += evidence.case.rubrics
+        evidence_rubrics += [
             rubric
             for turn in (*(evidence.expected or ()), *evidence.actual)
             for rubric in turn.rubrics
         ]
-    return (*criterion_rubrics, *vertex.PROPERTIES.get(use.name, ()), *written)
+    return (*criterion_rubrics, *vertex.PROPERTIES.get(use.name, ()), *evidence_rubrics)
 
 
 def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
-    """The text of the rubric that a label names by id or by text; None if there is no such
-    rubric."""
+    """The text of a rubric by its id or its text, or None if there is no such rubric."""
     text = next((rubric.text for rubric in rubrics if rubric.rubric_id == name), None)
     return text or next(
-        (rubric.text for rubric in rubrics if plain(rubric.text) == plain(name)), None
+        (rubric.text for rubric in rubrics if normalize(rubric.text) == normalize(name)), None
     )
 
 
@@ -275,25 +279,25 @@ def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
 
 
 def only_turn(evidence: TrialView, turn: int) -> TrialView:
-    """The evidence with one turn, counted from 1: a criterion that judges turn by turn asks about
-    no other then."""
+    """The evidence with one turn, counted from 1, so that a criterion which judges turn by turn
+    asks about this turn only."""
     expected = evidence.expected[turn - 1 : turn] if evidence.expected is not None else None
     case = replace(evidence.case, conversation=expected)
     return TrialView(case=case, actual=evidence.actual[turn - 1 : turn], expected=expected)
 
 
 def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
-    """The label beside what the grade says of the same thing."""
+    """A label and the grade's verdict on the same evidence."""
     passed, word, message = read_grade(
-        grade, _row_of(item.use)[1], turn=item.turn, subject=item.subject
+        grade, _spec_of(item.use)[1], turn=item.turn, subject=item.subject
     )
     actual = item.evidence.actual
-    judged = actual if item.turn is None else actual[item.turn - 1 : item.turn]
+    judged_turns = actual if item.turn is None else actual[item.turn - 1 : item.turn]
     trial_key = item.label.line.trial_key
     cluster = (
         f"{trial_key.suite}:{trial_key.case_id}"
         if trial_key
-        else fingerprints.digest([content(turn) for turn in judged])
+        else fingerprints.digest([turn_content(turn) for turn in judged_turns])
     )
     return LabelledVerdict(
         label=item.label,
@@ -309,14 +313,14 @@ def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
 def read_grade(
     grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str
 ) -> tuple[bool | None, str, str]:
-    """What a grade says of a turn (None: of any), a rubric or a sentence: yes, no or None, its
-    label, and why."""
+    """A grade's verdict on a turn (None: any), a rubric or a sentence: yes, no or None, then its
+    label and its reason."""
     findings = [
         finding
         for finding in grade.findings
         if (finding.score is not None or finding.opinions)
         and (turn is None or finding.turn is None or finding.turn == turn)
-        and (not subject or plain(finding.subject) == plain(subject))
+        and (not subject or normalize(finding.subject) == normalize(subject))
     ]
     if not findings:
         if isinstance(grade, NotEvaluated):
@@ -341,13 +345,13 @@ def read_grade(
     return verdict.score > 0, verdict.label, verdict.text
 
 
-def plain(text: str) -> str:
-    """A text as two are compared: blanks do not count."""
+def normalize(text: str) -> str:
+    """A text for comparison, with single spaces."""
     return " ".join(text.split())
 
 
-def content(invocation: Invocation) -> Json:
-    """What makes a turn the same turn for whoever labels it: no ids and no times."""
+def turn_content(invocation: Invocation) -> Json:
+    """The content of a turn for comparison, without ids and times."""
     return {
         "user": prompting.text_of(invocation.user_content),
         "calls": [[call.name, call.args] for call in invocation.tool_calls],
@@ -359,26 +363,28 @@ def find_verdicts(
     labels: Sequence[Label], stored: Stored
 ) -> tuple[list[LabelledVerdict], list[Problem]]:
     """The stored run's verdict for each label that names a place in it, and the problems. A label
-    for another answer than the run's is left out and reported."""
+    for an answer that differs from the run's is reported and left out."""
     verdicts = list[LabelledVerdict]()
     problems = list[Problem]()
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
-    graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
+    trials_by_key = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
     for label in labels:
         trial_key = label.line.trial_key
         name = label.line.criterion
         if trial_key is None:
             continue
         try:
-            evidence = recorded(label, stored)
+            evidence = labelled_evidence(label, stored)
             use = uses.get((trial_key.suite, name))
-            grade = graded[trial_key].grades.get(name)
+            grade = trials_by_key[trial_key].grades.get(name)
             if use is None or grade is None:
-                raise LabelProblem(NOWHERE, f"the run has no `{name}` in this suite")
-            subject, turn, judge = _judged(label, use, evidence, prompt_version=use.prompt_version)
-        except LabelProblem as found:
-            tell = errors.warning if found.code == ANOTHER_ANSWER else errors.error
-            problems.append(tell(found.code, str(found), label.place, found.hint))
+                raise LabelProblem(PLACE_UNKNOWN, f"the run has no `{name}` in this suite")
+            subject, turn, judge = _label_target(
+                label, use, evidence, prompt_version=use.prompt_version
+            )
+        except LabelProblem as problem:
+            report = errors.warning if problem.code == ANOTHER_ANSWER else errors.error
+            problems.append(report(problem.code, str(problem), label.place, problem.hint))
             continue
         item = LabelledItem(
             label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject
@@ -388,8 +394,7 @@ def find_verdicts(
 
 
 def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
-    """What a reader must know of verdicts of a stored run that today's prompts did not ask for, a
-    sentence each."""
+    """Notes on verdicts of a stored run with other prompts than today's, a sentence each."""
     notes = []
     for name, version in dict.fromkeys(
         (verdict.criterion_judge.criterion, verdict.criterion_judge.judge.prompt_version)

@@ -1,5 +1,5 @@
-"""labels.jsonl: what people say of things that a judge judges, one JSON object a line; read, and
-drafted."""
+"""labels.jsonl: people's verdicts on what a judge judges, one JSON object per line. Reads and
+drafts it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from evalgate.results.file import Stored
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass
 
-COMMON: Mapping[str, bool] = {
+COMMON_LABELS: Mapping[str, bool] = {
     **dict.fromkeys(
         ("yes", "pass", "passed", "true", "valid", "right", "correct", "good", "1"), True
     ),
@@ -44,17 +44,17 @@ COMMON: Mapping[str, bool] = {
         ("no", "fail", "failed", "false", "invalid", "wrong", "incorrect", "bad", "0"), False
     ),
 }
-"""Words that are a yes or a no for every criterion, besides its judge's own."""
-UNSURE = frozenset({"", "?", "unsure", "unclear", "skip"})
-"""Words of a line that is not labelled (yet)."""
+"""Words that mean yes or no for every criterion, in addition to its judge's own."""
+UNSURE_LABELS = frozenset({"", "?", "unsure", "unclear", "skip"})
+"""Words for a line that has no label yet."""
 NEEDS_STEPS = frozenset({"rubric_based_tool_use_quality_v1", "multi_turn_tool_use_quality_v1"})
-"""Criteria that judge what two texts do not show."""
-TEXTS_ARE_ALL = frozenset({"final_response_match_v2", "safety_v1"})
-"""Criteria that judge the words of user, agent and reference, and nothing else."""
+"""Criteria whose evidence is more than two texts."""
+TEXT_ONLY = frozenset({"final_response_match_v2", "safety_v1"})
+"""Criteria that judge only the texts of user, agent and reference."""
 
 
 class LabelPlace(Wire):
-    """The trial of results.json that a line refers to; empty if the line has the evidence."""
+    """The trial of results.json that a line refers to. Empty if the line has the evidence."""
 
     suite: str = ""
     case: str = ""
@@ -73,7 +73,7 @@ class LabelPlace(Wire):
 
 
 class LabelEvidence(Wire):
-    """What was judged, as far as the line itself holds it: two texts, or the conversation."""
+    """The judged evidence in the line itself: two texts, or the conversation."""
 
     user: str | None = None
     answer: str | None = None
@@ -83,7 +83,7 @@ class LabelEvidence(Wire):
     rubrics: list[RubricWire] = Field(default_factory=list)
 
     def evidence(self, spec: CriterionSpec, *, name: str) -> TrialView | None:
-        """The evidence of a case called `name`; None if the line does not hold all of it."""
+        """The evidence as a case named `name`, or None if the line lacks a part."""
         needs_reference = Need.REFERENCE in spec.needs
         if Need.SCENARIO in spec.needs:
             return None
@@ -118,8 +118,8 @@ class LabelEvidence(Wire):
 
 
 class LabelLine(LabelEvidence, LabelPlace):
-    """One line. `rubric` (id or text), `sentence`: what it speaks of; neither: there is but one
-    thing to judge."""
+    """One line. `rubric` (id or text) or `sentence`: its subject. Neither is needed if the
+    criterion gives one verdict."""
 
     criterion: str
     label: str | bool | int | None = None
@@ -129,7 +129,7 @@ class LabelLine(LabelEvidence, LabelPlace):
 
     @property
     def word(self) -> str:
-        """The label as it was written."""
+        """The label as written."""
         return "" if self.label is None else str(self.label).strip()
 
     @property
@@ -140,9 +140,10 @@ class LabelLine(LabelEvidence, LabelPlace):
 
 @frozen_dataclass
 class Label:
-    """A person's yes or no on one thing that a judge can say yes or no to.
+    """A person's yes or no on something that a judge can answer with yes or no.
 
-    `evidence`: the judged texts, if the line has them; else it names a trial of results.json."""
+    `evidence`: the judged texts, if the line has them; otherwise the line names a trial of
+    results.json."""
 
     line: LabelLine
     human: bool
@@ -151,48 +152,53 @@ class Label:
 
 
 def labelled_spec(name: str) -> CriterionSpec | None:
-    """The row of a criterion whose verdicts people can label: its judge model says yes or no."""
+    """The spec of a criterion whose verdicts people can label, because its judge model answers yes
+    or no."""
     spec = criteria.CRITERIA.get(name)
     return spec if spec is not None and spec.verdicts is not None else None
 
 
 def parse_labels(text: str, *, file: str) -> LabelsReading:
-    """Read a file of labels. Empty lines are passed over."""
+    """Read a file of labels. Empty lines are skipped."""
     reading = LabelsReading(file=file)
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if line.strip():
             reading.add(line.strip(), number)
-    reading.problems += _same_labels(reading.labels)
+    reading.problems += _repeated_labels(reading.labels)
     return reading
 
 
-def _same_labels(labels: Iterable[Label]) -> Iterator[Problem]:
-    """Lines that label one and the same thing: an error if they contradict each other, else a
+def _repeated_labels(labels: Iterable[Label]) -> Iterator[Problem]:
+    """Lines with the same evidence and subject: an error if they contradict each other, else a
     warning."""
     first_labels: dict[str, Label] = {}
     for label in labels:
         line = label.line
         evidence = label.evidence
-        texts = None if evidence is None or line.trial_key else (evidence.actual, evidence.expected)
+        evidence_key = (
+            None if evidence is None or line.trial_key else (evidence.actual, evidence.expected)
+        )
         # repr of frozen values: evidence holds JSON, which cannot be hashed
-        key = repr((line.criterion, line.trial_key, line.turn, line.subject, line.answer, texts))
+        key = repr(
+            (line.criterion, line.trial_key, line.turn, line.subject, line.answer, evidence_key)
+        )
         first_label = first_labels.setdefault(key, label)
         if first_label is label:
             continue
-        tell = errors.warning
+        report = errors.warning
         relation = "says the same as"
         hint = "Delete one: it counts twice."
         if first_label.human is not label.human:
-            tell = errors.error
+            report = errors.error
             relation = "contradicts"
             hint = "Keep the correct one, or neither."
         message = f"the label {relation} line {first_label.place.line} on the same item"
-        yield tell("label-twice", message, label.place, hint)
+        yield report("label-twice", message, label.place, hint)
 
 
 @dataclass(slots=True, kw_only=True)
 class LabelsReading:
-    """The labels in the order of the file; `unlabelled`: how many lines nobody has decided on."""
+    """The labels in the order of the file. `unlabelled`: the number of lines without a label."""
 
     file: str
     labels: list[Label] = field(default_factory=list)
@@ -200,7 +206,7 @@ class LabelsReading:
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, text: str, number: int) -> None:
-        """Keep the label of a line, or what is wrong with it."""
+        """Keep the label of a line, or its problem."""
         line = self._line(text, number)
         if line is None:
             return
@@ -208,15 +214,19 @@ class LabelsReading:
         if spec is None or spec.verdicts is None:
             self._error(*_unknown_criterion(line.criterion), number=number)
             return
-        if line.word.lower() in UNSURE:
+        if line.word.lower() in UNSURE_LABELS:
             self.unlabelled += 1
             return
-        spelled = line.word.strip("*_`\"'. ").lower().replace("-", "_").replace(" ", "_")
-        human = spec.verdicts.labels.get(spelled, COMMON.get(spelled))
+        normalized_word = line.word.strip("*_`\"'. ").lower().replace("-", "_").replace(" ", "_")
+        human = spec.verdicts.labels.get(normalized_word, COMMON_LABELS.get(normalized_word))
         if human is None:
-            right = ", ".join(dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"]))
+            valid_words = ", ".join(
+                dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"])
+            )
             hint = words.did_you_mean(
-                line.word, [*spec.verdicts.labels, *COMMON], fallback=f"Write one of {right}."
+                line.word,
+                [*spec.verdicts.labels, *COMMON_LABELS],
+                fallback=f"Write one of {valid_words}.",
             )
             self._error(
                 "unknown-label",
@@ -224,10 +234,10 @@ class LabelsReading:
                 hint,
                 number=number,
             )
-        lack = _lack(line, spec, spec.verdicts)
-        if lack is not None:
-            self._error(*lack, number=number)
-        if human is not None and lack is None:
+        defect = _defect(line, spec, spec.verdicts)
+        if defect is not None:
+            self._error(*defect, number=number)
+        if human is not None and defect is None:
             evidence = line.evidence(spec, name=f"label-{number}")
             place = Place(file=self.file, line=number)
             self.labels.append(Label(line=line, human=human, place=place, evidence=evidence))
@@ -275,21 +285,23 @@ class LabelsReading:
         self.problems.append(errors.error(code, message, Place(file=self.file, line=number), hint))
 
 
-# --- what is wrong with a line: its code, the message, and a hint ---------------------------------
+# --- the problems of a line: code, message and hint ---------------------------------
 
 
 def _unknown_criterion(name: str) -> tuple[str, str, str]:
-    able = [criterion for criterion in criteria.CRITERIA if labelled_spec(criterion)]
-    hint = f"These can be labeled: {', '.join(able)}."
+    labelled_names = [criterion for criterion in criteria.CRITERIA if labelled_spec(criterion)]
+    hint = f"These can be labeled: {', '.join(labelled_names)}."
     if name in criteria.CRITERIA and not criteria.CRITERIA[name].informational:
         message = f"the judge of `{name}` does not answer yes or no, so it cannot be labeled"
         return "label-without-verdict", message, hint
     message = f"no judged criterion is called `{name[:80]}`"
-    return "unknown-criterion", message, words.did_you_mean(name, able, fallback=hint)
+    return "unknown-criterion", message, words.did_you_mean(name, labelled_names, fallback=hint)
 
 
-def _lack(line: LabelLine, spec: CriterionSpec, verdicts: Verdicts) -> tuple[str, str, str] | None:
-    """What the line does not say, so that the judge could not be shown what was labelled."""
+def _defect(
+    line: LabelLine, spec: CriterionSpec, verdicts: Verdicts
+) -> tuple[str, str, str] | None:
+    """The problem of a line that lacks evidence or names a wrong place: code, message and hint."""
     hint = _missing_evidence(line, spec)
     if hint is not None:
         return ("label-without-evidence", *hint)
@@ -298,12 +310,12 @@ def _lack(line: LabelLine, spec: CriterionSpec, verdicts: Verdicts) -> tuple[str
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
         return "label-place-unknown", message, "Turns count from 1."
     subjects = {"rubric": line.rubric, "sentence": line.sentence}
-    wrong = next(
+    invalid_key = next(
         (name for name, value in subjects.items() if value and name != verdicts.unit), None
     )
     return (
-        ("label-subject-unknown", f"`{line.criterion}` has no verdict on a {wrong}", "")
-        if wrong
+        ("label-subject-unknown", f"`{line.criterion}` has no verdict on a {invalid_key}", "")
+        if invalid_key
         else None
     )
 
@@ -332,22 +344,22 @@ def _text(text: str, role: str) -> Content:
 
 
 def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
-    """Lines of a labels file with empty labels, at most `most` of each criterion, drawn at random.
+    """Lines of a labels file with empty labels: a random sample of at most `most` per criterion.
 
-    What the judge said is left out, since who sees it agrees with it; nor does it weigh in the
-    draw, for TPR and TNR."""
+    The judge's verdict is left out, because people who see it tend to agree with it. It does not
+    influence the sample, so that TPR and TNR stay unbiased."""
     random = Random(seed)  # noqa: S311 - which verdicts to label, no secret
     by_criterion: dict[str, list[JsonObject]] = {}
     suites = {suite.key: suite for suite in stored.run.suites}
     for trial in stored.run.trials:
         for line in _draft_lines(trial, suites[trial.key.suite], stored):
             by_criterion.setdefault(line["criterion"], []).append(line)
-    chosen = [
+    sampled_lines = [
         line
         for lines in by_criterion.values()
         for line in random.sample(lines, min(most, len(lines)))
     ]
-    return [json.dumps(line, ensure_ascii=False) for line in chosen]
+    return [json.dumps(line, ensure_ascii=False) for line in sampled_lines]
 
 
 def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[JsonObject]:
@@ -369,29 +381,31 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[J
         unit = spec.verdicts.unit
         for finding in grade.findings:
             if finding.score is None or bool(finding.subject) is not bool(unit):
-                continue  # no verdict, or none that a line could name
+                continue  # no verdict, or no name for a line
             subject = {unit: finding.subject} if unit else {}
             yield {
                 "label": "",
                 "criterion": use.name,
                 **subject,
-                **_about(trial, spec, evidence, finding),
+                **_evidence_fields(trial, spec, evidence, finding),
             }
 
 
-def _about(
+def _evidence_fields(
     trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding
 ) -> JsonObject:
-    """The texts that a person reads first, then their source, then what else the judge sees."""
+    """The texts that a person reads first, then their source, then the judge's other evidence."""
     is_whole = spec.verdicts is not None and spec.verdicts.is_of_conversation
-    at = len(evidence.actual) if finding.turn is None or is_whole else finding.turn
-    judged = evidence.actual[at - 1]
+    turn_number = len(evidence.actual) if finding.turn is None or is_whole else finding.turn
+    judged = evidence.actual[turn_number - 1]
     line: JsonObject = {
         "user": prompting.text_of(judged.user_content),
         "answer": prompting.answer_of(judged),
     }
     expected = (
-        evidence.expected[at - 1] if evidence.expected and at <= len(evidence.expected) else None
+        evidence.expected[turn_number - 1]
+        if evidence.expected and turn_number <= len(evidence.expected)
+        else None
     )
     if expected is not None and prompting.answer_of(expected).strip():
         line["reference"] = prompting.answer_of(expected)
@@ -399,11 +413,13 @@ def _about(
         "suite": trial.key.suite,
         "case": trial.key.case_id,
         "repeat": trial.key.number,
-        "turn": at,
+        "turn": turn_number,
     }
-    final = judged.final_response.parts if judged.final_response else ()
-    only_texts = all(isinstance(part, Text) for part in (*judged.user_content.parts, *final))
-    if Need.SCENARIO in spec.needs or (spec.name in TEXTS_ARE_ALL and only_texts):
+    final_parts = judged.final_response.parts if judged.final_response else ()
+    is_text_only = all(
+        isinstance(part, Text) for part in (*judged.user_content.parts, *final_parts)
+    )
+    if Need.SCENARIO in spec.needs or (spec.name in TEXT_ONLY and is_text_only):
         return line
     line["conversation"] = [adk_shapes.invocation_json(turn) for turn in evidence.actual]
     if evidence.expected is not None:

@@ -633,8 +633,10 @@ class CesAgent(Agent):
 
     def play(self, case: Case, key: TrialKey) -> Transcript | None:  # noqa: ARG002 - the shape of Agent
         """A run of the evaluation by the platform. Raises AgentFailed."""
-        if not self._options.on_platform or case.ces is None:
+        if not self._options.on_platform:
             return None
+        if case.ces is None:
+            raise _unmeasured(FailureKind.START, "the platform runs CES evaluations only")
         self.start()
         assert self._live is not None
         assert self._evaluations is not None

@@ -48,6 +48,11 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
         self.violations = tuple(violations)
 
 
+def invalid(*violations: tuple[str, str]) -> Refused:
+    """The refusal of a request whose fields have these faults."""
+    return Refused("INVALID_ARGUMENT", ": ".join(violations[0]), violations)
+
+
 # --- masks ----------------------------------------------------------------------------------------
 
 
@@ -57,19 +62,11 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
     Without a mask it is what the body holds. Output-only fields and the name are left out. Raises
     Refused for a path that leads nowhere."""
     if isinstance(mask, dict) and set(mask) - {"paths"}:
-        raise Refused(
-            "INVALID_ARGUMENT",
-            "updateMask: expected {paths: [...]}",
-            [("updateMask", "unknown key")],
-        )
+        raise invalid(("updateMask", "expected {paths: [...]}"))
     paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
-            raise Refused(
-                "INVALID_ARGUMENT",
-                "updateMask: `*` stands alone",
-                [("updateMask", "`*` stands alone")],
-            )
+            raise invalid(("updateMask", "`*` stands alone"))
         return [(EVERYTHING,)]
     key_paths = []
     wrong = []
@@ -79,7 +76,7 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
         except ValueError as error:
             wrong.append(("updateMask", f"`{path[:100]}`: {error}"))
     if wrong:
-        raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)
+        raise invalid(*wrong)
     return list(dict.fromkeys(key_path for key_path in key_paths if key_path))
 
 
@@ -92,7 +89,7 @@ def paths_of(mask: Any) -> list[str]:
         isinstance(listed, list) and all(isinstance(path, str) for path in listed)
     ):
         message = "expected text with commas, a list of texts, or {paths: [...]}"
-        raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
+        raise invalid(("updateMask", message))
     return [path.strip() for path in listed or () if path.strip()]
 
 

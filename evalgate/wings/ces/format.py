@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from evalgate import agents, errors
 from evalgate.config import places
+from evalgate.config.settings import Settings
 from evalgate.discovery import walk
-from evalgate.errors import Problem
+from evalgate.errors import Place, Problem
 from evalgate.formats.base import Format, FormatFiles, SearchedTree
-from evalgate.model import AgentUse, Case, CriterionUse, EvalSet
+from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
@@ -35,10 +36,10 @@ def _homes(paths: Iterable[str]) -> set[str]:
     }
 
 
-def is_of_ces(tree: SearchedTree, path: str) -> bool:
-    """True if a file says that it is one of CES."""
+def kind_at(tree: SearchedTree, path: str) -> Kind | None:
+    """The kind of a file by its first bytes; None if it is not one of CES."""
     head = walk.read_head(tree.root, path, size=HEAD_BYTES)
-    return read.kind_of(head.decode("utf-8", errors="replace"), file=path) is not None
+    return read.kind_of(head.decode("utf-8", errors="replace"), file=path)
 
 
 @frozen_dataclass
@@ -205,7 +206,7 @@ class CesFormat(Format):
         *,
         exclude: Sequence[str],
         named_files: Iterable[str] = (),
-        is_of_ces: Callable[[SearchedTree, str], bool] = is_of_ces,
+        kind_at: Callable[[SearchedTree, str], Kind | None] = kind_at,
     ) -> tuple[str, ...]:
         """The CES files of the tree, and those of the files that the user named: by what they say;
         among the evaluations of an app also by their place, so that a typing error takes none
@@ -215,7 +216,7 @@ class CesFormat(Format):
         looked = [
             path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)
         ]
-        ces_files = {path for path in looked if is_of_ces(tree, path)}
+        ces_files = {path for path in looked if kind_at(tree, path) is not None}
         homes = _homes(ces_files)
         at_home = (
             path
@@ -234,7 +235,9 @@ class CesFormat(Format):
             for path in (*tree.other_yaml, *tree.other_json)
             if exclude and places.matches(path, exclude)
         ]
-        return tuple(path for path in excluded_paths[:MOST_SNIFFED] if is_of_ces(tree, path))
+        return tuple(
+            path for path in excluded_paths[:MOST_SNIFFED] if kind_at(tree, path) is not None
+        )
 
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
@@ -246,6 +249,13 @@ class CesFormat(Format):
         """Evaluations are changed by hand, or by an assistant."""
         reason = "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
         return reason if read.kind_of(text, file=file) in cases.RUN else ""
+
+    def check(self, settings: Settings, suites: Sequence[Suite]) -> Iterator[Problem]:
+        """With `on-platform`, the files whose agent is no app."""
+        for suite in suites if settings.on_platform else ():
+            if not agents.is_led(suite.agent):
+                message = "no platform can run it: its agent is not one of the driver `ces`"
+                yield errors.error("platform-missing", message, Place(file=suite.key))
 
     def changed(self, base: Case, head: Case) -> list[str] | None:
         """See `cases.changed`."""

@@ -930,12 +930,13 @@ def used_of_app(message: Proto) -> set[tuple[str, str]]:
     name."""
     used: set[tuple[str, str]] = set()
     for submessage in shapes.messages_in(message):
-        for value in (
-            getattr(submessage, name, None) for name in ("tool", "toolset", "target_agent")
-        ):
+        fields = shapes.fields_of(type(submessage))
+        for name in _OF_APP_FIELDS:
+            value = getattr(submessage, name) if name in fields else None
             if match := _OF_APP.fullmatch(value) if isinstance(value, str) else None:
                 used.add((match[1], match[2]))
     return used
 
 
+_OF_APP_FIELDS: Final = ("tool", "toolset", "target_agent")
 _OF_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+/(tools|toolsets|agents)/([^/]+)")

@@ -266,7 +266,13 @@ def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iter
             pending.extend(member)
         elif isinstance(member, Proto) and not isinstance(member, beside):
             yield member
-            pending.extend(getattr(member, name) for name in type(member).model_fields)
+            pending.extend(getattr(member, name) for name in _message_fields(type(member)))
+
+
+@functools.cache
+def _message_fields(shape: type[Proto]) -> tuple[str, ...]:
+    """The fields that hold messages, by themselves or in lists."""
+    return tuple(name for name in shape.model_fields if message_in(shape, name) is not None)
 
 
 def present_field(message: Proto) -> str:
@@ -286,6 +292,7 @@ def fields_of(shape: type[Proto]) -> dict[str, str]:
     return dict(spelled)
 
 
+@functools.cache
 def key_of(shape: type[Proto], field: str) -> str:
     """A field's key in protobuf's JSON: `displayName`."""
     return shape.model_fields[field].alias or field
@@ -301,6 +308,7 @@ NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityCha
 """Values of enums that are kept, and with which an evaluation is not run."""
 
 
+@functools.cache
 def enum_in(shape: type[Proto], field: str) -> type[ProtoEnum] | None:
     """The enum of a field; None if it has none."""
     annotation = shape.model_fields[field].annotation
@@ -321,6 +329,7 @@ def message_in(shape: type[Proto], field: str) -> type[Proto] | None:
     return None
 
 
+@functools.cache
 def is_map(shape: type[Proto], field: str) -> bool:
     """True if a field is a map of messages."""
     return (
@@ -329,11 +338,13 @@ def is_map(shape: type[Proto], field: str) -> bool:
     )
 
 
+@functools.cache
 def is_repeated(shape: type[Proto], field: str) -> bool:
     """True if a field is a list or a map."""
     return get_origin(shape.model_fields[field].annotation) is tuple or is_map(shape, field)
 
 
+@functools.cache
 def handling_of(shape: type[Proto], field: str) -> Handling:
     """What becomes of a field."""
     return shape.handlings.get(

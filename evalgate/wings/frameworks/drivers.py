@@ -1,4 +1,4 @@
-"""Agents of other frameworks than ADK: one driver each, over workers of Python objects."""
+"""Agents of frameworks other than ADK: one driver each. Their workers load Python objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOSTS = Path(__file__).parent / "worker"
 
 
 class FrameworkOptions(CallOptions):
-    """Which agent, what it is given besides the conversation, and what it runs in."""
+    """The agent, its further inputs, and its environment."""
 
     call: str = Field(
         pattern=r"^[\w.]+:[\w.]+$",
@@ -26,7 +26,7 @@ class FrameworkOptions(CallOptions):
 
 
 class LangGraphOptions(FrameworkOptions):
-    """The same, and where in its state a graph reads and answers."""
+    """FrameworkOptions, and the state's keys of a graph's input and answer."""
 
     input: str = Field(
         default="messages", description="Key of the graph's state that takes the user's text."
@@ -134,7 +134,7 @@ class AgentFrameworkDriver(PythonDriver):
 
 
 class CrewAIOptions(CallOptions):
-    """The same, and which input of a crew takes the user's text."""
+    """CallOptions, and the input of a crew for the user's text."""
 
     input: str | None = Field(
         default=None, description="Input of the crew's tasks that takes the user's text."

@@ -9,9 +9,10 @@ import hashlib
 import json
 import os
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -190,7 +191,8 @@ class _Call:
     ) -> str:
         """Run the gate with the agent in this event loop; what fails, "" for nothing."""
         async with invitation as agent:
-            report, rows = await asyncio.to_thread(self._gate, agent, num_runs, details=details)
+            gate = partial(self._gate, agent, num_runs, details=details)
+            report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
         if output_file:
             _append(rows, Path(output_file))
         failures = list(_failures(report, self.module))
@@ -232,12 +234,12 @@ class _Call:
             host=agent.open,
             isolate=False,
         )
-        with ONE_AT_A_TIME:
-            return gate_run.run(settings, context), rows
+        return gate_run.run(settings, context), rows
 
 
-ONE_AT_A_TIME: Final = threading.Lock()
-"""Two evaluations at once could put back what the other has replaced in the agent."""
+GATE: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalgate")
+"""The gate's thread, beside those of the event loop, which the agent may need. There is one, as two
+evaluations at once could put back what the other has set on the agent."""
 
 
 def _run_or_await(evaluated: Callable[[], Coroutine[Any, Any, str]]) -> Awaitable[None]:

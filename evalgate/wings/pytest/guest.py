@@ -114,9 +114,9 @@ async def _find(
     places = chain([getattr(module, "agent", None)], adk.modules_of(module))
     app, root_agent = await adk.find(places, folder, None, closing)
     if root_agent is None:
-        raise ValueError(adk.nothing_found(folder, name, None))
+        raise ValueError(adk.no_agent_message(folder, name, None))
     try:
-        agent = adk.within(root_agent, agent_name)
+        agent = adk.find_sub_agent(root_agent, agent_name)
     except errors.LoadFailed as error:
         raise ValueError(str(error)) from None
     return ImportedAgent(root_agent=agent, app=app, name=name.removesuffix(".agent"), closing=None)

@@ -13,7 +13,7 @@ from builders.zygotes import Zygote
 
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentLimits, AgentSetting
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 from tests.integration.agents.line_client import (
     AGENTS,
     Message,
@@ -118,7 +118,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
         setting = AgentSetting(
             root=str(root),
             inputs=str(root),
-            world=World(environment=kept, cache=str(tmp_path / "cache"), log=str),
+            world=InstallSetup(environment=kept, cache=str(tmp_path / "cache"), log=str),
             limits=AgentLimits(**limits),
         )
         row = DRIVERS[driver]

@@ -17,7 +17,7 @@ from evalgate.agents import DRIVERS, pool
 from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
 from evalgate.agents.conversation import WorkerConversation
 from evalgate.model import AgentFailure, Case, Content, FailureKind, Text, TrialKey
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 from tests.integration.agents.line_client import AGENTS, Message, adk_python
 
 pytestmark = pytest.mark.integration
@@ -179,7 +179,7 @@ SECRET = "correct-horse-battery"
 @contextmanager
 def conversing(folder: Path, **limits: float) -> Iterator[WorkerConversation]:
     """With `adk_full`, whose environment has a secret."""
-    world = World(
+    world = InstallSetup(
         environment={"PATH": "/usr/bin:/bin", "MY_API_KEY": SECRET}, cache=str(folder), log=str
     )
     driver = DRIVERS["adk"]

@@ -96,6 +96,7 @@ def later(seconds: float) -> str:
             1,
         ),
         ({"status": 429, "headers": {"retry-after": "1000"}}, "rate_limited", "1000 s", 1),
+        ({"status": 429, "headers": {"retry-after": "1e300"}}, "rate_limited", "31622400 s", 1),
     ],
 )
 def test_what_fails_for_good_is_told_with_the_next_step(

@@ -137,6 +137,16 @@ def test_a_comment_whose_creation_went_unheard_is_found_again(double, client, fa
     assert len(ours(double)) == 1
 
 
+def test_an_app_whose_comments_go_unheard_has_one(double, another) -> None:
+    """It learns its name by the comment; whoever never hears of it knows it by its job."""
+    double.state.logins = {"ghs_app": "gatekeeper[bot]", **double.state.logins}
+    old = double.state.add_comment(1, text("old", run=1), login="gatekeeper[bot]")
+    double.fail("POST .*/comments$", done=True, how="reset", times=9)
+    post(another(token="ghs_app"))
+    assert list(double.state.comments) == [old]
+    assert len(double.calls("POST")) == 1
+
+
 def test_a_comment_that_is_removed_meanwhile_is_created_anew(double, client) -> None:
     gone = double.state.add_comment(1, text("old", run=1), login=BOT)
     double.fail(f"PATCH .*/comments/{gone}", status=404, body={"message": "Not Found"})

@@ -5,13 +5,17 @@ import re
 from google.adk.agents import LlmAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from shop import backend
 
 
-async def copies(title: str) -> dict:
+async def copies(title: str, tool_context: ToolContext) -> dict:
     """How many copies there are."""
     await backend.opened()
+    note = await tool_context.load_artifact("user:note")
+    if note is not None:
+        return {"answer": note.text}
     return {"answer": f"{backend.copies(title)} copies of {title} in {backend.city()}"}
 
 
@@ -26,7 +30,11 @@ class Clerk(BaseLlm):
             title = re.findall(r"book-\d", parts[-1].text or "")[-1]
             call = types.FunctionCall(name="copies", args={"title": title})
             part = types.Part(function_call=call)
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+        usage = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=20, candidates_token_count=10, total_token_count=30
+        )
+        content = types.Content(role="model", parts=[part])
+        yield LlmResponse(content=content, usage_metadata=usage)
 
 
 second = LlmAgent(name="second", model=Clerk(), tools=[copies])

@@ -5,11 +5,15 @@ import gc
 import logging
 import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.plugins.plugin_manager import PluginManager
+from google.genai import types
 from shop import backend
 
 from evalgate import AgentEvaluator
@@ -156,7 +160,67 @@ async def test_the_module_that_the_test_sees(tmp_path, monkeypatch, shelves):
 
 
 @pytest.mark.anyio
-async def test_at_once(shelves):
+async def test_rows(shelves):
+    """What is written, and what fails, is compared outside."""
+    failures = ""
+    for name in ("one", "two", "3", "4"):
+        try:
+            file = f"evals/{name}.test.json"
+            await AgentEvaluator.evaluate("shop", file, output_file="rows.csv")
+        except AssertionError as failure:
+            failures += f"{failure}\n"
+    Path("failures.txt").write_text(failures, encoding="utf-8")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("score", [1.0, 0.0])
+async def test_a_metric_that_is_replaced(shelves, monkeypatch, score):
+    monkeypatch.setattr("metrics.own_score", lambda: score)
+    evaluation = AgentEvaluator.evaluate("shop", "measured/one.test.json", num_runs=1)
+    if score:
+        await evaluation
+    else:
+        with pytest.raises(AssertionError, match=r"own for \w+ Failed. Expected 0.5, but got 0.0"):
+            await evaluation
+
+
+@pytest.mark.anyio
+async def test_an_artifact(monkeypatch):
+    service = InMemoryArtifactService()
+    note = types.Part(text="3 copies of book-1 in Oslo")
+    await service.save_artifact(
+        app_name="shop", user_id="reader", session_id="any", filename="user:note", artifact=note
+    )
+    await AgentEvaluator.evaluate("shop", FILE, artifact_service=service)
+
+
+@pytest.mark.anyio
+async def test_a_test_that_gives_up(shelves, monkeypatch):
+    before = asyncio.all_tasks()
+    with monkeypatch.context() as patches:
+        patches.setattr(backend, "DOOR", asyncio.Event())
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(AgentEvaluator.evaluate("shop", FILE), 1)
+        backend.DOOR.set()
+        await asyncio.sleep(0.5)
+    assert asyncio.all_tasks() == before
+    await AgentEvaluator.evaluate("shop", FILE, num_runs=1)
+
+
+def test_an_agent_that_exits(monkeypatch):
+    async def evaluated():
+        await AgentEvaluator.evaluate("shop", FILE)
+
+    monkeypatch.setattr(backend, "copies", lambda title: sys.exit(3))
+    with pytest.raises(SystemExit):
+        asyncio.run(evaluated())
+
+
+@pytest.mark.anyio
+async def test_at_once(shelves, monkeypatch):
+    """More than the event loop has threads, one of which the agent needs."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=1))
+    monkeypatch.setattr(backend, "opened", lambda: asyncio.to_thread(time.sleep, 0.01))
     await asyncio.gather(*(AgentEvaluator.evaluate("shop", FILE, num_runs=1) for _ in range(2)))
 
 

@@ -9,7 +9,7 @@ from evalgate.agents import http
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.command import CommandOptions
 from evalgate.agents.http import HttpOptions
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_header_without_its_variable_says_why() -> None:
     options = HttpOptions(url="http://x/", headers={"Authorization": "Bearer ${CHAT_KEY}"})
     setting = AgentSetting(
         root="/",
-        world=World(environment={"OTHER": "x"}, cache="/nowhere"),
+        world=InstallSetup(environment={"OTHER": "x"}, cache="/nowhere"),
         why_absent=lambda name: f"nobody gave {name}",
     )
     with pytest.raises(

@@ -12,7 +12,7 @@ from evalgate.agents.base import AgentInputs, AgentSetting
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.protocol import InputsMessage
 from evalgate.agents.worker_process import Launch, Questions
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 EVERYTHING = AgentInputs(questions=frozenset({"everything"}))
 
@@ -81,7 +81,7 @@ def test_what_is_no_list_of_questions_is_no_message(questions: object) -> None:
 
 def test_what_metrics_asked_counts_for_their_agent() -> None:
     launch = Launch(command=("true",), cwd="/", environment={})
-    setting = AgentSetting(root="/", world=World(environment={}, cache="/nowhere", log=str))
+    setting = AgentSetting(root="/", world=InstallSetup(environment={}, cache="/nowhere", log=str))
     pool = WorkerPool(launch, setting=setting, metrics=lambda: launch)
     assert pool._metrics is not None
     pool._metrics._questions.add(said("file metric.py", opaque=True))

@@ -9,7 +9,7 @@ import pytest
 from evalgate.agents import replay
 from evalgate.agents.base import Agent, AgentFailed, AgentSetting
 from evalgate.model import Case, Content, FailureKind, Invocation, Text, TrialKey
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 
 
 def content(text: str) -> dict[str, Any]:
@@ -50,7 +50,9 @@ def write(path: Path, data: Any) -> None:
 
 
 def opened(root: Path, path: str | None = None) -> Agent:
-    setting = AgentSetting(root=str(root), world=World(environment={}, cache=str(root / "cache")))
+    setting = AgentSetting(
+        root=str(root), world=InstallSetup(environment={}, cache=str(root / "cache"))
+    )
     return replay.ReplayDriver().open(replay.ReplayOptions(path=path), setting)
 
 

@@ -96,6 +96,10 @@ PROBLEM = Problem(
             ["nternal error in evalgate", "Please report", "Traceback"],
         ),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED, ["interrupted"]),
+        # what the machine lacks is no bug
+        (OSError(24, "Too many open files"), ExitCode.NOT_MEASURED, ["`ulimit -n`"]),
+        (MemoryError(), ExitCode.NOT_MEASURED, ["Too little memory", "`ulimit -v`"]),
+        (RuntimeError("can't start new thread"), ExitCode.NOT_MEASURED, ["`ulimit -u`"]),
     ],
 )
 def test_the_wall_shows_each_error_once(

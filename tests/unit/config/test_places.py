@@ -134,6 +134,17 @@ def test_evalgate_yml_itself_is_read_within_the_root(root: Path, config: str) ->
         ('{"criteria": "\\ud800x"}', "surrogate"),
         ('{"agents": [{"match": "\\udfff"}]}', "surrogate"),
         ('{"seed": 1' + "0" * 400 + "}", "too large"),
+        *(
+            (text, "less than or equal")
+            for text in (
+                '{"turn-timeout": 1e300}',
+                '{"start-timeout": 1e300}',
+                '{"reuse-days": 1e300}',
+                '{"max-baseline-age": 1e300}',
+                '{"memory": 1000000000000}',
+                '{"judge": {"call_deadline": 1e300}}',
+            )
+        ),
         ('{"output": ' + "[" * 90 + "1" + "]" * 90 + "}", "valid string"),
         ('{"output": ' + "[" * 255 + "1" + "]" * 255 + "}", "nested too deeply"),
     ],

@@ -121,7 +121,7 @@ def test_of_two_agents_the_first_counts(tmp_path: Path) -> None:
         ("tracked", "git tracks it"),
         ("link", "a symbolic link leads there"),  # which the commit may have laid
         ("linked folder", "a symbolic link leads there"),
-        ("no checkout", "this is no git checkout"),
+        ("no checkout", "without a git checkout"),
     ],
 )
 def test_what_the_commit_brings_along_does_not_count_in_a_workflow(

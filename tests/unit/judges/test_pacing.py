@@ -12,7 +12,7 @@ from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import rate_limit
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.rate_limit import RateLimiters, RateLimits, TrialLimiter
+from evalgate.judges.rate_limit import LONGEST_PAUSE_S, RateLimiters, RateLimits, TrialLimiter
 from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import (
     AgentFailure,
@@ -76,6 +76,13 @@ def test_an_agents_429_slows_the_judges_of_its_provider() -> None:
     before = scene.clock.now()
     google.run(lambda: "valid")
     assert scene.clock.now() - before == 20
+
+
+def test_an_agent_that_asks_for_days_stops_no_judge() -> None:
+    scene = Scene()
+    scene.trial("a", answered("gemini-2.5-flash"))
+    scene.trial("a", refused(wait_s=3 * 86400))
+    assert scene.limiters.of("google").pause_s <= LONGEST_PAUSE_S
 
 
 def test_a_judges_429_holds_the_trials_of_that_provider_back() -> None:

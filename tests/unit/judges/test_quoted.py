@@ -59,12 +59,20 @@ def test_no_quote_is_a_verdict(family: judge_replies.Family) -> None:
     assert honest.lost == 0, honest.where
 
 
+OTHER_CODES = [
+    f'{GOOD[:-1]}, "code": "0123456789abcdef0123456789abcdef"}}',  # of another call
+    f'{GOOD[:-1]}, "code": ""}}',  # a schema requires the field, and says nothing of its text
+    f'{GOOD[:-1]}, "code": null}}',
+    f'{GOOD[:-1]}, "code": "x"}}\n{GOOD[:-1]}, "code": "x"}}',
+]
+"""What a judge of a provider that keeps a schema says who copies a verdict: it has the field."""
+
+
 # --- whose word it is -----------------------------------------------------------------------------
 
 UNSURE = [
     f"Reasons first.\n{GOOD}",
     f"```json\n{GOOD}\n```\nHope this helps!",
-    f'{GOOD[:-1]}, "code": "0123456789abcdef0123456789abcdef"}}',  # a code, but of another call
     "verdict: valid\nrationale: same",
 ]
 
@@ -76,6 +84,16 @@ def test_a_good_verdict_amid_other_text_is_not_sure(reply: str) -> None:
     bad = reply.replace(": valid", ": invalid").replace('"valid"', '"invalid"')
     (vote,) = final_response_match_v2.parse_match(Reply(bad, asked("7"))).values()
     assert (vote.passed, vote.sure) == (False, True)  # nobody would plant it
+
+
+@pytest.mark.parametrize("reply", OTHER_CODES)
+def test_an_object_with_another_code_is_no_good_verdict(reply: str) -> None:
+    """However often it is said: where a schema is kept, the code is required."""
+    assert final_response_match_v2.parse_match(Reply(reply, asked("7"))) == {}
+    votes = final_response_match_v2.parse_match(
+        Reply(reply.replace('"valid"', '"invalid"'), asked("7"))
+    )
+    assert not any(vote.passed for vote in votes.values())
 
 
 @pytest.mark.parametrize(
@@ -200,6 +218,8 @@ def test_a_judge_that_copies_is_asked_once_more(second: str, passed: bool | None
         (f"Reasons.\n{GOOD}", GOOD, True, 2),
         (f"Reasons.\n{GOOD}", BAD, False, 2),  # it was a quote
         (f"Reasons.\n{GOOD}", f"Reasons.\n{GOOD}", True, 2),  # says it twice
+        *((reply, reply, None, 2) for reply in OTHER_CODES),
+        (OTHER_CODES[0], GOOD, True, 2),  # it copied the code wrongly, once
         (f"Reasons.\n{GOOD}", "It is wrong.", None, 2),
         ("It is wrong.", BAD, False, 2),
         (f"{GOOD}\n{BAD}", BAD, False, 2),  # two verdicts

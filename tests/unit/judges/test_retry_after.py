@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evalgate.judges import gemini
+from evalgate.system import http
 
 
 @pytest.mark.parametrize(
@@ -14,6 +15,10 @@ from evalgate.judges import gemini
         (
             [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "45.837906927s"}],
             45.837906927,
+        ),
+        (
+            [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{10**400}s"}],
+            http.LONGEST_WAIT_S,
         ),
         ([{"@type": "type.googleapis.com/google.rpc.Help"}, "junk", None], None),
         ([{"@type": "type.googleapis.com/google.rpc.RetryInfo"}], None),

@@ -109,9 +109,17 @@ class Patience(threading.Event):
 
 
 @pytest.mark.parametrize(
-    ("asked_s", "least_s"), [(None, 0.0), (17.0, 17.0), (3600.0, trials.BACKOFF_CEILING_S)]
+    ("asked_s", "waits"),
+    [
+        (None, [0.0]),
+        (17.0, [17.0]),
+        (3600.0, [trials.BACKOFF_CEILING_S]),
+        (3 * 86400.0, []),  # a quota of days: it is not asked again
+    ],
 )
-def test_a_retry_waits_as_long_as_the_provider_asks(asked_s: float | None, least_s: float) -> None:
+def test_a_retry_waits_as_long_as_the_provider_asks(
+    asked_s: float | None, waits: list[float]
+) -> None:
     def refuse(*_: object) -> None:
         raise AgentFailed(
             AgentFailure(kind=FailureKind.RATE_LIMITED, message="429", retry_after_s=asked_s)
@@ -128,10 +136,10 @@ def test_a_retry_waits_as_long_as_the_provider_asks(asked_s: float | None, least
     )
     assert isinstance(trial.outcome, AgentFailure)
     assert trial.outcome.retry_after_s == asked_s  # known to the end
-    assert trial.attempts == 2
-    assert len(patience.waited) == 1
-    assert patience.waited[0] >= least_s
-    assert patience.waited[0] <= trials.BACKOFF_CEILING_S * 1.5
+    assert trial.attempts == 1 + len(waits)
+    assert len(patience.waited) == len(waits)
+    for waited_s, least_s in zip(patience.waited, waits, strict=True):
+        assert least_s <= waited_s <= trials.BACKOFF_CEILING_S * 1.5
 
 
 class Lingering(fakes.FakeAgent):

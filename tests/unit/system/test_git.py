@@ -74,7 +74,7 @@ def test_the_environment_is_an_allow_list() -> None:
             "LC_ALL": "de_DE.UTF-8",
         }
     )
-    assert {name: kept[name] for name in kept if name not in git.FIXED} == {
+    assert {name: kept[name] for name in kept if name not in git.FIXED_VARIABLES} == {
         "PATH": "/bin",
         "HOME": "/home/ada",
         "https_proxy": "http://proxy",

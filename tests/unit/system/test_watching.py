@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies
 
 from evalgate.system import watching
-from evalgate.system.watching import Watch, attributed
+from evalgate.system.watching import Watch, attribute_opens
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs the system: inotify")
 COMPILED = "__pycache__/pkg.cpython-311.pyc"
@@ -328,7 +328,7 @@ OPENED = frozenset({"a.py", "b.py", "shared.py", "native.db"})
 )
 def test_whose_opens_they_are(claims, opaque, expected) -> None:
     frozen = {agent: frozenset(paths) for agent, paths in claims.items()}
-    assert attributed(OPENED, frozen, opaque) == expected
+    assert attribute_opens(OPENED, frozen, opaque) == expected
 
 
 PATHS = strategies.frozensets(strategies.sampled_from("abcdef"))
@@ -343,7 +343,7 @@ AGENTS = strategies.sampled_from(["one", "two", "three"])
 def test_every_open_counts_for_somebody_and_a_claim_takes_nothing_from_its_agent(
     opened, claims, opaque
 ) -> None:
-    paths = attributed(opened, claims, opaque)
+    paths = attribute_opens(opened, claims, opaque)
     assert paths.keys() == claims.keys() | opaque
     assert opened <= frozenset().union(*paths.values())
     assert all(claims[agent] <= paths[agent] for agent in claims)

@@ -78,7 +78,7 @@ def connect(
     ids=lambda given: type(given).__name__,  # pytest would ask what raises for its name
 )
 def test_a_tool(tool: Any, name: str, parameters: dict[str, str]) -> None:
-    (told,) = description.of_tree(agent(tools=[tool]))
+    (told,) = description.describe_tree(agent(tools=[tool]))
     assert list(told["tools"]) == [name]
     assert told["tools"][name]["parameters"] == parameters
 
@@ -110,7 +110,7 @@ def test_a_tool(tool: Any, name: str, parameters: dict[str, str]) -> None:
     ids=lambda given: type(given).__name__,  # pytest would ask what raises for its name
 )
 def test_an_agent(given: dict[str, Any], key: str, value: Any) -> None:
-    (told,) = description.of_tree(agent(**given))
+    (told,) = description.describe_tree(agent(**given))
     assert told[key] == value
 
 
@@ -119,13 +119,13 @@ def test_every_agent_is_told_once() -> None:
     child = agent(name="child", tools=[tool])
     root = agent(name="root", sub_agents=[child], tools=[tool])
     child.sub_agents = [root]  # a circle
-    found = description.of_tree(root)
+    found = description.describe_tree(root)
     assert [each["name"] for each in found] == ["root", "child", "helper"]
     assert json.loads(json.dumps(found)) == found
 
 
 def test_a_huge_tree_is_bounded() -> None:
-    found = description.of_tree(
+    found = description.describe_tree(
         agent(
             sub_agents=[agent(name=str(number)) for number in range(1_000)], tools=[refund] * 9_999
         )

@@ -144,7 +144,7 @@ def test_causes_in_a_circle_end() -> None:
     ],
 )
 def test_error_answers(code: str, message: Any, kind: str, status: int | None) -> None:
-    found = errors.ModelAnsweredError(code, message).found
+    found = errors.ModelAnsweredError(code, message).description
     assert (found["kind"], found.get("code")) == (kind, status)
     assert code in found["message"]
 

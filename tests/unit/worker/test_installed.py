@@ -31,7 +31,7 @@ def test_versions_are_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             (folder / name).mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "own"), str(tmp_path / "site")])
     # what is found first is what is imported
-    assert server.installed()[1] == {"b": "2", "google-adk": "1.2.0", "old": "0.5"}
+    assert server.read_packages()[1] == {"b": "2", "google-adk": "1.2.0", "old": "0.5"}
 
 
 @pytest.mark.parametrize(
@@ -107,5 +107,5 @@ def test_other_packages_are_another_environment(
             if record:
                 (folder / "RECORD").write_text(record)
         monkeypatch.setattr(sys, "path", [str(tmp_path / str(number)), str(tmp_path / "none")])
-        told.append(server.installed()[0])
+        told.append(server.read_packages()[0])
     assert (told[0] == told[1]) is is_same

@@ -105,6 +105,8 @@ def test_what_is_held_is_written_with_the_next_message_and_in_order(tmp_path: An
     assert out.read_bytes() == b""
     held.send({"n": 3})
     held.send({"n": 4})
-    held.keep({"n": 5, "x": "y" * pipe.HELD_BYTES})  # so much is not held: a flood must be noticed
+    held.keep(
+        {"n": 5, "x": "y" * pipe.BUFFER_BYTES}
+    )  # so much is not held: a flood must be noticed
     os.close(descriptor)
     assert [json.loads(line)["n"] for line in out.read_bytes().splitlines()] == [1, 2, 3, 4, 5]

@@ -30,7 +30,7 @@ class Gate:
         self.said.append(message)
         if message["type"] == "tool_call":
             answer = {"type": "tool_response", "call": message["call"], **self._answer}
-            threading.Thread(target=self.desk.tell, args=(answer,)).start()
+            threading.Thread(target=self.desk.deliver, args=(answer,)).start()
 
     def told(self) -> list[Message]:
         return [
@@ -69,7 +69,7 @@ def test_a_call_is_asked_about_and_answered(call: Callable[[Tools], Any], args: 
     gate = Gate({"response": {"from": "the cassette"}})
     assert call(gate.tools) == {"from": "the cassette"}
     assert gate.told() == [{"name": "add", "args": args, "kind": "tool"}]
-    assert gate.desk.asked == {"add"}
+    assert gate.desk.asked_names == {"add"}
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_who_waits_when_the_conversation_ends_is_refused_and_so_is_who_comes_lat
     assert [type(error) for error in ended] == [ToolRefused]
     with pytest.raises(ToolRefused):
         desk.ask("t", {})
-    desk.tell({"call": "t1", "response": 1})  # too late, and harmless
+    desk.deliver({"call": "t1", "response": 1})  # too late, and harmless
 
 
 def test_refused_is_never_run() -> None:

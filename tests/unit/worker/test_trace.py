@@ -110,6 +110,6 @@ def test_values_that_share_their_parts_are_told_as_far_as_there_is_room() -> Non
     for _ in range(45):
         shared = [shared, shared]
     started = time.monotonic()
-    told = json.dumps(trace.clipped({"shared": shared, "texts": ["x" * trace.TEXT] * 1000}))
+    told = json.dumps(trace.clip_values({"shared": shared, "texts": ["x" * trace.TEXT] * 1000}))
     assert len(told) < 4 * trace.ROOM
     assert time.monotonic() - started < 10

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from evalgate.config import load
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem
+from evalgate.formats.base import SearchedTree
 from evalgate.results import kept, output
 from evalgate.text import plain
 from evalgate.values import Json
@@ -25,7 +26,8 @@ RUNS: Final = f"{kept.FOLDER}/ces"
 MOST_VERSIONS: Final = 3
 """Versions of the agent whose metrics are shown, the newest."""
 _TICK_NS: Final = 100_000_000
-"""Longer than any file system's clock stands still."""
+_COARSE_TICK_NS: Final = 2_000_000_000
+"""Longer than a file system's clock stands still; of one that counts whole seconds."""
 _Stamp: TypeAlias = tuple[int, ...]
 
 
@@ -49,8 +51,8 @@ class StoredFiles:
         settings = load.load_settings({"root": str(self._root)})
         exclude = settings.gate_file.exclude
         tree = Tree(self._root, exclude=exclude)
-        files = ces_format.FORMAT.find(tree, exclude=exclude, is_of_ces=self._is_of_ces)
-        readings = {file: self._read(tree, file, None) for file in files}
+        files = ces_format.FORMAT.find(tree, exclude=exclude, kind_at=self._kind_at)
+        readings = {file: self._read(tree, file, self._kind_at(tree, file)) for file in files}
         for kind in (Kind.RESULT, Kind.RUN):
             readings |= {file: self._read(tree, file, kind) for file in self._of_runs(kind)}
         problems = (problem for reading in readings.values() for problem in reading.problems)
@@ -83,8 +85,9 @@ class StoredFiles:
             names = sorted(os.listdir(self._root / folder))  # noqa: PTH208 - names, not paths
             yield from (f"{folder}/{name}" for name in names if name.endswith(".json"))
 
-    def _is_of_ces(self, tree: Any, path: str) -> bool:
-        return bool(self._cached(("kind", path), lambda: ces_format.is_of_ces(tree, path)))
+    def _kind_at(self, tree: SearchedTree, path: str) -> Kind | None:
+        kind: Kind | None = self._cached(("kind", path), lambda: ces_format.kind_at(tree, path))
+        return kind
 
     def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
         def parse() -> Reading:
@@ -121,7 +124,8 @@ def _is_settled(stamps: Iterable[_Stamp], *, before: int) -> bool:
     """True if nothing was changed so shortly before a time that a change after it may look the
     same."""
     newest = max((max(stamp[:2]) for stamp in stamps if stamp), default=0)
-    return newest < before - _TICK_NS
+    tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
+    return newest < before - tick
 
 
 def results_of(library: Library) -> dict[str, list[EvaluationResult]]:

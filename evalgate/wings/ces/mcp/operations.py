@@ -21,7 +21,7 @@ from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact
 from evalgate.values import Environ, JsonObject
-from evalgate.wings.ces.edit import CODES, Refused
+from evalgate.wings.ces.edit import CODES, Refused, invalid
 from evalgate.wings.ces.mcp.resources import Resources
 
 MOST_RUNS: Final = 100
@@ -122,11 +122,7 @@ class Operations:
             )
             raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
         if not 1 <= runs <= MOST_RUNS:
-            raise Refused(
-                "INVALID_ARGUMENT",
-                f"runCount: 1 to {MOST_RUNS}",
-                [("runCount", f"1 to {MOST_RUNS}")],
-            )
+            raise invalid(("runCount", f"1 to {MOST_RUNS}"))
         over = [
             operation.name for operation in self._operations.values() if operation.over.is_set()
         ]

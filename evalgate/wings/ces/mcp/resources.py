@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,7 +35,7 @@ from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, read, shapes
 from evalgate.wings.ces.compare import LONGEST_SHOWN, MISSING, FieldChange, Relaxation
-from evalgate.wings.ces.edit import EVERYTHING, Refused
+from evalgate.wings.ces.edit import EVERYTHING, Refused, invalid
 from evalgate.wings.ces.mcp.library import StoredFiles, metrics_of, results_of
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 from evalgate.wings.ces.shapes import EvaluationResult, ExecutionState, Outcome, Proto
@@ -92,15 +93,19 @@ class Resources:
         parent: str = "",
         page_size: int = 0,
         page_token: str = "",
-        is_full: bool = False,
+        order_by: str = "name",
+        view: str = "BASIC",
         failing: bool = False,
         **chosen: Any,
     ) -> JsonObject:
-        """One page of the resources of a kind, by name, and the token of the next one. Without
-        `is_full` of each what a list needs; `failing`: only evaluations whose last result is no
-        pass; `chosen`: see `selected`."""
+        """One page of the resources of a kind, by name, and the token of the next one; of each what
+        a list needs, or all (FULL). `failing`: only evaluations whose last result is no pass;
+        `chosen`: see `selected`."""
+        if order_by not in ("", "name", "name asc"):
+            message = "`orderBy`: files are ordered by name"
+            raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
-            raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
+            raise invalid(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
         start = int(page_token or 0)
         size = min(page_size or PAGE, MOST_PAGE)
         library = self._files.library()
@@ -117,7 +122,7 @@ class Resources:
         resources.sort(key=self.name_of)
         page = {
             COLLECTION_OF[kind]: [
-                self._with_results(resource, library, results, is_full=is_full)
+                self._with_results(resource, library, results, is_full=view == "FULL")
                 for resource in resources[start : start + size]
             ]
         }
@@ -240,7 +245,7 @@ class Resources:
         if not preview:
             self.insist_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
-            raise _invalid("name", "the name of the resource is missing")
+            raise invalid(("name", "the name of the resource is missing"))
         request = dict(body)
         name = body["name"]
         etag = body.get("etag")
@@ -314,7 +319,7 @@ class Resources:
             raise Refused(
                 "PERMISSION_DENIED",
                 f"the change may relax: {change.reasons[0]} (--no-relaxing); a person can make it: "
-                f"`evalgate accept {change.name}`",
+                f"`evalgate accept {shlex.quote(change.name)}`",
                 violations,
             )
         for file in change.texts:
@@ -359,7 +364,7 @@ class Resources:
         if not _APP.fullmatch(app) or not is_shaped:
             shape = "projects/P/locations/L/apps/A"
             more = "/evaluations/E" if kind is Kind.RESULT else ""
-            raise _invalid("parent", f"expected {shape}{more}, got {parent[:200]!r}")
+            raise invalid(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
         apps = self._apps(library)
         if apps and app not in {*apps, self._app}:
             hint = words.suggest(app[:200], apps, prefix="; ")
@@ -434,13 +439,12 @@ class Resources:
             if isinstance(reason, str) and names[number] not in known_names
         ]
         if violations:
-            raise Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations)
+            raise invalid(*violations)
 
     def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
         if not ID.fullmatch(resource_id):
-            raise _invalid(
-                f"{kind}Id", "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
-            )
+            message = "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
+            raise invalid((f"{kind}Id", message))
         apps = self._apps(library)
         only_app = apps.pop() if self._app == read.LOCAL_APP and len(apps) == 1 else self._app
         name = self._prefix(library, kind, parent or only_app) + resource_id
@@ -616,10 +620,6 @@ def _made_id(title: str) -> str:
     )
 
 
-def _invalid(field: str, message: str) -> Refused:
-    return Refused("INVALID_ARGUMENT", f"{field}: {message}", [(field, message)])
-
-
 def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
     """The refusal of a body, with each of its errors."""
     violations = []
@@ -627,7 +627,7 @@ def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
         path = problem.place.json_path if problem.place else ""
         hint = f" ({problem.hint})" if problem.hint else ""
         violations.append((f"{prefix}.{path}" if path else prefix, f"{problem.message}{hint}"))
-    return Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations)
+    return invalid(*violations)
 
 
 # --- cases of ADK evaluation sets -----------------------------------------------------------------
@@ -830,7 +830,7 @@ def _mask(mask: Any, body: Json) -> list[str]:
             hint = words.suggest(to_snake(path)[:100], FIELDS, prefix="; ")
             wrong.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
     if wrong:
-        raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)
+        raise invalid(*wrong)
     return [name for name in dict.fromkeys(map(to_snake, paths)) if name in FIELDS]
 
 
@@ -859,9 +859,7 @@ def _canonical(raw: Any) -> JsonObject:
         for detail in error.errors()[:20]:
             field = ".".join(str(step) for step in detail["loc"])
             violations.append((f"evalCase.{field}" if field else "evalCase", words.fault(detail)))
-        raise Refused(
-            "INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations
-        ) from error
+        raise invalid(*violations) from error
     return case
 
 

@@ -3,11 +3,12 @@ is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from evalgate.model.shapes import to_camel
+from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import read, shapes
@@ -51,27 +52,55 @@ class Tool:
         for key, value in arguments.items():
             if key not in properties:
                 hint = words.suggest(key[:100], properties, prefix="; ")
-                raise Refused(
-                    "INVALID_ARGUMENT",
-                    f"unknown argument `{key[:100]}`{hint}",
-                    [(key[:100], "unknown")],
-                )
-            kind = properties[key].get("type")
-            expected = {
-                "string": str,
-                "integer": int,
-                "boolean": bool,
-                "object": dict,
-                "array": list,
-            }.get(kind or "", object)
-            if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-                raise Refused(
-                    "INVALID_ARGUMENT", f"`{key}`: expected {kind}", [(key, f"expected {kind}")]
-                )
+                raise _wrong(key[:100], "unknown", f"unknown argument `{key[:100]}`{hint}")
+            if fault := _fault(value, properties[key]):
+                raise _wrong(key, fault, f"`{key}`: {fault}")
         for key in self.takes.get("required", ()):
             if key not in arguments:
-                raise Refused("INVALID_ARGUMENT", f"`{key}` is missing", [(key, "missing")])
+                raise _wrong(key, "missing", f"`{key}` is missing")
         return self.call(resources, arguments)
+
+
+_JSON_TYPES: Final[Mapping[str, type]] = {
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+}
+
+
+def _fault(value: Any, schema: Json) -> str:
+    """What is wrong with an argument, as far as its schema says it without references."""
+    kind = schema.get("type", "")
+    texts: Any = value if schema.get("items") == {"type": "string"} else ()
+    expected = _JSON_TYPES.get(kind, object)
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+        return f"expected {kind}"
+    if value not in schema.get("enum", [value]):
+        return f"expected {' or '.join(schema['enum'])}"
+    return "" if all(isinstance(text, str) for text in texts) else "expected a list of texts"
+
+
+def _wrong(field_name: str, description: str, message: str) -> Refused:
+    return Refused("INVALID_ARGUMENT", message, [(field_name, description)])
+
+
+def _calling(
+    action: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **names: str
+) -> Callable[[Resources, JsonObject], ToolAnswer]:
+    """The call of a tool: of `action`, with each argument under its name in Python, or the one in
+    `names`."""
+
+    def call(resources: Resources, arguments: JsonObject) -> ToolAnswer:
+        keywords = {names.get(key, to_snake(key)): value for key, value in arguments.items()}
+        return answer(action(resources, **keywords))
+
+    return call
+
+
+def _plain(content: JsonObject) -> ToolAnswer:
+    return ToolAnswer(content=content)
 
 
 def error_of(refused: Refused) -> JsonObject:
@@ -200,43 +229,7 @@ _NAMES: Final = {
 """What tools call a resource."""
 
 
-def _chosen(arguments: JsonObject) -> JsonObject:
-    """Which evaluations a caller chose, as Resources takes it."""
-    return {
-        "names": _texts(arguments, "evaluations"),
-        "dataset": arguments.get("evaluationDataset", ""),
-        "tags": _texts(arguments, "tags"),
-    }
-
-
-def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
-    def call(resources: Resources, arguments: JsonObject) -> ToolAnswer:
-        if arguments.get("orderBy", "") not in ("", "name", "name asc"):
-            raise Refused(
-                "UNIMPLEMENTED",
-                "`orderBy`: files are ordered by name",
-                [("orderBy", "not supported")],
-            )
-        page = {
-            "page_size": arguments.get("pageSize", 0),
-            "page_token": arguments.get("pageToken", ""),
-        }
-        view = arguments.get("view", "BASIC")
-        if view not in ("BASIC", "FULL"):
-            message = "expected BASIC or FULL"
-            raise Refused("INVALID_ARGUMENT", f"`view`: {message}", [("view", message)])
-        return ToolAnswer(
-            content=resources.listed(
-                kind,
-                parent=arguments.get("parent", ""),
-                is_full=view == "FULL",
-                failing=arguments.get("failing", False),
-                **_chosen(arguments),
-                **page,
-            )
-        )
-
-    return call
+_CHOSEN: Final = {"evaluations": "names", "evaluationDataset": "dataset"}
 
 
 def _changed(done: Done) -> ToolAnswer:
@@ -271,17 +264,19 @@ _PREVIEW: Final = {
 
 def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
     listed = {"type": "array", "items": {"type": "object"}}
-    page = {"pageSize": {"type": "integer"}, "pageToken": _text("Of the page before.")}
-    filters: JsonObject = {
-        "view": {
-            "enum": ["BASIC", "FULL"],
-            "description": "BASIC, the default, has what a list needs.",
-        }
-    }
-    if kind is Kind.EVALUATION:
-        about = "Only those whose last run here did not pass."
-        filters |= {"failing": {"type": "boolean", "description": about}, **_CHOICES}
-    takes = _object((), parent=_PARENT, **page, orderBy=_text("`name`, nothing else."), **filters)
+    noun = one.replace("_", " ")
+    about_view = "BASIC, the default, has what a list needs."
+    about_failing = "Only those whose last run here did not pass."
+    filters: JsonObject = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
+    takes = _object(
+        (),
+        parent=_PARENT,
+        pageSize={"type": "integer"},
+        pageToken=_text("Of the page before."),
+        orderBy=_text("`name`, nothing else."),
+        view={"enum": ["BASIC", "FULL"], "description": about_view},
+        **(filters if kind is Kind.EVALUATION else {}),
+    )
     gives = {
         "type": "object",
         "properties": {COLLECTION_OF[kind]: listed, "nextPageToken": {"type": "string"}},
@@ -289,97 +284,67 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
     return (
         Tool(
             name=f"list_{one}s",
-            description=f"Lists the {one.replace('_', ' ')}s.",
+            description=f"Lists the {noun}s.",
             takes=takes,
             gives=gives,
-            call=_listing(kind),
+            call=_calling(partial(Resources.listed, kind=kind), _plain, **_CHOSEN),
             read_only=True,
         ),
         Tool(
             name=f"get_{one}",
-            description=f"Gets one {one.replace('_', ' ')}, with the etag of its content.",
+            description=f"Gets one {noun}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
             gives={"type": "object"},
-            call=lambda resources, arguments: ToolAnswer(
-                content=resources.get(kind, arguments["name"])
-            ),
+            call=_calling(partial(Resources.get, kind=kind), _plain),
             read_only=True,
         ),
     )
 
 
 def _deleter(kind: Kind, one: str) -> Tool:
+    about = {"type": "boolean", "description": "Drop references to it."}
     return Tool(
         name=f"delete_{one}",
         description=f"Deletes the specified {one.replace('_', ' ')}.{_TELLS}",
-        takes=_object(
-            ("name",),
-            name=_NAME,
-            etag=_ETAG,
-            force={"type": "boolean", "description": "Drop references to it."},
-        ),
+        takes=_object(("name",), name=_NAME, etag=_ETAG, force=about),
         gives={"type": "object"},
-        call=lambda resources, arguments: _changed(
-            resources.delete(
-                kind,
-                arguments["name"],
-                etag=arguments.get("etag", ""),
-                force=arguments.get("force", False),
-            )
-        ),
+        call=_calling(partial(Resources.delete, kind=kind), _changed),
         destructive=True,
     )
 
 
 def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
-    shape = read.RESOURCES[kind]
     key = to_camel(one)
     noun = one.replace("_", " ")
+    names = {key: "body", f"{key}Id": "resource_id", "updateMask": "mask"}
     gives: JsonObject = {"type": "object"}
     description = f"The {noun}, with its `name`; an `etag` guards against changes of others."
-    takes_update = _with(key, shape, description, (key,), updateMask=_MASK)
     # the schema stands once: tools are listed together, and cannot refer to each other
     same = {"type": "object", "description": f"The {noun}, as update_{one} takes it."}
-    takes_new = _object(
-        (key,),
-        **{key: same, f"{key}Id": _text("Without it one is made of the displayName.")},
-        parent=_PARENT,
-    )
-    takes_preview = _object((key,), **{key: same}, updateMask=_MASK)
+    about_id = _text("Without it one is made of the displayName.")
+    takes_new = _object((key,), **{key: same, f"{key}Id": about_id}, parent=_PARENT)
+    update = partial(Resources.update, kind=kind)
     return (
         Tool(
             name=f"create_{one}",
             description=f"Creates the {noun} in a file of its own.",
             takes=takes_new,
             gives=gives,
-            call=lambda resources, arguments: _changed(
-                resources.create(
-                    kind,
-                    arguments[key],
-                    parent=arguments.get("parent", ""),
-                    resource_id=arguments.get(f"{key}Id", ""),
-                )
-            ),
+            call=_calling(partial(Resources.create, kind=kind), _changed, **names),
         ),
         Tool(
             name=f"update_{one}",
             description=f"Updates the specified {noun}. Always pass an update mask.{_TELLS}",
-            takes=takes_update,
+            takes=_with(key, read.RESOURCES[kind], description, (key,), updateMask=_MASK),
             gives=gives,
-            call=lambda resources, arguments: _changed(
-                resources.update(kind, arguments[key], mask=arguments.get("updateMask"))
-            ),
+            call=_calling(update, _changed, **names),
         ),
         Tool(
             name=f"preview_update_{one}",
             description=f"Tells what update_{one} would change and may relax, with the difference of its file; no write.",
-            takes=takes_preview,
+            takes=_object((key,), **{key: same}, updateMask=_MASK),
             gives=_PREVIEW,
-            call=lambda resources, arguments: _previewed(
-                resources.update(
-                    kind, arguments[key], mask=arguments.get("updateMask"), preview=True
-                )
-            ),
+            call=_calling(partial(update, preview=True), _previewed, **names),
             read_only=True,
         ),
     )
@@ -397,27 +362,18 @@ def _of_cases() -> tuple[Tool, ...]:
         "type": "object",
         "description": "ADK's EvalCase, or the fields of it that change, in the file's spelling.",
     }
+    mask = {
+        **_MASK,
+        "description": "Fields of the case, such as `conversation,rubrics`; as for evaluations.",
+    }
+    at = {"file": _FILE, "evalId": _EVAL_ID}
     takes = _object(
-        ("file", "evalId", "evalCase"),
-        file=_FILE,
-        evalId=_EVAL_ID,
-        evalCase=case,
-        updateMask={
-            **_MASK,
-            "description": "Fields of the case, such as `conversation,rubrics`; as for evaluations.",
-        },
-        etag=_ETAG,
+        ("file", "evalId", "evalCase"), **at, evalCase=case, updateMask=mask, etag=_ETAG
     )
+    names = {"evalCase": "body", "updateMask": "mask"}
 
-    def update(resources: Resources, arguments: JsonObject, *, preview: bool) -> Done:
-        more = {
-            "mask": arguments.get("updateMask"),
-            "etag": arguments.get("etag", ""),
-            "preview": preview,
-        }
-        return EvalCases(resources).update(
-            arguments["file"], arguments["evalId"], arguments["evalCase"], **more
-        )
+    def update(resources: Resources, **more: Any) -> Done:
+        return EvalCases(resources).update(**more)
 
     return (
         Tool(
@@ -428,17 +384,15 @@ def _of_cases() -> tuple[Tool, ...]:
                 "type": "object",
                 "properties": {"evalSets": {"type": "array", "items": {"type": "object"}}},
             },
-            call=lambda resources, arguments: ToolAnswer(content=EvalCases(resources).listed()),  # noqa: ARG005 - none
+            call=_calling(lambda resources: EvalCases(resources).listed(), _plain),
             read_only=True,
         ),
         Tool(
             name="get_eval_case",
             description="Gives one case of an ADK evaluation set as it is written, with the etag of its content.",
-            takes=_object(("file", "evalId"), file=_FILE, evalId=_EVAL_ID),
+            takes=_object(("file", "evalId"), **at),
             gives=view,
-            call=lambda resources, arguments: ToolAnswer(
-                content=EvalCases(resources).get(arguments["file"], arguments["evalId"])
-            ),
+            call=_calling(lambda resources, **at: EvalCases(resources).get(**at), _plain),
             read_only=True,
         ),
         Tool(
@@ -446,16 +400,14 @@ def _of_cases() -> tuple[Tool, ...]:
             description=f"Updates one case of an ADK evaluation set. Always pass an update mask.{_TELLS}",
             takes=takes,
             gives=view,
-            call=lambda resources, arguments: _changed(update(resources, arguments, preview=False)),
+            call=_calling(update, _changed, **names),
         ),
         Tool(
             name="preview_update_eval_case",
             description="Tells what update_eval_case would change and may relax, with the file's difference; no write.",
             takes=takes,
             gives=_PREVIEW,
-            call=lambda resources, arguments: _previewed(
-                update(resources, arguments, preview=True)
-            ),
+            call=_calling(partial(update, preview=True), _previewed, **names),
             read_only=True,
         ),
     )
@@ -474,15 +426,22 @@ _OPERATION: Final = _holds(
 
 
 def _runners(operations: Operations) -> tuple[Tool, ...]:
-    def run(resources: Resources, arguments: JsonObject) -> ToolAnswer:
+    def run(
+        resources: Resources,
+        *,
+        eval_cases: Sequence[str] = (),
+        run_count: int = 1,
+        wait: bool = False,
+        **chosen: Any,
+    ) -> ToolAnswer:
         resources.insist_writable()
-        chosen = resources.selections(**_chosen(arguments))
-        paths = (*chosen.values(), *_texts(arguments, "evalCases"))
-        operation = operations.start(paths, names=chosen, runs=arguments.get("runCount", 1))
-        return ToolAnswer(
-            content=operation.json(), awaited=operation if arguments.get("wait") else None
-        )
+        names = resources.selections(**chosen)
+        operation = operations.start((*names.values(), *eval_cases), names=names, runs=run_count)
+        return ToolAnswer(content=operation.json(), awaited=operation if wait else None)
 
+    name = _text("Of the operation, as run_evaluation gives it.")
+    cases_about = "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."
+    wait_about = "Answer when it is done, and report progress meanwhile."
     return (
         Tool(
             name="run_evaluation",
@@ -493,51 +452,30 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 (),
                 evaluations={**_TEXTS, "description": "Names of evaluations."},
                 **_CHOICES,
-                evalCases={
-                    **_TEXTS,
-                    "description": "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`.",
-                },
+                evalCases={**_TEXTS, "description": cases_about},
                 runCount={"type": "integer", "description": "How often each is run; 1 without it."},
-                wait={
-                    "type": "boolean",
-                    "description": "Answer when it is done, and report progress meanwhile.",
-                },
+                wait={"type": "boolean", "description": wait_about},
             ),
             gives=_OPERATION,
-            call=run,
+            call=_calling(run, lambda answer: answer, **_CHOSEN),
             open_world=True,
         ),
         Tool(
             name="cancel_operation",
             description="Ends a run; what is measured by then is kept.",
-            takes=_object(("name",), name=_text("Of the operation, as run_evaluation gives it.")),
+            takes=_object(("name",), name=name),
             gives=_OPERATION,
-            call=lambda resources, arguments: ToolAnswer(  # noqa: ARG005 - of runs
-                content=operations.cancel(arguments["name"]).json()
-            ),
+            call=_calling(lambda _, name: operations.cancel(name).json(), _plain),
         ),
         Tool(
             name="get_operation",
             description="Tells how far a run is, and what came of it.",
-            takes=_object(("name",), name=_text("Of the operation, as run_evaluation gives it.")),
+            takes=_object(("name",), name=name),
             gives=_OPERATION,
-            call=lambda resources, arguments: ToolAnswer(  # noqa: ARG005 - of runs
-                content=operations.get(arguments["name"]).json()
-            ),
+            call=_calling(lambda _, name: operations.get(name).json(), _plain),
             read_only=True,
         ),
     )
-
-
-def _texts(arguments: JsonObject, key: str) -> list[str]:
-    texts = arguments.get(key, [])
-    if not all(isinstance(text, str) for text in texts):
-        raise Refused(
-            "INVALID_ARGUMENT",
-            f"`{key}`: expected a list of texts",
-            [(key, "expected a list of texts")],
-        )
-    return list(texts)
 
 
 def tools(operations: Operations) -> dict[str, Tool]:

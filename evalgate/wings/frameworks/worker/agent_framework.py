@@ -12,16 +12,16 @@ from .frameworks import FrameworkSession, Message
 
 
 class Session(FrameworkSession):
-    """A session of the agent; the conversation's state is in its state."""
+    """A session of the agent. The conversation's state is part of its state."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._thread = self.agent.create_session()
         self._thread.state.update(self.state)
-        self.seen: set[str] = set()
+        self.reported_calls: set[str] = set()
 
     async def ask(self, text: str) -> Any:
-        """The text of a response, or its value."""
+        """The text of a response, or its structured value."""
         response = await self.agent.run(text, session=self._thread)
         contents = [content for message in response.messages for content in message.contents]
         calls = {
@@ -29,13 +29,18 @@ class Session(FrameworkSession):
         }
         for content in contents:
             number = str(getattr(content, "call_id", ""))
-            if content.type == "function_result" and number in calls and number not in self.seen:
+            if (
+                content.type == "function_result"
+                and number in calls
+                and number not in self.reported_calls
+            ):
                 call = calls[number]
                 error = str(content.result or content.exception)
                 self.refuse(call.name, frameworks.named_arguments(call.arguments), number, error)
-        if waiting := response.user_input_requests:
+        if approval_requests := response.user_input_requests:
             names = ", ".join(
-                repr(getattr(request.function_call, "name", request.type)) for request in waiting
+                repr(getattr(request.function_call, "name", request.type))
+                for request in approval_requests
             )
             raise RuntimeError(
                 f"the run stopped for an approval of {names}, which nobody gives here"
@@ -44,7 +49,7 @@ class Session(FrameworkSession):
 
     async def end(self) -> Message:
         """The session's state, without the conversation."""
-        state = {name: pipe.plain(value) for name, value in self._thread.state.items()}
+        state = {name: pipe.to_json(value) for name, value in self._thread.state.items()}
         return {"state": {name: state[name] for name in state if name not in _HISTORY}}
 
 
@@ -82,15 +87,19 @@ async def _call_tool(
     from agent_framework import Content
 
     context = arguments.get("context")
-    given = arguments.get("arguments") or getattr(context, "arguments", None) or {}
-    args = given.model_dump() if hasattr(given, "model_dump") else dict(given)
+    call_arguments = arguments.get("arguments") or getattr(context, "arguments", None) or {}
+    args = (
+        call_arguments.model_dump()
+        if hasattr(call_arguments, "model_dump")
+        else dict(call_arguments)
+    )
     number = arguments.get("tool_call_id") or ""
     if isinstance(session, Session):
-        session.seen.add(number)
+        session.reported_calls.add(number)
 
     def read(answer: Any) -> Any:
-        parts = answer if isinstance(answer, list) else [answer]
-        texts = [str(getattr(part, "text", "") or "") for part in parts]
+        contents = answer if isinstance(answer, list) else [answer]
+        texts = [str(getattr(part, "text", "") or "") for part in contents]
         return "\n".join(texts) if all(texts) else answer
 
     def make(answer: Any) -> Any:
@@ -108,7 +117,7 @@ class Host(frameworks.FrameworkHost):
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:
-        """An agent, also one that a workflow is made to."""
+        """True for an agent, also for one made from a workflow."""
         from agent_framework import BaseAgent
 
         return isinstance(candidate, BaseAgent)

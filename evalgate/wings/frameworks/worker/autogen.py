@@ -10,22 +10,22 @@ from .frameworks import FrameworkSession, Message
 
 
 class Session(FrameworkSession):
-    """The agent's or team's own memory, empty at first."""
+    """The agent's or team's own memory, which starts empty."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._first = True
-        self.seen: set[str] = set()
+        self._is_first_turn = True
+        self.reported_calls: set[str] = set()
 
     async def ask(self, text: str) -> Any:
         """The content of a run's last message."""
         from autogen_core import CancellationToken
 
-        if self._first and hasattr(self.agent, "on_reset"):
+        if self._is_first_turn and hasattr(self.agent, "on_reset"):
             await self.agent.on_reset(CancellationToken())
-        elif self._first:
+        elif self._is_first_turn:
             await self.agent.reset()
-        self._first = False
+        self._is_first_turn = False
         messages = (await self.agent.run(task=text)).messages
         calls = {
             call.id: call
@@ -35,13 +35,13 @@ class Session(FrameworkSession):
         }
         for message in messages:
             if type(message).__name__ == "ToolCallExecutionEvent":
-                self._tell_refused(message.content, calls)
+                self._report_refusals(message.content, calls)
         answer = messages[-1].content
         return answer if isinstance(answer, str) or hasattr(answer, "model_dump") else str(answer)
 
-    def _tell_refused(self, answers: Any, calls: Message) -> None:
+    def _report_refusals(self, answers: Any, calls: Message) -> None:
         for answer in answers:
-            if answer.is_error and answer.call_id in calls.keys() - self.seen:
+            if answer.is_error and answer.call_id in calls.keys() - self.reported_calls:
                 args = frameworks.named_arguments(calls[answer.call_id].arguments)
                 self.refuse(answer.name, args, answer.call_id, answer.content)
 
@@ -75,14 +75,14 @@ async def _run_tool(
     kind = "agent" if tool.name.startswith("transfer_to_") else "tool"
     number = arguments.get("call_id") or ""
     if isinstance(session, Session):
-        session.seen.add(number)
+        session.reported_calls.add(number)
     return await session.run_tool(tool.name, arguments["args"], run, number=number, kind=kind)
 
 
 async def _call_tool(
     session: FrameworkSession, workbench: Any, run: Callable[[], Any], arguments: Message
 ) -> Any:
-    """A tool that no object here is made for: of an MCP server."""
+    """Run a tool of an MCP server, which has no object here."""
     from autogen_core.tools import StaticWorkbench, TextResultContent, ToolResult
 
     if isinstance(workbench, StaticWorkbench):
@@ -90,7 +90,7 @@ async def _call_tool(
     name = arguments["name"]
     number = arguments.get("call_id") or ""
     if isinstance(session, Session):
-        session.seen.add(number)
+        session.reported_calls.add(number)
 
     def read(result: Any) -> Any:
         return {"error": result.to_text()} if result.is_error else result.to_text()
@@ -111,10 +111,10 @@ class Host(frameworks.FrameworkHost):
     low = "0.5"
     high = "1"
     session = Session
-    alone = True
+    is_exclusive = True
 
     def is_agent(self, candidate: Any) -> bool:
-        """An agent, or a team of them."""
+        """True for an agent or a team of agents."""
         from autogen_agentchat.base import ChatAgent, Team
 
         return isinstance(candidate, (ChatAgent, Team))

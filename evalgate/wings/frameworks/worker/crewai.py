@@ -12,15 +12,15 @@ from .frameworks import FrameworkSession, Message
 
 
 class Session(FrameworkSession):
-    """An agent's messages so far. A crew begins anew at each turn; the session's state are further
-    inputs of its tasks."""
+    """An agent's messages so far. A crew starts anew at each turn; the session's state is further
+    input of its tasks."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._messages: list[Message] = []
 
     async def ask(self, text: str) -> Any:
-        """The raw output, or that of a type of its own."""
+        """The raw output, or the structured output."""
         if hasattr(self.agent, "tasks"):
             inputs = {**self.state, self._input(): text}
             output = await asyncio.to_thread(self.agent.kickoff, inputs=inputs)
@@ -35,9 +35,9 @@ class Session(FrameworkSession):
             return str(name)
         names = sorted(set(self.agent.fetch_inputs()) - self.state.keys())
         if len(names) != 1:
-            found = ", ".join(names) or "none"
+            listed_names = ", ".join(names) or "none"
             raise ValueError(
-                f"which input of the crew's tasks takes the user's text (they have {found})? Name it with the "
+                f"which input of the crew's tasks takes the user's text (they have {listed_names})? Name it with the "
                 "option `input`; the case's session state sets others"
             )
         return str(names[0])
@@ -47,14 +47,14 @@ def _ask_model(
     session: FrameworkSession, model: Any, run: Callable[[], Any], arguments: Message
 ) -> Any:
     messages = arguments["messages"]
-    listed = messages if isinstance(messages, list) else []
-    system = [str(part["content"]) for part in listed if part.get("role") == "system"]
+    message_list = messages if isinstance(messages, list) else []
+    system = [str(part["content"]) for part in message_list if part.get("role") == "system"]
     author = str(getattr(arguments.get("from_agent"), "role", None) or "agent").strip()
     key = object()
     session.model_begins(key, author, "\n".join(system))
-    before = _spent(model)
+    usage_before = _token_usage(model)
     answer = run()
-    usage = {name: count - before[name] for name, count in _spent(model).items()}
+    usage = {name: count - usage_before[name] for name, count in _token_usage(model).items()}
     calls = [] if isinstance(answer, str) or not isinstance(answer, list) else answer
     session.record_answer(
         key,
@@ -67,7 +67,7 @@ def _ask_model(
     return answer
 
 
-def _spent(model: Any) -> dict[str, int]:
+def _token_usage(model: Any) -> dict[str, int]:
     usage = model.get_token_usage_summary()
     return {name: getattr(usage, name) for name in ("prompt_tokens", "completion_tokens")}
 
@@ -90,12 +90,12 @@ def _run_tool(
 ) -> Any:
     from crewai.utilities.string_utils import sanitize_tool_name
 
-    given = dict(arguments.get("kwargs", {}))
-    given |= dict(zip(tool.args_schema.model_fields, arguments.get("args", ())))  # noqa: B905 - the tool complains of what is left over
+    args = dict(arguments.get("kwargs", {}))
+    args |= dict(zip(tool.args_schema.model_fields, arguments.get("args", ())))  # noqa: B905 - the tool complains of what is left over
     if "input" in arguments:
-        given = frameworks.named_arguments(arguments["input"])
+        args = frameworks.named_arguments(arguments["input"])
     kind = "agent" if tool.name in DELEGATION else "tool"
-    return session.run_tool_here(sanitize_tool_name(tool.name), given, run, kind=kind)
+    return session.run_tool_here(sanitize_tool_name(tool.name), args, run, kind=kind)
 
 
 DELEGATION = frozenset({"Delegate work to coworker", "Ask question to coworker"})
@@ -108,16 +108,16 @@ class Host(frameworks.FrameworkHost):
     low = "1"
     high = "2"
     session = Session
-    alone = True
+    is_exclusive = True
 
     def is_agent(self, candidate: Any) -> bool:
-        """A crew, or an agent."""
+        """True for a crew or an agent."""
         from crewai import Agent, Crew
 
         return isinstance(candidate, (Agent, Crew))
 
     def prepare(self) -> None:
-        """See FrameworkHost. The class that `@CrewBase` marks makes its crew."""
+        """See FrameworkHost. A class marked with `@CrewBase` makes its crew."""
         from crewai.llms.base_llm import BaseLLM
         from crewai.tools import BaseTool
         from crewai.tools.structured_tool import CrewStructuredTool
@@ -125,6 +125,6 @@ class Host(frameworks.FrameworkHost):
         frameworks.intercept_here(BaseLLM, "call", _ask_model)
         frameworks.intercept_here(BaseTool, "run", _run_tool)
         frameworks.intercept_here(CrewStructuredTool, "invoke", _run_tool)
-        maker: Any = self._found
+        maker: Any = self._target
         if inspect.isclass(maker) and hasattr(maker, "crew"):
-            self._found = lambda: maker().crew()  # type: ignore[attr-defined]  # just looked for
+            self._target = lambda: maker().crew()  # type: ignore[attr-defined]  # just looked for

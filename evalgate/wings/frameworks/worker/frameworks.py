@@ -1,4 +1,4 @@
-"""Agents of frameworks that are not ADK: what their adapters share. Each has a module of its own
+"""The shared part of the adapters for frameworks other than ADK. Each framework has its own module
 beside this one."""
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ from evalgate.worker import description, errors, modules, pipe, python, server, 
 
 Message = dict[str, Any]
 
-THREADS = 64  # a tool that blocks holds one of them, and no other conversation
+THREADS = 64  # a blocking tool occupies one of them, and no other conversation
 
 
 class FrameworkSession(ABC):
-    """One conversation. The framework defines how a turn is run; its events are reported here, from
-    any thread.
+    """One conversation. A framework's class runs a turn; events are reported here, from any thread.
 
-    `agent`: as it was found. `context`: given to its tools. `state`: the session's, from its first
-    to its last."""
+    `agent`: the agent as loaded. `context`: the object that its tools get. `state`: the session's
+    state throughout the conversation."""
 
     def __init__(
         self,
@@ -47,22 +46,22 @@ class FrameworkSession(ABC):
     ) -> None:
         self.agent = agent
         self.options = options
-        self.asked = session_tools
+        self.tools = session_tools
         self.state: Message = start.get("state") or {}
         self.context = self.state if context is None else context
         self.session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
         self.user_id = start.get("user_id") or "test_user_id"
         self.watch = server.TurnWatch()
-        self.broken: Exception | None = None
+        self.tool_error: Exception | None = None
         self._instructions: dict[str, str] = {}
         self._emit: Callable[[Message], None] = print
-        self._held: Message = {}
-        self._issued = 0
+        self._answer: Message = {}
+        self._call_count = 0
         self._lock = threading.Lock()
 
     @abstractmethod
     async def ask(self, text: str) -> Any:
-        """Run a turn; the answer. Raises what the agent raises."""
+        """Run a turn. Returns the answer. Raises the agent's errors."""
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
         """See server.Session."""
@@ -70,34 +69,34 @@ class FrameworkSession(ABC):
             raise ValueError(
                 "the user's turn holds more than text, and agents of this framework are given texts only"
             )
-        self.watch, self._emit, self._held, self._instructions = server.TurnWatch(), emit, {}, {}
+        self.watch, self._emit, self._answer, self._instructions = server.TurnWatch(), emit, {}, {}
         server.CURRENT.set(self.watch)
         CURRENT.set(self)
         answer = answer_text(await self.ask(python.text_of(content)))
-        if self.broken is not None:
-            raise self.broken
-        self._answered(answer)
+        if self.tool_error is not None:
+            raise self.tool_error
+        self._report_answer(answer)
         agents = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
-        spent = list(self.watch.spent.values())
-        ended = {"timings": self.watch.timings(), "agents": agents, "model_calls": spent}
-        return {name: value for name, value in ended.items() if value}
+        usages = list(self.watch.usage.values())
+        turn_fields = {"timings": self.watch.timings(), "agents": agents, "model_calls": usages}
+        return {name: value for name, value in turn_fields.items() if value}
 
     async def end(self) -> Message:
         """See server.Session."""
         state = self.context if isinstance(self.context, dict) else self.state
-        return {"state": pipe.plain(state)}
+        return {"state": pipe.to_json(state)}
 
     # --- what happens in a turn ---
 
     def model_begins(
         self, key: Any, author: str = "agent", instructions: str | None = None
     ) -> None:
-        """An agent asks its model, with these `instructions`."""
+        """Note that an agent calls its model with these `instructions`."""
         self.watch.model_begins(key, author, None)
-        self.instructed(author, instructions)
+        self.note_instructions(author, instructions)
 
-    def instructed(self, author: str, instructions: str | None) -> None:
-        """Note an agent's instructions; the first of a turn count."""
+    def note_instructions(self, author: str, instructions: str | None) -> None:
+        """Note an agent's instructions. The first of a turn count."""
         if instructions:
             self._instructions.setdefault(author, instructions)
 
@@ -111,22 +110,22 @@ class FrameworkSession(ABC):
         calls: Any = (),
         author: str = "agent",
     ) -> None:
-        """A model has answered; this is reported with its first tool call, or as the answer, or
-        alone."""
+        """Note a model's answer. It is reported with its first tool call, or as the turn's answer,
+        or alone."""
         self.watch.model_answers(key, model if isinstance(model, str) else "")
         fields: Message = {"usage_metadata": usage} if usage else {}
         if isinstance(model, str) and model:
             fields["model_version"] = model
-        pending_answer = {"author": author, "text": text, "calls": calls, "told": fields}
+        pending_answer = {"author": author, "text": text, "calls": calls, "fields": fields}
         with self._lock:
-            previous_answer = self._held
-            self._held = pending_answer
-        self._tell(previous_answer)
+            previous_answer = self._answer
+            self._answer = pending_answer
+        self._report_pending(previous_answer)
 
     @contextmanager
     def tool(self, name: str, args: Any, number: str | None = None) -> Iterator[Message]:
-        """Around a tool that runs: reports its call, and the `response` that is put into the
-        yielded dict."""
+        """Report the call of a tool that runs in this block, and the `response` that the block puts
+        into the yielded dict."""
         call = self.tool_begins(name, args, number)
         outcome: Message = {}
         try:
@@ -141,27 +140,30 @@ class FrameworkSession(ABC):
     def tool_begins(
         self, name: str, args: Any, number: str | None = None, *, late: bool = False
     ) -> str:
-        """A tool is called; the name of the call. `late`: the model has said something else
-        since."""
+        """Report a tool call. Returns its number. `late`: the model has answered again since."""
         with self._lock:
-            self._issued += 1
-            number = number or f"call-{self._issued}"
+            self._call_count += 1
+            number = number or f"call-{self._call_count}"
             pending_answer: Message = {}
             if not late:
-                pending_answer = self._held
-                self._held = {}
-        call = {"function_call": {"id": number, "name": name, "args": pipe.plain(dict(args or {}))}}
+                pending_answer = self._answer
+                self._answer = {}
+        call = {
+            "function_call": {"id": number, "name": name, "args": pipe.to_json(dict(args or {}))}
+        }
         parts = [{"text": pending_answer["text"]}, call] if pending_answer.get("text") else [call]
         self._event(
-            parts, author=pending_answer.get("author") or "agent", fields=pending_answer.get("told")
+            parts,
+            author=pending_answer.get("author") or "agent",
+            fields=pending_answer.get("fields"),
         )
         self.watch.tool_begins(number, name)
         return number
 
     def tool_ends(self, number: str, name: str, response: Any) -> None:
-        """It has answered, or raised."""
+        """Report a tool's answer or error."""
         self.watch.tool_ends(number)
-        response = pipe.plain(response)
+        response = pipe.to_json(response)
         answer = response if isinstance(response, dict) else {"result": response}
         self._event([{"function_response": {"id": number, "name": name, "response": answer}}])
 
@@ -174,10 +176,10 @@ class FrameworkSession(ABC):
         number: str = "",
         kind: str = "tool",
     ) -> Any:
-        """Run a tool, asking about it first if wanted, and report it."""
+        """Run a tool and report it. Ask about it first if evalgate decides on calls."""
         with self.tool(name, args, number) as outcome:
             result = await (
-                run() if self.asked is None else self.asked.ask(name, args, kind).settle(run)
+                run() if self.tools is None else self.tools.ask(name, args, kind).settle(run)
             )
             outcome["response"] = result
             return result
@@ -185,9 +187,9 @@ class FrameworkSession(ABC):
     def run_tool_here(
         self, name: str, args: Any, run: Callable[[], Any], *, number: str = "", kind: str = "tool"
     ) -> Any:
-        """The same in a thread, which waits."""
+        """`run_tool` in a thread that may block."""
         with self.tool(name, args, number) as outcome:
-            result = run() if self.asked is None else self.asked.ask(name, args, kind).wait(run)
+            result = run() if self.tools is None else self.tools.ask(name, args, kind).wait(run)
             outcome["response"] = result
             return result
 
@@ -195,55 +197,57 @@ class FrameworkSession(ABC):
         self,
         name: str,
         args: Any,
-        real: Callable[[], Awaitable[Any]],
+        original: Callable[[], Awaitable[Any]],
         *,
         read: Callable[[Any], Any],
         make: Callable[[Any], Any],
         number: str = "",
     ) -> Any:
-        """Run a tool whose framework wraps answers: `read` unwraps one, `make` wraps one that a
-        rule or a cassette gives."""
+        """Run a tool whose framework wraps answers. `read` unwraps the framework's answer, `make`
+        wraps an answer of a rule or a cassette."""
         answers: list[Any] = []
 
         async def run() -> Any:
-            answers.append(await real())
+            answers.append(await original())
             return read(answers[0])
 
         answer = await self.run_tool(name, args, run, number=number)
         return answers[0] if answers else make(answer)
 
     def refuse(self, name: str, args: Any, number: str, error: str) -> None:
-        """A call of a tool that is not there, as its model learns afterwards."""
+        """Report a call of a missing tool, after the model got the error."""
         number = self.tool_begins(name, args, number, late=True)
-        if self.asked is None:
+        if self.tools is None:
             self.tool_ends(number, name, {"error": error})
 
-    def _answered(self, answer: str) -> None:
-        pending_answer = self._held
-        self._held = {}
+    def _report_answer(self, answer: str) -> None:
+        pending_answer = self._answer
+        self._answer = {}
         if pending_answer.get("text") and pending_answer["text"].strip() != answer.strip():
-            self._tell(pending_answer)
+            self._report_pending(pending_answer)
             pending_answer = {}
         if answer:
             self._event(
                 [{"text": answer}],
                 author=pending_answer.get("author") or "agent",
                 final=True,
-                fields=pending_answer.get("told"),
+                fields=pending_answer.get("fields"),
             )
         else:
-            self._tell(pending_answer)
+            self._report_pending(pending_answer)
 
-    def _tell(self, pending_answer: Message) -> None:
-        """An answer of a model that no tool followed: its text, or the calls that were none of a
-        tool."""
+    def _report_pending(self, pending_answer: Message) -> None:
+        """Report a model's answer that no tool call followed: its text, or its calls if no tool
+        took them."""
         text = pending_answer and (
             pending_answer["text"]
-            or (json.dumps(pipe.plain(pending_answer["calls"])) if pending_answer["calls"] else "")
+            or (
+                json.dumps(pipe.to_json(pending_answer["calls"])) if pending_answer["calls"] else ""
+            )
         )
         if text:
             self._event(
-                [{"text": text}], author=pending_answer["author"], fields=pending_answer["told"]
+                [{"text": text}], author=pending_answer["author"], fields=pending_answer["fields"]
             )
 
     def _event(
@@ -259,86 +263,89 @@ class FrameworkSession(ABC):
 
 
 CURRENT: ContextVar[FrameworkSession | None] = ContextVar("evalgate_session", default=None)
-"""The conversation that the running task works for."""
+"""The conversation of the running task."""
 
 
-_INSIDE: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", default=frozenset())
+_CALLS: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", default=frozenset())
 
-Around = Callable[[FrameworkSession, Any, Callable[[], Any], Message], Awaitable[Any]]
-"""What runs in place of a method: the conversation, the object, the method, its arguments."""
-
-
-def classes_below(kind: Any) -> Iterator[Any]:
-    """A class and all that are made of it."""
-    yield kind
-    for subclass in kind.__subclasses__():
-        yield from classes_below(subclass)
+Interceptor = Callable[[FrameworkSession, Any, Callable[[], Any], Message], Awaitable[Any]]
+"""A replacement of a method. It gets the conversation, the object, the method and its arguments."""
 
 
-def intercept(kind: Any, name: str, around: Around) -> None:
-    """From now on, run `around` in place of an async method of a class and of those below it.
-
-    A method that calls its super's is met once; one that streams its answer is not."""
-    for subclass in classes_below(kind):
-        real = vars(subclass).get(name)
-        if real is not None and not hasattr(real, "intercepts"):
-            setattr(subclass, name, _intercepted(real, name, around))
+def subclasses_of(base: Any) -> Iterator[Any]:
+    """A class and all its subclasses."""
+    yield base
+    for subclass in base.__subclasses__():
+        yield from subclasses_of(subclass)
 
 
-def _intercepted(real: Any, name: str, around: Around) -> Any:
-    signature = inspect.signature(real)
+def intercept(base: Any, name: str, interceptor: Interceptor) -> None:
+    """Run `interceptor` in place of an async method of a class and its subclasses.
 
-    @wraps(real)
+    A method that calls its super's is intercepted once. A call that streams its answer is not
+    intercepted."""
+    for subclass in subclasses_of(base):
+        original = vars(subclass).get(name)
+        if original is not None and not hasattr(original, "is_intercepted"):
+            setattr(subclass, name, _intercepted(original, name, interceptor))
+
+
+def _intercepted(original: Any, name: str, interceptor: Interceptor) -> Any:
+    signature = inspect.signature(original)
+
+    @wraps(original)
     def method(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
         key = (id(self), name)
-        if session is None or key in _INSIDE.get() or options.get("stream"):
-            return real(self, *args, **options)
+        if session is None or key in _CALLS.get() or options.get("stream"):
+            return original(self, *args, **options)
         arguments = signature.bind(self, *args, **options).arguments
 
         async def run() -> Any:
-            token = _INSIDE.set(_INSIDE.get() | {key})
+            token = _CALLS.set(_CALLS.get() | {key})
             try:
-                return await around(session, self, lambda: real(self, *args, **options), arguments)
+                return await interceptor(
+                    session, self, lambda: original(self, *args, **options), arguments
+                )
             finally:
-                _INSIDE.reset(token)
+                _CALLS.reset(token)
 
         return run()
 
-    method.intercepts = True  # type: ignore[attr-defined]  # marks it
+    method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
     return method
 
 
-def intercept_here(kind: Any, name: str, around: Callable[..., Any]) -> None:
-    """The same for a plain method, in a thread that may wait."""
-    for subclass in classes_below(kind):
-        real = vars(subclass).get(name)
-        if real is not None and not hasattr(real, "intercepts"):
-            setattr(subclass, name, _intercepted_here(real, name, around))
+def intercept_here(base: Any, name: str, interceptor: Callable[..., Any]) -> None:
+    """`intercept` for a plain method, in a thread that may block."""
+    for subclass in subclasses_of(base):
+        original = vars(subclass).get(name)
+        if original is not None and not hasattr(original, "is_intercepted"):
+            setattr(subclass, name, _intercepted_here(original, name, interceptor))
 
 
-def _intercepted_here(real: Any, name: str, around: Callable[..., Any]) -> Any:
-    signature = inspect.signature(real)
+def _intercepted_here(original: Any, name: str, interceptor: Callable[..., Any]) -> Any:
+    signature = inspect.signature(original)
 
-    @wraps(real)
+    @wraps(original)
     def method(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
         key = (id(self), name)
-        if session is None or key in _INSIDE.get():
-            return real(self, *args, **options)
-        token = _INSIDE.set(_INSIDE.get() | {key})
+        if session is None or key in _CALLS.get():
+            return original(self, *args, **options)
+        token = _CALLS.set(_CALLS.get() | {key})
         try:
             arguments = signature.bind(self, *args, **options).arguments
-            return around(session, self, lambda: real(self, *args, **options), arguments)
+            return interceptor(session, self, lambda: original(self, *args, **options), arguments)
         finally:
-            _INSIDE.reset(token)
+            _CALLS.reset(token)
 
-    method.intercepts = True  # type: ignore[attr-defined]  # marks it
+    method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
     return method
 
 
 def named_arguments(text: Any) -> Message:
-    """A model's arguments of a call: a dict, or JSON of one."""
+    """A call's arguments from a model: a dict, or its JSON."""
     try:
         arguments = json.loads(text or "{}") if isinstance(text, str) else text
     except ValueError:
@@ -347,59 +354,63 @@ def named_arguments(text: Any) -> Message:
 
 
 def answer_text(answer: Any) -> str:
-    """What an agent answers, as text: an object as its JSON."""
+    """An agent's answer as text. An object becomes its JSON."""
     if answer is None or isinstance(answer, str):
         return answer or ""
-    value = pipe.plain(answer)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    answer_json = pipe.to_json(answer)
+    return (
+        answer_json if isinstance(answer_json, str) else json.dumps(answer_json, ensure_ascii=False)
+    )
 
 
 def usage_of(
-    prompt_tokens: Any, answered: Any, *, cached: Any = None, thoughts: Any = None
+    prompt_tokens: Any, answer_tokens: Any, *, cached_tokens: Any = None, thought_tokens: Any = None
 ) -> Message | None:
-    """Token counts as in ADK, with thoughts separate from the answer; None if nothing was
-    counted."""
-    if not prompt_tokens and not answered:
+    """Token counts as in ADK, with thoughts separate from the answer, or None without counts."""
+    if not prompt_tokens and not answer_tokens:
         return None
     counts = {
         "prompt_token_count": prompt_tokens,
-        "candidates_token_count": answered,
-        "cached_content_token_count": cached,
+        "candidates_token_count": answer_tokens,
+        "cached_content_token_count": cached_tokens,
     }
-    if isinstance(prompt_tokens, int) and isinstance(answered, int):
-        counts["total_token_count"] = prompt_tokens + answered
-        if thoughts:
-            counts.update(candidates_token_count=answered - thoughts, thoughts_token_count=thoughts)
+    if isinstance(prompt_tokens, int) and isinstance(answer_tokens, int):
+        counts["total_token_count"] = prompt_tokens + answer_tokens
+        if thought_tokens:
+            counts.update(
+                candidates_token_count=answer_tokens - thought_tokens,
+                thoughts_token_count=thought_tokens,
+            )
     return {name: count for name, count in counts.items() if count is not None}
 
 
 class FrameworkHost(server.Host, ABC):
-    """See server.Host. `package`: its name in an index, with the versions that are supported, `low`
-    <= it < `high`."""
+    """See server.Host. `package`: the framework's name in the package index. Supported versions:
+    from `low` to below `high`."""
 
     asks = True
     package: ClassVar[str]
     low: ClassVar[str]
     high: ClassVar[str]
     session: ClassVar[type[FrameworkSession]]
-    alone: ClassVar[bool] = False
-    """An agent that is one object for all holds one conversation at a time."""
+    is_exclusive: ClassVar[bool] = False
+    """An agent that is one object for all conversations holds one at a time."""
 
     def __init__(self) -> None:
         self.options: Message = {}
-        self._found: Any = None
+        self._target: Any = None
         self._context: Any = None
 
     @abstractmethod
     def is_agent(self, candidate: Any) -> bool:
-        """True if an object is an agent of the framework, not a factory of one."""
+        """True if an object is an agent of the framework, not a factory of agents."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Have tool calls reported; called once after the agent's modules are imported."""
+        """Intercept tool calls. Runs once, after the import of the agent's modules."""
 
     async def load(self, options: Message) -> dict[str, str]:
-        """Import the agent; raises errors.LoadFailed."""
+        """Import the agent. Raises errors.LoadFailed."""
         self.options = options
         call = str(options.get("call") or "")
         version = self._version()
@@ -413,14 +424,16 @@ class FrameworkHost(server.Host, ABC):
             ThreadPoolExecutor(THREADS, thread_name_prefix="agent")
         )
         try:
-            self._found = python.attribute(call)
+            self._target = python.attribute(call)
             if options.get("context"):
                 self._context = python.attribute(options["context"])
             self.prepare()
-            if self.is_agent(self._found):
-                self.take(self._found)
-            elif not callable(self._found):
-                raise TypeError(f"it is a {type(self._found).__name__}, no agent of {self.package}")
+            if self.is_agent(self._target):
+                self.share(self._target)
+            elif not callable(self._target):
+                raise TypeError(
+                    f"it is a {type(self._target).__name__}, no agent of {self.package}"
+                )
         except BaseException as error:
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
         return {
@@ -433,15 +446,15 @@ class FrameworkHost(server.Host, ABC):
 
     def models(self) -> list[str]:
         """The agent's model."""
-        return description.models(self._found)
+        return description.models(self._target)
 
     def context_class(self, agent: Any) -> Any:  # noqa: ARG002 - frameworks that have one look at it
-        """The class of what an agent's tools are given; None if it names none."""
+        """The class of the object that an agent's tools get, or None if the agent names none."""
         return None
 
-    def take(self, agent: Any) -> None:  # noqa: ARG002 - frameworks that reset their agents look at it
-        """The agent is one object for all conversations."""
-        if self.alone:
+    def share(self, agent: Any) -> None:  # noqa: ARG002 - frameworks that reset their agents look at it
+        """Prepare an agent that is one object for all conversations."""
+        if self.is_exclusive:
             self.sessions = 1
 
     def _version(self) -> str:
@@ -459,9 +472,9 @@ class FrameworkHost(server.Host, ABC):
         return version
 
     async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
-        """A fresh session."""
+        """A new session."""
         context = await make_object(self._context, start.get("state") or {})
-        agent = self._found
+        agent = self._target
         if not self.is_agent(agent):
             agent = await make_object(agent, start.get("state") or {})
             if not self.is_agent(agent):
@@ -477,39 +490,43 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 async def make_object(maker: Any, state: Message) -> Any:
-    """The result of a function or class, given the session's state if it takes an argument; other
-    objects as they are.
+    """The result of a function or class, which gets the session's state if it takes an argument.
+    Other objects are returned unchanged.
 
-    A plain function runs in a thread: it may block."""
+    A plain function runs in a thread, because it may block."""
     if not (inspect.isroutine(maker) or inspect.isclass(maker)):
         return maker
-    needed = [
+    required_parameters = [
         parameter
         for parameter in inspect.signature(maker).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
-    result = await asyncio.to_thread(maker, *([state] if needed else []))
+    result = await asyncio.to_thread(maker, *([state] if required_parameters else []))
     return await result if inspect.isawaitable(result) else result
 
 
-def build_context(kind: Any, state: Message) -> Any:
-    """An object of the class that tools are given, made of the session's state; None if a dict will
-    do. Raises TypeError if the state lacks something."""
-    if not inspect.isclass(kind) or kind.__module__ == "builtins" or typing.is_typeddict(kind):
+def build_context(context_class: Any, state: Message) -> Any:
+    """An object of the class that tools get, made from the session's state, or None if a dict is
+    enough. Raises TypeError if the state lacks a value."""
+    if (
+        not inspect.isclass(context_class)
+        or context_class.__module__ == "builtins"
+        or typing.is_typeddict(context_class)
+    ):
         return None
-    parameters = inspect.signature(kind).parameters.values()
-    needed = [
+    parameters = inspect.signature(context_class).parameters.values()
+    missing_names = [
         parameter.name
         for parameter in parameters
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         and parameter.name not in state
     ]
-    if needed:
+    if missing_names:
         raise TypeError(
-            f"the agent's tools are given a {kind.__name__}, which needs {', '.join(needed)}: name the object, or a "
-            "function that makes it, with `context: module:name` beside `call`, or set them in the case's session state"
+            f"the agent's tools are given a {context_class.__name__}, which needs {', '.join(missing_names)}: name the object, "
+            "or a function that makes it, with `context: module:name` beside `call`, or set them in the case's session state"
         )
     names = [parameter.name for parameter in parameters]
-    return kind(**{name: state[name] for name in names if name in state})
+    return context_class(**{name: state[name] for name in names if name in state})

@@ -25,7 +25,7 @@ OUTPUTS = (
 
 
 class Session(FrameworkSession):
-    """A thread of the graph, kept in memory by a checkpointer of its own."""
+    """A thread of the graph. Its own checkpointer keeps it in memory."""
 
     def __init__(self, *arguments: Any) -> None:
         from langgraph.checkpoint.memory import InMemorySaver
@@ -36,38 +36,41 @@ class Session(FrameworkSession):
         saver = InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=True))
         self._graph = graph.copy(update={"checkpointer": saver})
         self._context = {} if self.context is self.state else {"context": self.context}
-        self._first = dict(self.state)
+        self._initial_state = dict(self.state)
         self._values: Message = {}
-        self._interrupted = False
-        self._seen: set[str] = set()
+        self._is_interrupted = False
+        self._reported_calls: set[str] = set()
 
     async def ask(self, text: str) -> Any:
-        """The text of the last message, or what the state holds under `output`; or what the graph
-        stopped to ask."""
+        """The text of the last message, or the state's value under `output`, or the question of an
+        interrupt."""
         from langchain_core.messages import HumanMessage
         from langgraph.types import Command
 
         key = self._key("input", INPUTS)
         output = self._key("output", OUTPUTS)
-        graph_input = {**self._first, key: [HumanMessage(text)] if key == "messages" else text}
+        graph_input = {
+            **self._initial_state,
+            key: [HumanMessage(text)] if key == "messages" else text,
+        }
         config = {
             "configurable": {"thread_id": self.session_id, "user_id": self.user_id},
             "callbacks": [_watcher(self)],
         }
         message_count = len(self._values.get("messages") or ())
         await self._graph.ainvoke(
-            Command(resume=text) if self._interrupted else graph_input, config, **self._context
+            Command(resume=text) if self._is_interrupted else graph_input, config, **self._context
         )
-        self._first = {}
+        self._initial_state = {}
         snapshot = await self._graph.aget_state(config)
         self._values = (
             snapshot.values if isinstance(snapshot.values, dict) else {output: snapshot.values}
         )
-        self._tell_refused((self._values.get("messages") or [])[message_count:])
-        asks = [interrupt.value for task in snapshot.tasks for interrupt in task.interrupts]
-        self._interrupted = bool(asks)
-        if asks:
-            return asks[0]
+        self._report_refusals((self._values.get("messages") or [])[message_count:])
+        interrupts = [interrupt.value for task in snapshot.tasks for interrupt in task.interrupts]
+        self._is_interrupted = bool(interrupts)
+        if interrupts:
+            return interrupts[0]
         if output not in self._values:
             raise KeyError(
                 f"the graph's state has no {output!r}: name the key of the answer with the option `output`"
@@ -80,37 +83,36 @@ class Session(FrameworkSession):
         )
 
     def _key(self, option: str, names: tuple[str, ...]) -> str:
-        """The key of the state that an option names; where that is the default and the graph has
-        no messages, a usual one that it has, or its only one."""
+        """The state's key for an option. Without the option and without messages in the graph: a
+        usual key of the graph, or its only key."""
         key = str(self.options[option])
         channels = [name for name in self._graph.channels if ":" not in name and name[:2] != "__"]
         if key != "messages" or key in channels:
             return key
-        only = channels if len(channels) == 1 else ()
-        return next((name for name in (*names, *only) if name in channels), key)
+        only_channel = channels if len(channels) == 1 else ()
+        return next((name for name in (*names, *only_channel) if name in channels), key)
 
     async def end(self) -> Message:
         """The graph's state without its messages."""
         return {
             "state": {
-                key: pipe.plain(value) for key, value in self._values.items() if key != "messages"
+                key: pipe.to_json(value) for key, value in self._values.items() if key != "messages"
             }
         }
 
-    def called(self, tool: Any) -> Message:
-        """The report of a running call: with the model's arguments, without those that the graph
-        adds."""
+    def call_report(self, tool: Any) -> Message:
+        """The report of a running call. It has the model's arguments, without the graph's own."""
         number, arguments = CALL.get()
-        self._seen.add(number)
+        self._reported_calls.add(number)
         parameters = tool.args
         if not isinstance(arguments, dict):
             arguments = dict(zip(parameters, [arguments]))  # noqa: B905 - a tool with one argument may be given just that
         args = {key: value for key, value in arguments.items() if key in parameters}
         return {"name": tool.name, "args": args, "number": number, "kind": _kind(tool)}
 
-    def _tell_refused(self, messages: list[Any]) -> None:
-        """Calls of a model that were answered with an error before any tool ran: mostly of one that
-        is not there."""
+    def _report_refusals(self, messages: list[Any]) -> None:
+        """Report a model's calls that were answered with an error before any tool ran, mostly calls
+        of a missing tool."""
         calls = {
             call["id"]: call
             for message in messages
@@ -121,7 +123,7 @@ class Session(FrameworkSession):
             if (
                 getattr(message, "status", "") == "error"
                 and number in calls
-                and number not in self._seen
+                and number not in self._reported_calls
             ):
                 call = calls[number]
                 self.refuse(call["name"], call["args"], number, _text(message))
@@ -149,7 +151,7 @@ def _watcher(session: Session) -> Any:
     from langchain_core.callbacks import BaseCallbackHandler
 
     class Watcher(BaseCallbackHandler):  # type: ignore[misc]  # langchain is not installed where types are checked
-        """Tells of every model that the graph asks, wherever it does."""
+        """Reports every model call of the graph."""
 
         run_inline = True
 
@@ -175,8 +177,8 @@ def _watcher(session: Session) -> Any:
             usage = frameworks.usage_of(
                 counts.get("input_tokens"),
                 counts.get("output_tokens"),
-                cached=(counts.get("input_token_details") or {}).get("cache_read"),
-                thoughts=(counts.get("output_token_details") or {}).get("reasoning"),
+                cached_tokens=(counts.get("input_token_details") or {}).get("cache_read"),
+                thought_tokens=(counts.get("output_token_details") or {}).get("reasoning"),
             )
             metadata = getattr(message, "response_metadata", None) or {}
             session.record_answer(
@@ -194,17 +196,17 @@ def _watcher(session: Session) -> Any:
 # --- tools ---
 
 
-def tell_of_tools() -> None:
-    """From now on, report every LangChain tool that a conversation runs, and ask about it."""
+def report_tools() -> None:
+    """Report every LangChain tool that a conversation runs, and ask about it."""
     from langchain_core.tools import BaseTool
 
-    if getattr(BaseTool.run, "tells", False):
+    if getattr(BaseTool.run, "reports", False):
         return
     run = BaseTool.run
     arun = BaseTool.arun
 
     @wraps(run)
-    def telling(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
+    def run_reported(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
         _guard(type(self))
         token = CALL.set((options.get("tool_call_id") or "", tool_input))
         try:
@@ -213,7 +215,7 @@ def tell_of_tools() -> None:
             CALL.reset(token)
 
     @wraps(arun)
-    async def telling_async(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
+    async def arun_reported(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
         _guard(type(self))
         token = CALL.set((options.get("tool_call_id") or "", tool_input))
         try:
@@ -221,78 +223,77 @@ def tell_of_tools() -> None:
         finally:
             CALL.reset(token)
 
-    telling.tells = True  # type: ignore[attr-defined]  # marks it
-    BaseTool.run = telling
-    BaseTool.arun = telling_async
+    run_reported.reports = True  # type: ignore[attr-defined]  # marks it
+    BaseTool.run = run_reported
+    BaseTool.arun = arun_reported
 
 
-def _guard(kind: type) -> None:
-    """Put a class's tool methods behind the conversation; if one method calls another, only the
-    first is reported."""
-    for base in kind.__mro__:
-        for name, guard in (("_run", _guarded), ("_arun", _guarded_async)):
-            real = vars(base).get(name)
-            if real is not None and not hasattr(real, "guards"):
-                guarded = guard(real)
+def _guard(tool_class: type) -> None:
+    """Wrap a class's tool methods. If one method calls another, only the first is reported."""
+    for base in tool_class.__mro__:
+        for name, wrap in (("_run", _wrap_run), ("_arun", _wrap_arun)):
+            original = vars(base).get(name)
+            if original is not None and not hasattr(original, "guards"):
+                guarded = wrap(original)
                 guarded.guards = True
                 setattr(base, name, guarded)
 
 
 def _conversation_of(tool: Any) -> Session | None:
-    """The conversation that reports a call; None if it has done so, or if there is no
+    """The conversation that must report a call, or None if it has reported it, or there is no
     conversation."""
     session = frameworks.CURRENT.get()
     return session if isinstance(session, Session) and RUNNING.get() is not tool else None
 
 
-def _guarded(real: Any) -> Any:
-    @wraps(real)
+def _wrap_run(original: Any) -> Any:
+    @wraps(original)
     def guarded(self: Any, *args: Any, **options: Any) -> Any:
         session = _conversation_of(self)
         if session is None:
-            return real(self, *args, **options)
+            return original(self, *args, **options)
         token = RUNNING.set(self)
         try:
             result = session.run_tool_here(
-                **session.called(self), run=lambda: real(self, *args, **options)
+                **session.call_report(self), run=lambda: original(self, *args, **options)
             )
         finally:
             RUNNING.reset(token)
-        return _as_returned(self, result, session)
+        return _unwrap_result(self, result, session)
 
     return guarded
 
 
-def _guarded_async(real: Any) -> Any:
-    @wraps(real)
+def _wrap_arun(original: Any) -> Any:
+    @wraps(original)
     async def guarded(self: Any, *args: Any, **options: Any) -> Any:
         session = _conversation_of(self)
         if session is None:
-            return await real(self, *args, **options)
+            return await original(self, *args, **options)
         token = RUNNING.set(self)
         try:
             result = await session.run_tool(
-                **session.called(self), run=lambda: real(self, *args, **options)
+                **session.call_report(self), run=lambda: original(self, *args, **options)
             )
         finally:
             RUNNING.reset(token)
-        return _as_returned(self, result, session)
+        return _unwrap_result(self, result, session)
 
     return guarded
 
 
 def _kind(tool: Any) -> str:
-    """A handoff is a step of the graph itself."""
-    handoff = tool.name.startswith("transfer_to_") or "__handoff_destination" in (
+    """`agent` for a handoff, which is a step of the graph itself, else `tool`."""
+    is_handoff = tool.name.startswith("transfer_to_") or "__handoff_destination" in (
         tool.metadata or {}
     )
-    return "agent" if handoff else "tool"
+    return "agent" if is_handoff else "tool"
 
 
-def _as_returned(tool: Any, result: Any, session: Session) -> Any:
-    if session.asked is not None and type(result).__name__ == "Command" and _kind(tool) == "tool":
+def _unwrap_result(tool: Any, result: Any, session: Session) -> Any:
+    if session.tools is not None and type(result).__name__ == "Command" and _kind(tool) == "tool":
         message = f"the tool {tool.name!r} answers with a Command, which cannot be recorded: mock it, or run it live"
-        session.broken = RuntimeError(message)
+        session.tool_error = RuntimeError(message)
     pair = isinstance(result, list) and tool.response_format == "content_and_artifact"
     return tuple(result) if pair else result
 
@@ -306,7 +307,7 @@ class Host(frameworks.FrameworkHost):
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:
-        """A compiled graph, or one that is still to be compiled."""
+        """True for a graph, compiled or not."""
         from langgraph.graph import StateGraph
         from langgraph.pregel import Pregel
 
@@ -318,4 +319,4 @@ class Host(frameworks.FrameworkHost):
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        tell_of_tools()
+        report_tools()

@@ -12,7 +12,7 @@ from .frameworks import FrameworkSession, Message
 
 
 class Session(FrameworkSession):
-    """A context of the workflow, and a memory; the session's state is the state in the context."""
+    """A context of the workflow, and a memory. The session's state is the state in the context."""
 
     def __init__(self, *arguments: Any) -> None:
         from llama_index.core.memory import ChatMemoryBuffer
@@ -21,27 +21,27 @@ class Session(FrameworkSession):
         super().__init__(*arguments)
         self._workflow = Context(self.agent)
         agents = getattr(self.agent, "agents", {})
-        first = agents.get(getattr(self.agent, "root_agent", ""), self.agent)
-        self._memory = ChatMemoryBuffer.from_defaults(llm=first.llm)
+        first_agent = agents.get(getattr(self.agent, "root_agent", ""), self.agent)
+        self._memory = ChatMemoryBuffer.from_defaults(llm=first_agent.llm)
 
     async def ask(self, text: str) -> Any:
-        """The last answer, or the structured one."""
+        """The last answer, as text or structured."""
         if self.state:
             initial = {**self.agent.initial_state, **self.state}
             await self._workflow.store.set("state", initial)
             self.state = {}
         handler = self.agent.run(user_msg=text, ctx=self._workflow, memory=self._memory)
         async for event in handler.stream_events():
-            self._happened(event)
+            self._report_event(event)
         output = await handler
         structured = getattr(output, "structured_response", None)
         return structured if structured is not None else str(output)
 
     async def end(self) -> Message:
         """The state of the context."""
-        return {"state": pipe.plain(await self._workflow.store.get("state", default=self.state))}
+        return {"state": pipe.to_json(await self._workflow.store.get("state", default=self.state))}
 
-    def _happened(self, event: Any) -> None:
+    def _report_event(self, event: Any) -> None:
         match type(event).__name__:
             case "AgentInput":
                 system = [
@@ -65,24 +65,25 @@ class Session(FrameworkSession):
                 )
             case "ToolCall":
                 self.tool_begins(event.tool_name, event.tool_kwargs, event.tool_id)
-            case "ToolCallResult" if self.asked is None or event.tool_name in self.asked.asked:
+            case "ToolCallResult" if (
+                self.tools is None or event.tool_name in self.tools.asked_names
+            ):
                 output = event.tool_output
                 answer = {"error": output.content} if output.is_error else output.raw_output
                 self.tool_ends(event.tool_id, event.tool_name, answer)
 
 
 def _usage(raw: Any) -> tuple[Message | None, Any]:
-    """The token counts and the model in a provider's own answer, where they are called as most call
-    them."""
+    """The token counts and the model in a provider's own answer, under their usual names."""
 
-    def read(parent: Any, *names: str) -> Any:
+    def read_field(parent: Any, *names: str) -> Any:
         fields = parent if isinstance(parent, dict) else getattr(parent, "__dict__", {})
         return next((fields[name] for name in names if fields.get(name)), None)
 
-    usage = read(raw, "usage", "usage_metadata")
-    prompt = read(usage, "prompt_tokens", "input_tokens", "prompt_token_count")
-    answer = read(usage, "completion_tokens", "output_tokens", "candidates_token_count")
-    return frameworks.usage_of(prompt, answer), read(raw, "model", "model_version")
+    usage = read_field(raw, "usage", "usage_metadata")
+    prompt = read_field(usage, "prompt_tokens", "input_tokens", "prompt_token_count")
+    answer = read_field(usage, "completion_tokens", "output_tokens", "candidates_token_count")
+    return frameworks.usage_of(prompt, answer), read_field(raw, "model", "model_version")
 
 
 async def _ask_first(
@@ -90,24 +91,24 @@ async def _ask_first(
 ) -> Any:
     from llama_index.core.tools import ToolOutput
 
-    if session.asked is None:
+    if session.tools is None:
         return await run()
-    given = arguments.get("kwargs") or {"input": arguments.get("input")}
+    args = arguments.get("kwargs") or {"input": arguments.get("input")}
     context_name = getattr(tool, "ctx_param_name", None)
-    given = {name: value for name, value in given.items() if name != context_name}
+    args = {name: value for name, value in args.items() if name != context_name}
     name = tool.metadata.get_name()
     outputs: list[Any] = []
 
-    async def real() -> Any:
+    async def original() -> Any:
         outputs.append(await run())
         return outputs[0].raw_output
 
     kind = "agent" if name == "handoff" else "tool"
-    answer = await session.asked.ask(name, given, kind).settle(real)
+    answer = await session.tools.ask(name, args, kind).settle(original)
     return (
         outputs[0]
         if outputs
-        else ToolOutput(name, content=str(answer), raw_input=given, raw_output=answer)
+        else ToolOutput(name, content=str(answer), raw_input=args, raw_output=answer)
     )
 
 
@@ -120,7 +121,7 @@ class Host(frameworks.FrameworkHost):
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:
-        """An agent, or a workflow of several."""
+        """True for an agent or a workflow of several."""
         from llama_index.core.agent.workflow import AgentWorkflow
         from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
 

@@ -7,13 +7,15 @@ from typing import Any
 from . import frameworks
 from .frameworks import FrameworkSession
 
-LOCAL = frozenset({"ComputerTool", "LocalShellTool", "ShellTool", "ApplyPatchTool", "CustomTool"})
-"""Classes of tools that run here and that are no functions."""
+LOCAL_TOOLS = frozenset(
+    {"ComputerTool", "LocalShellTool", "ShellTool", "ApplyPatchTool", "CustomTool"}
+)
+"""Classes of tools that run here and are no functions."""
 
 
 class Session(FrameworkSession):
-    """The items so far and the agent that spoke last; the session's state is the run's `context`,
-    unless `context` names another object."""
+    """The items so far and the last speaker. The session's state is the run's `context`, unless
+    `context` names another object."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -30,13 +32,13 @@ class Session(FrameworkSession):
             hooks=_hooks(self),
             run_config=RunConfig(tracing_disabled=True),
         )
-        waiting = [
+        pending_names = [
             str(getattr(interruption, "name", "") or interruption.raw_item)
             for interruption in getattr(result, "interruptions", ())
         ]
-        if waiting:
+        if pending_names:
             raise RuntimeError(
-                f"the run stopped for an approval of {', '.join(waiting)}, which nobody gives here"
+                f"the run stopped for an approval of {', '.join(pending_names)}, which nobody gives here"
             )
         self._items = result.to_input_list()
         self.agent = result.last_agent
@@ -48,7 +50,7 @@ def _hooks(session: Session) -> Any:
     from agents.handoffs import Handoff
 
     class Hooks(RunHooks):  # type: ignore[misc]  # the SDK is not installed where types are checked
-        """Reports models and handoffs; tools report themselves."""
+        """Reports models and handoffs. Tools report themselves."""
 
         def __init__(self) -> None:
             self.calls: list[Any] = []
@@ -77,8 +79,8 @@ def _hooks(session: Session) -> Any:
             counts = frameworks.usage_of(
                 usage.input_tokens,
                 usage.output_tokens,
-                cached=getattr(usage.input_tokens_details, "cached_tokens", 0) or None,
-                thoughts=getattr(usage.output_tokens_details, "reasoning_tokens", 0),
+                cached_tokens=getattr(usage.input_tokens_details, "cached_tokens", 0) or None,
+                thought_tokens=getattr(usage.output_tokens_details, "reasoning_tokens", 0),
             )
             model = (
                 agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
@@ -108,45 +110,49 @@ def _hooks(session: Session) -> Any:
 # --- tools ---
 
 
-def tell_of_tools() -> None:
-    """From now on, report every tool that an agent is about to choose from, and ask about it."""
+def report_tools() -> None:
+    """Report every tool that an agent may choose, and ask about it."""
     from agents.agent import AgentBase
 
-    real = AgentBase.get_all_tools
-    if hasattr(real, "tells"):
+    original = AgentBase.get_all_tools
+    if hasattr(original, "reports"):
         return
 
     async def get_all_tools(self: Any, *args: Any, **options: Any) -> Any:
-        tools = await real(self, *args, **options)
+        tools = await original(self, *args, **options)
         session = frameworks.CURRENT.get()
         for tool in tools:
-            if hasattr(tool, "on_invoke_tool") and type(tool).__name__ not in LOCAL:
+            if hasattr(tool, "on_invoke_tool") and type(tool).__name__ not in LOCAL_TOOLS:
                 _guard(tool)
-            elif session is not None and session.asked is not None and type(tool).__name__ in LOCAL:
+            elif (
+                session is not None
+                and session.tools is not None
+                and type(tool).__name__ in LOCAL_TOOLS
+            ):
                 message = f"a {type(tool).__name__} of the agent {self.name!r} cannot be asked about before it runs"
                 raise RuntimeError(f"{message}: run this agent with `tools: live`")
         return tools
 
-    get_all_tools.tells = True  # type: ignore[attr-defined]  # marks it
+    get_all_tools.reports = True  # type: ignore[attr-defined]  # marks it
     AgentBase.get_all_tools = get_all_tools
 
 
 def _guard(tool: Any) -> None:
-    real = tool.on_invoke_tool
-    if hasattr(real, "tells"):
+    original = tool.on_invoke_tool
+    if hasattr(original, "reports"):
         return
 
     async def invoke(ctx: Any, arguments: str) -> Any:
         session = frameworks.CURRENT.get()
         if session is None:
-            return await real(ctx, arguments)
+            return await original(ctx, arguments)
         kind = "agent" if getattr(tool, "_is_agent_tool", False) else "tool"
         number = getattr(ctx, "tool_call_id", "")
         try:
             return await session.run_tool(
                 tool.name,
                 frameworks.named_arguments(arguments),
-                lambda: real(ctx, arguments),
+                lambda: original(ctx, arguments),
                 number=number,
                 kind=kind,
             )
@@ -160,12 +166,12 @@ def _guard(tool: Any) -> None:
                 raise
             return answer
 
-    invoke.tells = True  # type: ignore[attr-defined]  # marks it
+    invoke.reports = True  # type: ignore[attr-defined]  # marks it
     tool.on_invoke_tool = invoke
 
 
 async def _error_answer(tool: Any, ctx: Any, error: Exception) -> Any:
-    """The agent's message for an error of a rule, as for one of the tool's own; None if it is
+    """The agent's message for a rule's error, as for a tool's own error, or None if the error is
     raised."""
     import agents.tool
 
@@ -182,24 +188,24 @@ class Host(frameworks.FrameworkHost):
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:
-        """An Agent."""
+        """True for an Agent."""
         from agents import Agent
 
         return isinstance(candidate, Agent)
 
     def context_class(self, agent: Any) -> Any:
-        """`Context` of an agent that is made by `Agent[Context](...)`."""
+        """`Context` of an agent from `Agent[Context](...)`."""
         return next(iter(getattr(getattr(agent, "__orig_class__", None), "__args__", ())), None)
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        tell_of_tools()
+        report_tools()
 
     def models(self) -> list[str]:
-        """Empty if the agent's code itself sets the key or client of all models."""
+        """The agent's model; empty if the agent's code sets the key or client of all models."""
         from agents.models import _openai_shared
 
-        has_own = (
+        has_client = (
             _openai_shared.get_default_openai_client() or _openai_shared.get_default_openai_key()
         )
-        return [] if has_own else super().models()
+        return [] if has_client else super().models()

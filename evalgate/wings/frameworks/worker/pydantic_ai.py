@@ -13,8 +13,8 @@ RUNNING: ContextVar[Any] = ContextVar("evalgate_tool_call", default=None)
 
 
 class Session(FrameworkSession):
-    """The messages so far; the session's state is what tools get as `deps`, unless `context` names
-    another object."""
+    """The messages so far. Tools get the session's state as `deps`, unless `context` names another
+    object."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -35,17 +35,17 @@ class Session(FrameworkSession):
                     self._record_response(node.model_response, author)
                     async with node.stream(run.ctx) as events:
                         async for event in events:
-                            self._happened(event)
+                            self._report_event(event)
         usage = run.usage() if callable(run.usage) else run.usage
         counts = frameworks.usage_of(usage.input_tokens, usage.output_tokens)
-        if counts:  # of agents that tools run as well, where these hand it on
-            self.watch.spent["run"] = {"usage_metadata": counts, "model_version": self._model}
+        if counts:  # includes agents in tools, if the tools pass the usage on
+            self.watch.usage["run"] = {"usage_metadata": counts, "model_version": self._model}
         if run.result is None:
             raise RuntimeError("the agent ended without a result")
         self._history = run.result.all_messages()
         for message in self._history:
             if message.kind == "request":
-                self.instructed(author, _instructions(message))
+                self.note_instructions(author, _instructions(message))
         output = run.result.output
         if type(output).__name__ == "DeferredToolRequests":
             pending_tools = ", ".join(
@@ -67,17 +67,17 @@ class Session(FrameworkSession):
         counts = frameworks.usage_of(
             usage.input_tokens,
             usage.output_tokens,
-            cached=usage.cache_read_tokens or None,
-            thoughts=(usage.details or {}).get("reasoning_tokens"),
+            cached_tokens=usage.cache_read_tokens or None,
+            thought_tokens=(usage.details or {}).get("reasoning_tokens"),
         )
         self._model = response.model_name or self._model
         self.record_answer(
             "model", "\n".join(texts), counts, model=response.model_name, calls=calls, author=author
         )
 
-    def _happened(self, event: Any) -> None:
-        """Calls of tools; those that were refused (a tool that is not there, arguments that do not
-        fit) as well."""
+    def _report_event(self, event: Any) -> None:
+        """Report tool calls and their results. Refused calls (a missing tool, invalid arguments)
+        are reported, too."""
         if event.event_kind == "function_tool_call":
             part = event.part
             self.calls[part.tool_call_id] = part.tool_name, part.args_as_dict()
@@ -85,12 +85,12 @@ class Session(FrameworkSession):
         elif event.event_kind == "function_tool_result":
             part = getattr(event, "part", None) or event.result
             name = part.tool_name or self.calls.get(part.tool_call_id, ("", {}))[0]
-            refused = part.part_kind == "retry-prompt"
-            if self.asked is None or name in self.asked.asked:
+            is_refused = part.part_kind == "retry-prompt"
+            if self.tools is None or name in self.tools.asked_names:
                 self.tool_ends(
                     part.tool_call_id,
                     name,
-                    {"error": part.model_response()} if refused else part.content,
+                    {"error": part.model_response()} if is_refused else part.content,
                 )
 
 
@@ -100,36 +100,36 @@ def _instructions(request: Any) -> str:
 
 
 def ask_before_tools() -> None:
-    """From now on, ask about every tool of every toolset; if one calls another, only about the
-    first."""
+    """Ask about every tool of every toolset. If one calls another, only the first is asked
+    about."""
     from pydantic_ai.toolsets import AbstractToolset
 
-    for kind in frameworks.classes_below(AbstractToolset):
-        real = vars(kind).get("call_tool")
-        if real is not None and not hasattr(real, "asks"):
-            kind.call_tool = _wrap_call_tool(real)
+    for toolset_class in frameworks.subclasses_of(AbstractToolset):
+        original = vars(toolset_class).get("call_tool")
+        if original is not None and not hasattr(original, "asks"):
+            toolset_class.call_tool = _wrap_call_tool(original)
 
 
-def _wrap_call_tool(real: Any) -> Any:
-    @wraps(real)
+def _wrap_call_tool(original: Any) -> Any:
+    @wraps(original)
     async def call_tool(self: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> Any:
         session = frameworks.CURRENT.get()
-        # an agent within a tool has messages of its own
+        # an agent in a tool has its own messages
         call_key = (id(ctx.messages), ctx.tool_call_id)
         is_output = getattr(tool.tool_def, "kind", "function") == "output"
         if (
             not isinstance(session, Session)
-            or session.asked is None
+            or session.tools is None
             or is_output
             or RUNNING.get() == call_key
         ):
-            return await real(self, name, tool_args, ctx, tool)
+            return await original(self, name, tool_args, ctx, tool)
         token = RUNNING.set(call_key)
         try:
-            # as the model gave them
+            # the model's arguments
             _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))
-            call = session.asked.ask(name, args)
-            return await call.settle(lambda: real(self, name, tool_args, ctx, tool))
+            call = session.tools.ask(name, args)
+            return await call.settle(lambda: original(self, name, tool_args, ctx, tool))
         finally:
             RUNNING.reset(token)
 
@@ -146,7 +146,7 @@ class Host(frameworks.FrameworkHost):
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:
-        """An Agent, or what wraps one."""
+        """True for an Agent or a wrapper of one."""
         from pydantic_ai.agent import AbstractAgent
 
         return isinstance(candidate, AbstractAgent)

@@ -10,7 +10,7 @@ from .frameworks import FrameworkSession, Message
 
 
 class Session(FrameworkSession):
-    """A thread of the agent; the session's state are the kernel's arguments."""
+    """A thread of the agent. The session's state is the kernel's arguments."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -20,8 +20,8 @@ class Session(FrameworkSession):
         """The content of a response."""
         from semantic_kernel.functions import KernelArguments
 
-        given = {"arguments": KernelArguments(**self.state)} if self.state else {}
-        response = await self.agent.get_response(messages=text, thread=self._thread, **given)
+        options = {"arguments": KernelArguments(**self.state)} if self.state else {}
+        response = await self.agent.get_response(messages=text, thread=self._thread, **options)
         self._thread = response.thread
         return str(response.message.content)
 
@@ -54,17 +54,17 @@ async def _ask_model(
 async def _call_function(
     session: FrameworkSession, kernel: Any, run: Callable[[], Any], arguments: Message
 ) -> Any:
-    """A function that a model calls; its answer goes to the history."""
+    """Run a function that a model calls. Its answer goes to the history."""
     from semantic_kernel.contents import FunctionResultContent
 
     call = arguments["function_call"]
     history = arguments["chat_history"]
     args = frameworks.named_arguments(call.arguments)
-    ended: list[Any] = []
+    run_results: list[Any] = []
 
-    async def real() -> Any:
+    async def original() -> Any:
         count = len(history.messages)
-        ended.append(await run())
+        run_results.append(await run())
         answers = [part for message in history.messages[count:] for part in message.items]
         return getattr(answers[-1], "result", None) if answers else None
 
@@ -73,23 +73,23 @@ async def _call_function(
         history.add_message(message=content.to_chat_message_content())
 
     if call.name not in {
-        one.fully_qualified_name for one in kernel.get_full_list_of_function_metadata()
+        metadata.fully_qualified_name for metadata in kernel.get_full_list_of_function_metadata()
     }:
         number = session.tool_begins(call.name, args, call.id)
-        error = str(await real())
-        if session.asked is None:
+        error = str(await original())
+        if session.tools is None:
             session.tool_ends(number, call.name, {"error": error})
-        return ended[0]
+        return run_results[0]
     try:
-        answer = await session.run_tool(call.name, args, real, number=call.id or "")
+        answer = await session.run_tool(call.name, args, original, number=call.id or "")
     except Exception as error:
         if not getattr(error, "simulated_tool_error", False):
             raise
         answer_with(f"Error: {error}")
         return None
-    if not ended:
+    if not run_results:
         answer_with(answer)
-    return ended[0] if ended else None
+    return run_results[0] if run_results else None
 
 
 class Host(frameworks.FrameworkHost):
@@ -101,7 +101,7 @@ class Host(frameworks.FrameworkHost):
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:
-        """An agent of any kind."""
+        """True for an agent of any kind."""
         from semantic_kernel.agents import Agent
 
         return isinstance(candidate, Agent)

@@ -1,4 +1,4 @@
-"""Agents of smolagents: those that call tools, and those that write code."""
+"""Agents of smolagents: tool-calling agents and code agents."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from evalgate.worker import pipe, tools
 from . import frameworks
 from .frameworks import FrameworkSession, Message
 
-ANSWER = "final_answer"  # the tool that ends a run: no call of the agent's
+ANSWER = "final_answer"  # the tool that ends a run, and no call of the agent
 
 
 class Session(FrameworkSession):
-    """The agent's own memory; the session's state is what it is given as additional arguments."""
+    """The agent's own memory. The agent gets the session's state as additional arguments."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Session(FrameworkSession):
         context: Any,
     ) -> None:
         super().__init__(agent, options, start, session_tools, context)
-        self._first = True
+        self._is_first_turn = True
         for member in _team(agent):
             if session_tools is not None and getattr(member, "executor_type", "local") != "local":
                 message = f"the tools of {type(member).__name__} run in its {member.executor_type} executor"
@@ -37,19 +37,19 @@ class Session(FrameworkSession):
                     f"{message}, without approval: run this agent with `tools: live`"
                 )
             member.stream_outputs = False
-            _tell_of_model(member.model)
+            _report_model(member.model)
             if hasattr(member, "python_executor"):
-                self._bind(member.python_executor)
+                self._bind_tools(member.python_executor)
 
     async def ask(self, text: str) -> Any:
-        """The final answer of a run, in a thread: everything in smolagents waits."""
+        """The final answer of a run, in a thread, because smolagents blocks."""
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(None, context.run, self._run, text)
 
     def _run(self, text: str) -> Any:
-        state = {"additional_args": dict(self.state)} if self._first and self.state else {}
-        answer = self.agent.run(text, reset=self._first, **state)
-        self._first = False
+        state = {"additional_args": dict(self.state)} if self._is_first_turn and self.state else {}
+        answer = self.agent.run(text, reset=self._is_first_turn, **state)
+        self._is_first_turn = False
         error = getattr(self.agent.memory.steps[-1], "error", None)
         if type(error).__name__ == "AgentMaxStepsError":
             raise RuntimeError(
@@ -58,14 +58,14 @@ class Session(FrameworkSession):
         return getattr(answer, "output", answer) if type(answer).__name__ == "RunResult" else answer
 
     async def end(self) -> Message:
-        """What the agent keeps as its state."""
-        return {"state": pipe.plain(dict(self.agent.state))}
+        """The agent's own state."""
+        return {"state": pipe.to_json(dict(self.agent.state))}
 
-    def _bind(self, executor: Any) -> None:
-        """Code runs in a thread that knows of no conversation: its tools bring this one along."""
+    def _bind_tools(self, executor: Any) -> None:
+        """Set the session in each tool call: code runs in a thread without it."""
         send = type(executor).send_tools
 
-        def bound(tool: Any) -> Any:
+        def bind_session(tool: Any) -> Any:
             @wraps(tool, updated=())
             def call(*args: Any, **options: Any) -> Any:
                 token = frameworks.CURRENT.set(self)
@@ -77,7 +77,7 @@ class Session(FrameworkSession):
             return call
 
         executor.send_tools = lambda tools: send(
-            executor, {name: bound(tool) for name, tool in tools.items()}
+            executor, {name: bind_session(tool) for name, tool in tools.items()}
         )
 
 
@@ -87,20 +87,20 @@ def _team(agent: Any) -> Iterator[Any]:
         yield from _team(member)
 
 
-def _tell_of_model(model: Any) -> None:
-    """Tell of each answer of a model, and of calls of tools that are not there."""
-    real = model.generate
-    if hasattr(real, "tells"):
+def _report_model(model: Any) -> None:
+    """Report each answer of a model."""
+    original = model.generate
+    if hasattr(original, "reports"):
         return
 
-    @wraps(real)
+    @wraps(original)
     def generate(messages: Any, *args: Any, **options: Any) -> Any:
         session = frameworks.CURRENT.get()
         if session is None:
-            return real(messages, *args, **options)
+            return original(messages, *args, **options)
         key = object()
         session.model_begins(key, instructions=_system(messages))
-        message = real(messages, *args, **options)
+        message = original(messages, *args, **options)
         usage = getattr(message, "token_usage", None)
         counts = (
             frameworks.usage_of(usage.input_tokens, usage.output_tokens)
@@ -115,7 +115,7 @@ def _tell_of_model(model: Any) -> None:
         session.record_answer(key, text, counts, model=getattr(model, "model_id", ""), calls=calls)
         return message
 
-    generate.tells = True  # type: ignore[attr-defined]  # marks it
+    generate.reports = True  # type: ignore[attr-defined]  # marks it
     model.generate = generate
 
 
@@ -135,12 +135,12 @@ def _system(messages: Any) -> str:
 # --- tools ---
 
 
-def tell_of_tools() -> None:
-    """From now on, report every call of a tool or of another agent, and ask about it."""
+def report_tools() -> None:
+    """Report every call of a tool or of another agent, and ask about it."""
     from smolagents import Tool, ToolCallingAgent
     from smolagents.agents import MultiStepAgent
 
-    if hasattr(Tool.__call__, "tells"):
+    if hasattr(Tool.__call__, "reports"):
         return
     Tool.__call__ = _wrap_call(Tool.__call__, "tool")
     MultiStepAgent.__call__ = _wrap_call(MultiStepAgent.__call__, "agent")
@@ -153,19 +153,19 @@ def tell_of_tools() -> None:
             number = session.tool_begins(
                 tool_name, arguments if isinstance(arguments, dict) else {"input": arguments}
             )
-            if session.asked is None:
+            if session.tools is None:
                 session.tool_ends(number, tool_name, {"error": "there is no such tool"})
         return execute(self, tool_name, arguments)
 
     ToolCallingAgent.execute_tool_call = execute_tool_call
 
 
-def _wrap_call(real: Any, kind: str) -> Any:
-    @wraps(real)
+def _wrap_call(original: Any, kind: str) -> Any:
+    @wraps(original)
     def call(self: Any, *args: Any, **options: Any) -> Any:
         session = frameworks.CURRENT.get()
         if session is None or self.name == ANSWER:
-            return real(self, *args, **options)
+            return original(self, *args, **options)
         arguments = _arguments(
             self,
             args,
@@ -176,15 +176,15 @@ def _wrap_call(real: Any, kind: str) -> Any:
             },
         )
         return session.run_tool_here(
-            self.name, arguments, lambda: real(self, *args, **options), kind=kind
+            self.name, arguments, lambda: original(self, *args, **options), kind=kind
         )
 
-    call.tells = True  # type: ignore[attr-defined]  # marks it
+    call.reports = True  # type: ignore[attr-defined]  # marks it
     return call
 
 
 def _arguments(tool: Any, args: tuple[Any, ...], options: Message) -> Message:
-    """The arguments by name, also from one dict."""
+    """The arguments by name. A single dict is taken as the arguments."""
     parameters = list(getattr(tool, "inputs", None) or ("task",))
     if (
         len(args) == 1
@@ -197,39 +197,38 @@ def _arguments(tool: Any, args: tuple[Any, ...], options: Message) -> Message:
 
 
 class Host(frameworks.FrameworkHost):
-    """See frameworks.FrameworkHost. An agent that is one object for all holds one conversation at a
-    time."""
+    """See frameworks.FrameworkHost. An agent that is one object for all conversations holds one at
+    a time."""
 
     package = "smolagents"
     low = "1.20"
     high = "2"
     session = Session
-    alone = True
+    is_exclusive = True
 
     def __init__(self) -> None:
         super().__init__()
-        self._fresh: dict[int, Any] = {}
+        self._initial_states: dict[int, Any] = {}
 
     def is_agent(self, candidate: Any) -> bool:
-        """An agent of any kind."""
+        """True for an agent of any kind."""
         from smolagents.agents import MultiStepAgent
 
         return isinstance(candidate, MultiStepAgent)
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        tell_of_tools()
+        report_tools()
 
-    def take(self, agent: Any) -> None:
+    def share(self, agent: Any) -> None:
         """See FrameworkHost."""
-        super().take(agent)
-        self._fresh = {id(member): copy.deepcopy(member.state) for member in _team(agent)}
+        super().share(agent)
+        self._initial_states = {id(member): copy.deepcopy(member.state) for member in _team(agent)}
 
     async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
-        """A fresh session; what the last one left in the agent's state and in its Python is
-        gone."""
-        for member in _team(self._found) if self._fresh else ():
-            member.state = copy.deepcopy(self._fresh[id(member)])
+        """A new session, with the agent's initial state and a new Python executor."""
+        for member in _team(self._target) if self._initial_states else ():
+            member.state = copy.deepcopy(self._initial_states[id(member)])
             if hasattr(member, "python_executor"):
                 member.python_executor = await asyncio.to_thread(member.create_python_executor)
         return await super().open(start, session_tools)

@@ -13,7 +13,7 @@ from .frameworks import FrameworkSession, Message
 
 
 class Session(FrameworkSession):
-    """The agent's own messages and state: both begin as its code leaves them."""
+    """The agent's own messages and state, both with their initial content."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -31,7 +31,7 @@ class Session(FrameworkSession):
 
     async def end(self) -> Message:
         """The agent's state."""
-        return {"state": pipe.plain(self.agent.state.get())}
+        return {"state": pipe.to_json(self.agent.state.get())}
 
 
 def _text(message: Any) -> str:
@@ -41,7 +41,7 @@ def _text(message: Any) -> str:
 async def _watch(
     session: FrameworkSession, registry: Any, run: Callable[[], Any], arguments: Message
 ) -> Any:
-    """Report what hooks of any agent hear."""
+    """Report the events that the hooks of any agent get."""
     event = arguments["event"]
     kind = type(event).__name__
     if kind == "BeforeModelCallEvent":
@@ -56,7 +56,7 @@ async def _watch(
             frameworks.usage_of(
                 usage.get("inputTokens"),
                 usage.get("outputTokens"),
-                cached=usage.get("cacheReadInputTokens"),
+                cached_tokens=usage.get("cacheReadInputTokens"),
             ),
             model=(event.agent.model.get_config() or {}).get("model_id", ""),
             calls=[{"name": call["name"], "args": call["input"]} for call in calls],
@@ -69,7 +69,7 @@ async def _watch(
         )
     answer = await run()
     if kind == "AfterToolCallEvent" and (
-        session.asked is None or event.tool_use["name"] in session.asked.asked
+        session.tools is None or event.tool_use["name"] in session.tools.asked_names
     ):
         session.tool_ends(
             event.tool_use["toolUseId"], event.tool_use["name"], _response(event.result)
@@ -78,42 +78,42 @@ async def _watch(
 
 
 def _response(result: Any) -> Any:
-    """What a tool answers: its texts, or its one JSON object."""
+    """A tool's answer: its texts, or its one JSON object."""
     blocks = [block.get("json", block.get("text")) for block in result["content"]]
     answer = blocks[0] if len(blocks) == 1 else "\n".join(str(block) for block in blocks)
     return {"error": answer} if result["status"] == "error" else answer
 
 
 def ask_before_tools() -> None:
-    """From now on, ask about every tool."""
+    """Ask about every tool call."""
     from strands.types.tools import AgentTool
 
-    for kind in frameworks.classes_below(AgentTool):
-        real = vars(kind).get("stream")
-        if real is not None and not hasattr(real, "asks"):
-            kind.stream = _asking(real)
+    for tool_class in frameworks.subclasses_of(AgentTool):
+        original = vars(tool_class).get("stream")
+        if original is not None and not hasattr(original, "asks"):
+            tool_class.stream = _wrap_stream(original)
 
 
-def _asking(real: Any) -> Any:
-    @wraps(real)
+def _wrap_stream(original: Any) -> Any:
+    @wraps(original)
     async def stream(self: Any, tool_use: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
         session = frameworks.CURRENT.get()
         events: list[Any] = []
 
         async def run() -> Any:
-            events.extend([event async for event in real(self, tool_use, *args, **options)])
+            events.extend([event async for event in original(self, tool_use, *args, **options)])
             return _response(getattr(events[-1], "tool_result", events[-1]))
 
-        if session is None or session.asked is None:
-            async for event in real(self, tool_use, *args, **options):
+        if session is None or session.tools is None:
+            async for event in original(self, tool_use, *args, **options):
                 yield event
             return
         kind = "agent" if self.tool_type == "agent" else "tool"
         arguments = frameworks.named_arguments(tool_use["input"])
-        answer = await session.asked.ask(tool_use["name"], arguments, kind).settle(run)
+        answer = await session.tools.ask(tool_use["name"], arguments, kind).settle(run)
         block = {"text": answer} if isinstance(answer, str) else {"json": answer}
-        made = {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [block]}
-        for event in events or [made]:
+        result_event = {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [block]}
+        for event in events or [result_event]:
             yield event
 
     stream.asks = True  # type: ignore[attr-defined]  # marks it
@@ -127,7 +127,7 @@ class Host(frameworks.FrameworkHost):
     low = "1"
     high = "2"
     session = Session
-    alone = True
+    is_exclusive = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class Host(frameworks.FrameworkHost):
         self._state: Message = {}
 
     def is_agent(self, candidate: Any) -> bool:
-        """An Agent."""
+        """True for an Agent."""
         from strands import Agent
 
         return isinstance(candidate, Agent)
@@ -147,18 +147,18 @@ class Host(frameworks.FrameworkHost):
         frameworks.intercept(HookRegistry, "invoke_callbacks_async", _watch)
         ask_before_tools()
 
-    def take(self, agent: Any) -> None:
+    def share(self, agent: Any) -> None:
         """See FrameworkHost."""
-        super().take(agent)
+        super().share(agent)
         self._messages = list(agent.messages)
         self._state = agent.state.get()
 
     async def open(self, start: Message, session_tools: Any) -> Any:
-        """A fresh session; what the last one left in the agent is gone."""
+        """A new session with the agent's initial messages and state."""
         if self._messages is not None:
-            self._found.messages[:] = self._messages
-            for name in self._found.state.get():
-                self._found.state.delete(name)
+            self._target.messages[:] = self._messages
+            for name in self._target.state.get():
+                self._target.state.delete(name)
             for name, value in self._state.items():
-                self._found.state.set(name, value)
+                self._target.state.set(name, value)
         return await super().open(start, session_tools)

@@ -47,7 +47,7 @@ def test_what_is_asked():
     ]
     have = [ConversationScenario(starting_prompt="Another one.", conversation_plan="p")]
     question = generate.render_question(
-        agents=agents, introduction="I book.", instruction="Dinners.", count=3, have=have
+        agents=agents, introduction="I book.", instruction="Dinners.", count=3, existing=have
     )
     for part in (
         "Book tables.",

@@ -74,14 +74,14 @@ def test_an_undecided_label_is_no_disagreement() -> None:
 def test_rates_are_shares_of_what_people_say() -> None:
     verdicts = labelled("y/y*9 y/n*1 n/y*2 n/n*6")
     tpr, tnr = (
-        agreement.agreement_rate(verdicts, of=True),
-        agreement.agreement_rate(verdicts, of=False),
+        agreement.agreement_rate(verdicts, human=True),
+        agreement.agreement_rate(verdicts, human=False),
     )
     assert tpr is not None
     assert tnr is not None
     assert (tpr.value, tnr.value) == (0.9, 0.75)
     assert tpr.interval == rates.wilson(9, 10)
-    assert agreement.agreement_rate(labelled("y/y y/n"), of=False) is None
+    assert agreement.agreement_rate(labelled("y/y y/n"), human=False) is None
 
 
 def test_one_word_only_has_no_kappa() -> None:

@@ -107,7 +107,7 @@ def test_examples_of_each_confusion_are_kept_and_clipped() -> None:
     verdicts[4] = dataclasses.replace(verdicts[4], judged_text="x" * 10_000)
     made = agreement.calibrate(ASKED, verdicts, seed=0)
     kinds = [example.kind for example in made.examples]
-    assert [kinds.count(kind) for kind in ConfusionKind] == [agreement.EXAMPLES, 2, 1]
+    assert [kinds.count(kind) for kind in ConfusionKind] == [agreement.MAX_EXAMPLES, 2, 1]
     assert max(len(example.shown) for example in made.examples) < 500
     undecided = made.examples[-1]
     assert (undecided.human, undecided.judge, undecided.rationale) == (

@@ -211,8 +211,8 @@ def test_one_turn_is_asked_about_alone() -> None:
 def test_ids_and_times_do_not_make_another_turn() -> None:
     said = turn("how much?", call("look", of="x"), answer="seven")
     again = dataclasses.replace(said, invocation_id="e-42")
-    assert calibration_evidence.content(said) == calibration_evidence.content(again)
-    assert calibration_evidence.content(said) != calibration_evidence.content(
+    assert calibration_evidence.turn_content(said) == calibration_evidence.turn_content(again)
+    assert calibration_evidence.turn_content(said) != calibration_evidence.turn_content(
         turn("how much?", answer="seven")
     )
-    assert json.dumps(calibration_evidence.content(Invocation(user_content=said.user_content)))
+    assert json.dumps(calibration_evidence.turn_content(Invocation(user_content=said.user_content)))

@@ -15,7 +15,7 @@ from evalgate.wings.frameworks.worker import frameworks
     [
         # nobody counted
         (None, None, {}, None),
-        (0, 0, {"cached": 0}, None),
+        (0, 0, {"cached_tokens": 0}, None),
         # one side only: no total
         (5, None, {}, {"prompt_token_count": 5}),
         (5, 2, {}, {"prompt_token_count": 5, "candidates_token_count": 2, "total_token_count": 7}),
@@ -23,7 +23,7 @@ from evalgate.wings.frameworks.worker import frameworks
         (
             5,
             9,
-            {"cached": 4, "thoughts": 6},
+            {"cached_tokens": 4, "thought_tokens": 6},
             {
                 "prompt_token_count": 5,
                 "candidates_token_count": 3,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -286,7 +288,7 @@ def test_what_runs_gave_is_shown_with_evaluations_and_datasets(root: Path) -> No
         "createTime": "2030-01-01T00:00:05Z",
     }
     assert listed[LOST]["lastCompletedResult"] == last
-    full = resources.listed(Kind.EVALUATION, parent=APP, is_full=True)["evaluations"]
+    full = resources.listed(Kind.EVALUATION, parent=APP, view="FULL")["evaluations"]
     assert full[0] == resources.get(Kind.EVALUATION, LOST)
     # one that could not be measured did not pass, and has no completed result
     failing = [
@@ -433,6 +435,29 @@ def test_only_changed_files_are_read_again(root: Path, monkeypatch: pytest.Monke
     assert len(resources.listed(Kind.EVALUATION)["evaluations"]) == len(titles) + 1
     change("evalgate.yml", "exclude: ['evaluations/**', 'drafts/**']\n")
     assert resources.listed(Kind.EVALUATION)["evaluations"] == []
+
+
+def test_a_clock_of_whole_seconds_is_not_relied_on(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is changed twice in a second, with the same length, is read twice."""
+    second = time.time_ns() // 1_000_000_000 * 1_000_000_000
+
+    def stat(path: str) -> Any:
+        entry = os.stat(path)  # noqa: PTH116 - in place of the module's
+        return SimpleNamespace(
+            st_mtime_ns=second, st_ctime_ns=second, st_size=entry.st_size, st_ino=entry.st_ino
+        )
+
+    coarse = SimpleNamespace(stat=stat, listdir=os.listdir)
+    monkeypatch.setattr(gate_library, "os", coarse)
+    clock = SimpleNamespace(time_ns=lambda: second + 900_000_000)
+    monkeypatch.setattr(gate_library, "time", clock)
+    resources = Resources(root)
+    for answer in ("Goodbye", "Welcome"):
+        (root / "evaluations/bye.yaml").write_text(YAML.replace("Goodbye", answer))
+        evaluation = resources.get(Kind.EVALUATION, f"{read.LOCAL_APP}/evaluations/bye")
+        assert answer in json.dumps(evaluation)
 
 
 def test_links_that_lead_out_are_not_followed(root: Path, tmp_path: Path) -> None:
