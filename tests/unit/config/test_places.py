@@ -51,8 +51,8 @@ def root(tmp_path: Path) -> Path:
         ("hooks/post-checkout", ".git", ".git"),
         ("x" * 300, "too long", "too long"),
         ("x/" * 3000, "too long", "too long"),
-        ("a\0b", "no path can have", "no path has"),
-        ("a\ud800", "no path can have", "no path has"),  # half a character
+        ("a\0b", "no path can have", "no path can have"),
+        ("a\ud800", "no path can have", "no path can have"),  # half a character
     ],
 )
 def test_why_a_path_is_refused(root: Path, path: str, in_file: str, by_hand: str) -> None:
