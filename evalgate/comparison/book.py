@@ -179,20 +179,22 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
         failing=failing_evidence,
         bets=tuple(bet for shard_purse in purses for bet in shard_purse.bets),
         factors=factors,
-        confirmations=confirmations | dict(_of_earlier(earlier.values(), confirmations)),
+        confirmations=confirmations | dict(_of_earlier(sides, confirmations)),
         on_both=frozenset(key for shard_purse in purses for key in shard_purse.failed_together),
     ), tuple(rerun for rerun in reruns if rerun.key not in earlier)
 
 
 def _of_earlier(
-    verdicts: Iterable[CaseVerdict], confirmations: Mapping[CaseKey, Confirmation]
+    sides: Sides, confirmations: Mapping[CaseKey, Confirmation]
 ) -> Iterator[tuple[CaseKey, Confirmation]]:
-    """What earlier runs confirmed otherwise than these bets do, which began with other cases."""
-    for verdict in verdicts:
-        if verdict.nonblocking is NonBlocking.FLAKY:
-            yield verdict.key, Confirmation.FLAKY
-        elif confirmations.get(verdict.key) is Confirmation.FLAKY:
-            yield verdict.key, Confirmation.FAILING
+    """What earlier runs confirmed otherwise than these bets do, which began with other cases;
+    nothing if reruns do not count."""
+    verdicts = () if sides.policy.threshold is ThresholdRule.ALL else sides.head.earlier_verdicts
+    for key in verdicts:
+        if sides.head.earlier_verdicts[key].nonblocking is NonBlocking.FLAKY:
+            yield key, Confirmation.FLAKY
+        elif confirmations.get(key) is Confirmation.FLAKY:
+            yield key, Confirmation.FAILING
 
 
 def _terms(sides: Sides) -> Terms:
