@@ -288,10 +288,12 @@ def _waiting_changes(
     values: dict[str, Any], settings: Settings
 ) -> tuple[list[WaitingChange], list[str]]:
     """The proposed changes that are named, all of them if nothing is asked for; and the other
-    names."""
+    names. None without a person who looks at them: they may have come with a pull request."""
+    if any(values[option] for option in ("yes", *FILTERS)):
+        return [], list(values["cases"])
     changes = waiting.changes(settings.root)
     names = [name for name in values["cases"] if name not in changes]
-    if not any(values[option] for option in ("cases", *FILTERS)):
+    if not values["cases"]:
         return list(changes.values()), names
     return [changes[name] for name in values["cases"] if name in changes], names
 

@@ -187,14 +187,15 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
 def _of_earlier(
     sides: Sides, confirmations: Mapping[CaseKey, Confirmation]
 ) -> Iterator[tuple[CaseKey, Confirmation]]:
-    """What earlier runs confirmed otherwise than these bets do, which began with other cases;
-    nothing if reruns do not count."""
-    verdicts = () if sides.policy.threshold is ThresholdRule.ALL else sides.head.earlier_verdicts
-    for key in verdicts:
-        if sides.head.earlier_verdicts[key].nonblocking is NonBlocking.FLAKY:
-            yield key, Confirmation.FLAKY
-        elif confirmations.get(key) is Confirmation.FLAKY:
-            yield key, Confirmation.FAILING
+    """Confirmations of earlier runs that differ from these bets, which began with other cases; none
+    if reruns do not count."""
+    if sides.policy.threshold is ThresholdRule.ALL:
+        return
+    for verdict in sides.head.earlier_verdicts.values():
+        if verdict.nonblocking is NonBlocking.FLAKY:
+            yield verdict.key, Confirmation.FLAKY
+        elif confirmations.get(verdict.key) is Confirmation.FLAKY:
+            yield verdict.key, Confirmation.FAILING
 
 
 def _terms(sides: Sides) -> Terms:
@@ -343,7 +344,7 @@ def _pairs(
     """Pairs of runs with the same number on both sides, scored by `lost_uses` or, if there are
     none, by all criteria."""
     pairs = []
-    for head, base in beside(sides, heads):
+    for head, base in common_runs(sides, heads):
         uses = lost_uses or sides.uses[head.key.case]
         rules = sides.policy.deviations
         pair = pairing.pair(
@@ -353,7 +354,9 @@ def _pairs(
     return pairs
 
 
-def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedTrial, GradedTrial]]:
+def common_runs(
+    sides: Sides, heads: Iterable[GradedTrial]
+) -> Iterator[tuple[GradedTrial, GradedTrial]]:
     """Each run of head with the base run of the same key. Runs of head without one are left out."""
     for head in heads:
         for side in sides.scored_sides[1:]:
