@@ -192,16 +192,39 @@ def _workspace(environ: Environ) -> Path:
     return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
 
 
-def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
+def conclude(environ: Environ, reason: str, *, is_cancelled: bool) -> int:
+    """Post, and write as the step's outputs, that a gate which was ended from outside has no
+    verdict, and why; return the exit code."""
+    outcome = _StepOutcome(reason=reason)
+    say(workflow_commands.render_command("error", reason))
+    try:
+        settings, event = _read_request(environ)
+        posting = _open_posting(environ, settings, event)
+        for problem in () if posting is None else posting.conclude(reason, hurried=is_cancelled):
+            annotate_problem(problem, folder=events.folder_of(environ))
+    except EvalgateError as error:
+        report_error(error, folder=events.folder_of(environ), debug=False)
+    code = ExitCode.INTERRUPTED if is_cancelled else ExitCode.NOT_MEASURED
+    _write_outputs(environ, outcome, code)
+    return code
+
+
+def _read_request(environ: Environ) -> tuple[Settings, EventContext]:
+    """The settings of the workflow and the checkout, and the event. Raises EvalgateError."""
     inputs = read_inputs(environ)
-    workspace = _workspace(environ)
-    settings = load.load_settings({**inputs, "root": str(workspace / inputs.get("root", "."))})
+    root = _workspace(environ) / inputs.get("root", ".")
+    settings = load.load_settings({**inputs, "root": str(root)})
     load.insist_passable(settings, at_home=False)
     event = events.parse_event(
         environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ
     )
     forks.check(event, settings, root=settings.root)
-    event = _resolve_event(environ, event)
+    return settings, _resolve_event(environ, event)
+
+
+def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
+    settings, event = _read_request(environ)
+    workspace = _workspace(environ)
     if settings.mode == "post":
         return _post(environ, settings, event, outcome)
     with _posting(environ, settings, event) as posting:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,9 @@ def history(**values: Any) -> int:
             name, names, fallback="Runs at a terminal are kept: `evalgate run`."
         )
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
-    _, stored_cases = known.current(settings, os.environ)
+    stored_cases: dict[CaseKey, StoredCase] = {}
+    with suppress(NothingToDo, ConfigError):  # what is gone has a history, too
+        _, stored_cases = known.current(settings, os.environ)
     rows[1:1] = (
         ("now", "", stored_cases[key].word, plain.label(key[0], NAME_WIDTH))
         for key, word in words_of_runs.items()
@@ -285,10 +288,12 @@ def _waiting_changes(
     values: dict[str, Any], settings: Settings
 ) -> tuple[list[WaitingChange], list[str]]:
     """The proposed changes that are named, all of them if nothing is asked for; and the other
-    names."""
+    names. None without a person who looks at them: they may have come with a pull request."""
+    if any(values[option] for option in ("yes", *FILTERS)):
+        return [], list(values["cases"])
     changes = waiting.changes(settings.root)
     names = [name for name in values["cases"] if name not in changes]
-    if not any(values[option] for option in ("cases", *FILTERS)):
+    if not values["cases"]:
         return list(changes.values()), names
     return [changes[name] for name in values["cases"] if name in changes], names
 

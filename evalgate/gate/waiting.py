@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalgate.config import places
+from evalgate.config import gate_file, places
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.formats import fingerprints, rewrite
 from evalgate.results import kept, output
@@ -98,11 +98,20 @@ def apply(root: Path, change: WaitingChange) -> dict[str, tuple[rewrite.Source, 
     texts = {}
     for file, (old, new) in change.texts.items():
         reason = places.refusal_reason(root, file)
-        if reason or not file.endswith(ENDINGS) or (root / file).is_symlink():
+        if reason or not _is_of_evaluations(file) or (root / file).is_symlink():
             raise ConfigError(f"{file} {reason or 'is not an evaluation file'}")
         source = rewrite.read(root / file, shown_as=file)
         texts[file] = (source, _merged(source.text, old, new, file=file))
     return texts
+
+
+def _is_of_evaluations(file: str) -> bool:
+    """False for what no proposal is about, whoever wrote it: it may have come with a pull
+    request."""
+    *folders, name = file.split("/")
+    is_hidden = any(part.startswith(".") for part in (*folders[1:], name))
+    is_odd = folders[:1] != [kept.FOLDER] and file.startswith(".")
+    return file.endswith(ENDINGS) and not is_hidden and not is_odd and file not in gate_file.NAMES
 
 
 def make(root: Path, change: WaitingChange) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -51,7 +52,8 @@ def job_of(environ: Environ, settings: Settings, *, address: str) -> Job:
     """The job that a runner's environment describes."""
     texts = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
     run, attempt = (int(text) if text.isascii() and text.isdigit() else 0 for text in texts)
-    return Job(name=settings.name, run=run, attempt=attempt, address=address)
+    once = environ.get("EVALGATE_JOB") or uuid.uuid4().hex[:8]  # as the step's processes agree
+    return Job(name=settings.name, run=run, attempt=attempt, address=address, once=once)
 
 
 def check_name(job: Job) -> str:
@@ -245,6 +247,12 @@ class Posting:
         finally:
             client.close()
         return tuple(self._problems)
+
+    def conclude(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:
+        """Post that the run, which another process began, has no verdict. See `give_up`."""
+        if self._wants_check:
+            self._begin_check()
+        return self.give_up(reason, hurried=hurried)
 
     def close(self) -> None:
         """Close the connection, unless a request is still running."""

@@ -1,9 +1,14 @@
 """What a pull request is told: the entrypoint with a runner's environment, against a GitHub that
 remembers."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from builders.github_double import Double
@@ -301,6 +306,74 @@ def test_a_step_that_is_cancelled_ends_in_time_though_its_agent_ignores_signals(
         "130",
     )
     assert only(double.state.checks)["conclusion"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("blow", "is_cancelled", "code", "conclusion"),
+    [
+        (signal.SIGKILL, False, 3, "failure"),  # as by a kernel that lacks memory
+        (signal.SIGSTOP, True, 130, "cancelled"),  # whatever it waits for
+    ],
+)
+def test_a_gate_that_cannot_conclude_is_concluded(
+    runner, double: Double, blow: int, is_cancelled: bool, code: int, conclusion: str
+) -> None:
+    """By the process that watches it from outside."""
+    runner.write_gate(reference=ANSWER, question="Please wait a while.")
+    runner.check_out()
+    begun = runner.start(agent=AGENT, baseline="none")
+    while not (runner.asked() and double.state.checks):
+        assert begun.poll() is None, begun.communicate()
+        time.sleep(0.05)
+    children = Path(f"/proc/{begun.pid}/task/{begun.pid}/children").read_text(encoding="ascii")
+    (gate,) = map(int, children.split())
+    began = time.monotonic()
+    os.kill(gate, blow)
+    if is_cancelled:
+        begun.send_signal(signal.SIGINT)
+    step = runner.ended(begun)
+    assert time.monotonic() - began < 20
+    assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (
+        code,
+        "error",
+        str(code),
+    )
+    check = list(double.state.checks.values())[-1]  # the newest counts
+    assert (check["status"], check["conclusion"]) == ("completed", conclusion)
+    assert "no verdict" in check["output"]["title"]
+    comments = list(double.state.comments.values())
+    assert is_cancelled or "No verdict" in only(double.state.comments)["body"], comments
+
+
+WATCHED = """
+import importlib.util, os, signal, sys, time
+spec = importlib.util.spec_from_file_location("entrypoint", sys.argv[1])
+door = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(door)
+pid, beats = door.start()
+if not pid:
+    {child}
+else:
+    print(door.watch(pid, beats, silent_s=2.5))
+"""
+
+
+@pytest.mark.parametrize(
+    ("child", "ended"),
+    [
+        ("time.sleep(4); sys.exit(5)", "(5, False)"),  # it waits, and shows that it lives
+        # it holds its interpreter's lock
+        ("import re; re.match('(a+)+$', 'a' * 60 + '!')", "(None, False)"),
+        ("os.kill(os.getpid(), signal.SIGSTOP)", "(None, False)"),
+    ],
+)
+def test_a_gate_that_stands_still_is_ended(child: str, ended: str) -> None:
+    script = WATCHED.format(child=child)
+    door = str(Path(__file__).parents[2] / "entrypoint.py")
+    done = subprocess.run(
+        [sys.executable, "-c", script, door], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == ended
 
 
 def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(

@@ -244,6 +244,17 @@ def test_in_a_fresh_clone_the_etag_says_what_was_pulled(
     assert "what was pulled is not known here" in done.output
 
 
+def test_no_link_leads_what_is_kept_out_of_the_folder(
+    double: CesDouble, called: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    Path(".evalgate/ces").mkdir(parents=True)
+    Path(".evalgate/ces/pulled").symlink_to(tmp_path / "elsewhere")
+    done = called("pull", "--app", APP)
+    assert (done.exit_code, "leads out of the root" in done.output) == (1, True)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_a_service_that_turns_many_requests_away(
     double: CesDouble, called: Callable[..., Result], pulled: Path
 ) -> None:

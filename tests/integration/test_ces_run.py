@@ -635,11 +635,11 @@ CHANGES: list[tuple[str, Callable[[Path], None], str, int, str]] = [
     ("no app", lambda root: (root / "app.json").unlink(), "", 0, "-> (not set)"),
     ("an evaluation is gone", lambda root: (root / DESK).unlink(), "", 0, f"evaluation file `{DESK}` deleted"),
     ("an evaluation is called otherwise", replaced(DESK, '"displayName": "desk"', '"displayName": "d"'), "", 3,
-     "the base evaluates desk in this file, and this change does not"),
+     "this change no longer evaluates desk, which the base evaluates in this file"),
     # in another folder it fails as before, and is no new case
     ("an evaluation is in another folder", moved, "weeks", 1, "2 pre-existing"),
     ("an evaluation that is not text any more", replaced(DESK, '{"event": {"event": "welcome"}}', '{"dtmf": "1"}'), "",
-     3, "the base evaluates desk in this file, and this change does not"),
+     3, "this change no longer evaluates desk, which the base evaluates in this file"),
     ("an evaluation is excluded", replaced("evalgate.yml", "env:", 'exclude: ["evaluations/desk/**"]\nenv:'), "", 0,
      "`evalgate.yml` (+1, -0)"),
     ("an evaluation that cannot be read", replaced(DESK, '"golden"', '"bogus": 1, "golden"'), "", 3, "unknown key"),

@@ -403,16 +403,17 @@ class AppFiles:
     def _pulled(self, pair: Pair) -> JsonObject:
         """What the file had when it was pulled or pushed; nothing if that is not known."""
         try:
-            text = (self._files.root / _record(pair.name, pair.my_etag)).read_text("utf-8")
-            return dict(json.loads(text)["content"])
+            path = self._files.inside(_record(pair.name, pair.my_etag))
+            return dict(json.loads(path.read_text("utf-8"))["content"])
         except (OSError, ValueError, LookupError, TypeError):
             return {}
 
     def _keep(self, name: str, etag: str, content: JsonObject) -> None:
         """Note what the app had under an etag."""
         record = {"name": name, "etag": etag, "content": content}
-        output.make_folder(self._files.root / PULLED)
-        output.write_file(self._files.root / _record(name, etag), [json.dumps(record) + "\n"])
+        path = self._files.inside(_record(name, etag))
+        output.make_folder(path.parent)
+        output.write_file(path, [json.dumps(record) + "\n"])
 
     def _take(self, pair: Pair, content: JsonObject) -> None:
         """Write the content to the pair's file. Raises Refused."""

@@ -20,6 +20,7 @@ from typing import Any, Final
 import yaml
 
 from evalgate import reports
+from evalgate.agents.python import PythonDriver
 from evalgate.config import load
 from evalgate.config.context import SilentWatcher
 from evalgate.formats import rewrite
@@ -323,7 +324,7 @@ def _gate_file(root: Path, agent: str, folder: Path) -> str:
     it replaces may answer in an order."""
     gate_file = next((root / name for name in GATE_FILES if (root / name).is_file()), None)
     configuration = yaml.safe_load(gate_file.read_text(encoding="utf-8")) if gate_file else {}
-    agents = [{"driver": "python", "call": agent, "python": sys.executable}]
+    agents = [{"driver": PythonDriver.name, "call": agent, "python": sys.executable}]
     place = folder / "evalgate.yml"
     place.write_text(
         yaml.safe_dump({"concurrency": 1, **(configuration or {}), "agents": agents}),

@@ -115,6 +115,9 @@ def test_a_deletion(root: Path) -> None:
         ".git/hooks.json",
         # no evaluation file
         "agent.py",
+        "evalgate.yml",
+        ".github/workflows/gate.yml",
+        "evaluations/.hidden/x.json",
         # a link
         "link.yaml",
     ],
@@ -125,13 +128,21 @@ def test_nothing_else_is_changed(
     """The kept file may have come with a pull request."""
     outside = tmp_path_factory.mktemp("outside") / "file.yaml"
     outside.write_text(text())
-    (root / "agent.py").write_text(text())
+    for other in (
+        "agent.py",
+        "evalgate.yml",
+        ".github/workflows/gate.yml",
+        "evaluations/.hidden/x.json",
+    ):
+        (root / other).parent.mkdir(parents=True, exist_ok=True)
+        (root / other).write_text(text())
     (root / "link.yaml").symlink_to(outside)
     (root / ".git").mkdir()
     (root / ".git/hooks.json").write_text(text())
     with pytest.raises(ConfigError):
         waiting.accept(root, change(text(line_3="line 3: b\n"), file=file))
-    assert {path.read_text() for path in (outside, root / "agent.py")} == {text()}
+    files = [path for path in root.rglob("*") if path.is_file()]
+    assert {path.read_text() for path in (outside, *files)} == {text()}
 
 
 @pytest.mark.parametrize(

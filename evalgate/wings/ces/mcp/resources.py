@@ -566,10 +566,10 @@ _OF_VERSION: Final = ("appVersionId", "passCount", "failCount")
 
 
 def _summary(view: Json) -> JsonObject:
-    """What a list shows of a resource: what it is, and how it ended."""
+    """What a list shows of a resource, as a message of the API: what it is, and how it ended."""
     summary = {key: view[key] for key in _LISTED if key in view}
     if "golden" in view:
-        summary["golden"] = {"turnCount": len(view["golden"].get("turns", ()))}
+        summary["golden"] = {}  # that it is one
     elif "scenario" in view:
         summary["scenario"] = {"task": str(view["scenario"].get("task", ""))[:LONGEST_SHOWN]}
     if "lastCompletedResult" in view:

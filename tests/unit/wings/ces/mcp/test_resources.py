@@ -11,6 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from google.cloud import ces_v1beta as library
+from google.protobuf import json_format
 
 from evalgate.wings.ces import read
 from evalgate.wings.ces.edit import Refused
@@ -297,6 +299,30 @@ def test_what_runs_gave_is_shown_with_evaluations_and_datasets(root: Path) -> No
     ]
     assert failing == [RENEW, f"{read.LOCAL_APP}/evaluations/bye"]
     assert "lastCompletedResult" not in listed[f"{read.LOCAL_APP}/evaluations/bye"]
+
+
+def test_what_is_shown_are_messages_of_the_api(root: Path) -> None:
+    """Google's parser knows every field, also of what lists show."""
+    resources = Resources(root)
+    dataset = {"displayName": "nightly", "evaluations": [LOST, RENEW]}
+    resources.create(Kind.DATASET, dataset, parent=APP)
+    put_result(root, LOST, 1, "v1", evaluationStatus="PASS")
+    for kind, shape in {
+        Kind.EVALUATION: library.Evaluation,
+        Kind.DATASET: library.EvaluationDataset,
+        Kind.EXPECTATION: library.EvaluationExpectation,
+        Kind.RESULT: library.EvaluationResult,
+    }.items():
+        for view in ("BASIC", "FULL"):
+            (listed,) = resources.listed(kind, view=view).values()
+            assert listed
+            for message in listed:
+                if (
+                    kind is Kind.EVALUATION
+                    and message["name"] != f"{read.LOCAL_APP}/evaluations/bye"
+                ):
+                    assert message["lastCompletedResult"]["name"].startswith(message["name"])
+                json_format.ParseDict(message, shape.pb(shape()))
 
 
 def test_the_app_of_results_is_that_of_the_server(root: Path) -> None:
