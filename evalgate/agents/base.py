@@ -231,8 +231,8 @@ class Agent(Protocol):
         """A fresh session for one trial, isolated from every other. Raises AgentFailed on entry."""
 
     def play(self, case: Case, key: TrialKey) -> Transcript | None:  # noqa: ARG002 - for others
-        """A whole trial, if the agent's platform leads the conversation; None: a user of ours talks
-        to it (`converse`). Raises AgentFailed."""
+        """A whole trial, if the agent's platform leads the conversation; None: evalgate's user
+        talks to it (`converse`). Raises AgentFailed."""
         return None
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - for others

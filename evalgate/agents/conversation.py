@@ -365,7 +365,7 @@ class WorkerConversation:
                 if state
                 else f"the agent {setup.agent[:80]!r}"
             )
-            text = f"the case sets {subject} for this turn, which this agent does not take (docs/agent-protocol.md)"
+            text = f"the case sets {subject} for this turn, which this agent does not accept (docs/agent-protocol.md)"
             raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=text))
         return state
 

@@ -75,7 +75,7 @@ class EndpointClient(RemoteTurns):
         setup = self.begin(case)
         if setup.agent:
             raise self.refused(
-                f"the case gives the turn to the agent {setup.agent[:80]!r}, which {who} cannot"
+                f"the case gives the turn to the agent {setup.agent[:80]!r}, which {who} does not support"
             )
         return setup
 

@@ -121,7 +121,7 @@ def open_agents(
         names = words.listed(withheld)
         them = "it" if len(withheld) == 1 else "them"
         context.say(
-            f"{names}: credentials for installers, which do not see {them}, as `env` does not name {them}"
+            f"{names}: credentials for installers, withheld because `env` does not name {them}"
         )
     with ExitStack() as stack:
         pools: dict[str, Agent] = {}

@@ -179,7 +179,7 @@ def find_launch(
         )
     except OSError as error:
         message = (
-            f"{interpreter.python} lies where the agent's user may not go, and cannot be copied: {error}. Name a "
+            f"the agent's user cannot access {interpreter.python}, and it cannot be copied: {error}. Name a "
             "`python` of the system (/usr/bin/python3), or make the environment with one"
         )
         raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message)) from error

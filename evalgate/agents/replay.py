@@ -274,7 +274,7 @@ def _difference(recorded: tuple[str, tuple[Any, ...]], actual: tuple[str, tuple[
         min(len(recorded[0]), len(actual[0])),
     )
     start = max(place - 30, 0)
-    return f"the recorded user said {_excerpt(recorded[0], start)}, this one {_excerpt(actual[0], start)}"
+    return f"the recorded message is {_excerpt(recorded[0], start)}, this one is {_excerpt(actual[0], start)}"
 
 
 def _excerpt(text: str, start: int) -> str:

@@ -90,9 +90,9 @@ def of(
     settings, notices = baseline_settings.in_force(head_settings, base, context)
     base_rules = None if base is None else _base_rules(base.project)
     if base is None or base_rules is None:
-        rules = _alone(head_settings, settings, suites, base, hint=hint)
+        rules = _of_head(head_settings, settings, suites, base, hint=hint)
     else:
-        rules = _beside(head_settings, settings, suites, base.project, base_rules, context=context)
+        rules = _of_both(head_settings, settings, suites, base.project, base_rules, context=context)
     suites, client_notices = baseline_settings.reached(
         rules.suites, settings, base, context, initial_judge=head_settings.gate_file.judge
     )
@@ -107,7 +107,7 @@ def _base_rules(base_project: BaseProject) -> BaseRules | None:
     return BaseRules(suites=(), policy=load.policy_of(base_settings, ()))
 
 
-def _alone(
+def _of_head(
     head_settings: Settings,
     settings: Settings,
     suites: tuple[Suite, ...],
@@ -126,7 +126,7 @@ def _alone(
     )
 
 
-def _beside(
+def _of_both(
     head_settings: Settings,
     settings: Settings,
     suites: tuple[Suite, ...],

@@ -135,7 +135,7 @@ class _BaseSettings:
         if base_settings is None:
             return cls(
                 None,
-                f"the base's evalgate.yml is not known ({base.problem}), so it is as if there were none",
+                f"the base's evalgate.yml is not known ({base.problem}), so it is treated as missing",
             )
         return (
             cls(base_settings, "")
@@ -153,7 +153,7 @@ class _BaseSettings:
                 f"not this change's ({_quoted(head_setting)})"
             )
         else:
-            suffix = f"; what counts is {_quoted(base_setting)}" if base_setting else ""
+            suffix = f"; the value in force is {_quoted(base_setting)}" if base_setting else ""
             message = f"`{name}` of this change's evalgate.yml ({_quoted(head_setting)}) does not count: {self.reason}{suffix}"
         return errors.note(NOT_HEADS, message, place, hint)
 

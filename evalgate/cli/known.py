@@ -7,6 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,9 @@ def history(**values: Any) -> int:
             name, names, fallback="Runs at a terminal are kept: `evalgate run`."
         )
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
-    _, stored_cases = known.current(settings, os.environ)
+    stored_cases: dict[CaseKey, StoredCase] = {}
+    with suppress(NothingToDo, ConfigError):  # what is gone has a history, too
+        _, stored_cases = known.current(settings, os.environ)
     rows[1:1] = (
         ("now", "", stored_cases[key].word, plain.label(key[0], NAME_WIDTH))
         for key, word in words_of_runs.items()

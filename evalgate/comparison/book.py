@@ -187,7 +187,7 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
 def _of_earlier(
     verdicts: Iterable[CaseVerdict], confirmations: Mapping[CaseKey, Confirmation]
 ) -> Iterator[tuple[CaseKey, Confirmation]]:
-    """What earlier runs confirmed otherwise than these bets do, which began with other cases."""
+    """Confirmations of earlier runs that differ from these bets, which began with other cases."""
     for verdict in verdicts:
         if verdict.nonblocking is NonBlocking.FLAKY:
             yield verdict.key, Confirmation.FLAKY
@@ -341,7 +341,7 @@ def _pairs(
     """Pairs of runs with the same number on both sides, scored by `lost_uses` or, if there are
     none, by all criteria."""
     pairs = []
-    for head, base in beside(sides, heads):
+    for head, base in common_runs(sides, heads):
         uses = lost_uses or sides.uses[head.key.case]
         rules = sides.policy.deviations
         pair = pairing.pair(
@@ -351,7 +351,9 @@ def _pairs(
     return pairs
 
 
-def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedTrial, GradedTrial]]:
+def common_runs(
+    sides: Sides, heads: Iterable[GradedTrial]
+) -> Iterator[tuple[GradedTrial, GradedTrial]]:
     """Each run of head with the base run of the same key. Runs of head without one are left out."""
     for head in heads:
         for side in sides.scored_sides[1:]:

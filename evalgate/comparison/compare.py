@@ -221,7 +221,7 @@ def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
     drops: list[float] = []
     past_drops: list[float] = []
     for key in cases:
-        for head, base in comparison_book.beside(
+        for head, base in comparison_book.common_runs(
             sides, (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
         ):
             head_score = pairing.value_of(head, rule.name)

@@ -206,7 +206,7 @@ def staked(amounts: Sequence[float], fall: float) -> list[float]:
     return [amount * (1 + share * fall) for amount, share in zip(amounts, SHARES, strict=True)]
 
 
-class Alone:
+class HeadOnly:
     """A case that is rerun on head alone: the belief about it, and the factor that the bets on its
     failure reached."""
 
@@ -234,7 +234,7 @@ class State:
     def __init__(self, runs: CaseRuns) -> None:
         self.runs = runs
         self.suspect: Suspect | None = None
-        self.alone: Alone | None = None
+        self.alone: HeadOnly | None = None
         self.unmeasured = self.graded = 0
         self.has_passed = self.failed_together = False
 
@@ -259,7 +259,7 @@ class State:
             alone is not None and alone.odds > UNLIKELY and alone.tries < RUNS and self.can_measure
         )
 
-    def look_alone(self, *, asks: bool) -> None:
+    def rerun_head(self, *, asks: bool) -> None:
         """Start to rerun a failing case on head alone, if it also fails on the base (and `asks`),
         is unknown there, or cannot be paired."""
         runs = self.runs
@@ -271,7 +271,7 @@ class State:
         is_wanted = is_wanted or runs.passes_on_base is None
         is_new = self.alone is None and self.can_measure and not self.has_passed
         if is_wanted and is_new and runs.is_failing and runs.can_rerun:
-            self.alone = Alone()
+            self.alone = HeadOnly()
 
 
 class Purse:
@@ -349,7 +349,7 @@ class Purse:
                 if number < len(state.runs.rounds):
                     self._stake_next(state, state.runs.rounds[number], odds)
         for state in self._states.values():
-            state.look_alone(asks=self._terms.asks_alone)
+            state.rerun_head(asks=self._terms.asks_alone)
 
     def _split(self, firsts: Sequence[RunPair]) -> None:
         """Divide the part that bets equally on every pair among the criteria that fell in the first
@@ -430,7 +430,7 @@ class Purse:
                 state.has_passed |= result is True
         for state in self._states.values():
             if state.suspect is not None and not state.suspect.is_live:
-                state.look_alone(asks=self._terms.asks_alone)
+                state.rerun_head(asks=self._terms.asks_alone)
 
     def _see_pair(self, state: State, pair: RunPair, pays: Sequence[float]) -> None:
         state.unmeasured += 1 if pair.cell is None else -1
@@ -493,7 +493,7 @@ class Purse:
                 return keys
         return keys
 
-    def _next_alone(self, cases: Sequence[tuple[State, Alone]]) -> list[State]:
+    def _next_alone(self, cases: Sequence[tuple[State, HeadOnly]]) -> list[State]:
         """The case that most likely fails, up to three times at once if it failed again before. If
         its group tolerates failures, the cases with the fewest runs, because all of them must be
         known."""

@@ -1,5 +1,5 @@
-"""What a passing gate could have missed: simulated pull requests of the same size, in which cases
-break.
+"""The failures that a passing gate could have missed: simulated pull requests of the same size, in
+which cases break.
 
 For few cases only the verdict's own rules show this. The simulated cases pass as often as their
 runs suggest, one, two or three of them break, and the purse decides."""

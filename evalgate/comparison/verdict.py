@@ -197,12 +197,12 @@ def _judge_suite(
             advisory=suite.key in policy.advisory,
         )
     case_verdicts = [
-        _mark_past(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases
+        _with_drift(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases
     ]
     quarantined = allowed.quarantines if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
     for case in case_verdicts:
-        reason_not_to_block = _let_pass(case, allowed)
+        reason_not_to_block = _non_blocking(case, allowed)
         quarantine = quarantined.get(case.key)
         cases.append(
             replace(
@@ -239,7 +239,7 @@ def _judge_suite(
     )
 
 
-def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
+def _non_blocking(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
     """Why a failed or crashed case does not block; None if it may block."""
     if case.key in allowed.flaky_cases and case.kind in (
         VerdictKind.FAIL,
@@ -253,7 +253,7 @@ def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
     )
 
 
-def _mark_past(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
+def _with_drift(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
     """The case as not measured, if both sides fail it today and the base passed it before; else
     unchanged."""
     if case.key in allowed.moved_cases:
@@ -268,7 +268,9 @@ def _judge_cases(
     """The verdict kinds of cases that share one pass rate, with reasons; see `threshold.judge`."""
     # flaky crashes count neither as measured nor as missing
     remaining_cases = [
-        case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None
+        case
+        for case in cases
+        if case.kind is VerdictKind.FAIL or _non_blocking(case, allowed) is None
     ]
     if cases and not remaining_cases:
         return {VerdictKind.PASS: ""}

@@ -71,7 +71,7 @@ def load_settings(raw_settings: Json) -> Settings:
         path = places.of_setting(name, getattr(settings, name))
         reason = places.refusal_reason(root, path, trusted=True) if path else ""
         if reason:
-            hint = "A path that is not below `root` is given in full, by the command line or the workflow."
+            hint = "Set a path outside `root` as an absolute path, on the command line or in the workflow."
             raise ConfigError(
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
@@ -172,7 +172,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
         reason = places.refusal_reason(root, name, trusted=bool(config_name))
         if reason:
             raise ConfigError(
-                f"the configuration {name[:200]!r} {reason}", hint="Give it as a file below `root`."
+                f"the configuration {name[:200]!r} {reason}", hint="It must be a file below `root`."
             )
     existing_files = [root / name for name in names if (root / name).is_file()]
     if not existing_files:
@@ -310,7 +310,7 @@ def line_of_input(name: str, value: str) -> str:
     evalgate.yml."""
     input_name = config_settings.input_name(name)
     if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:
-        return f"Only the command line takes it: `evalgate run --{input_name}`."
+        return f"Only the command line has this setting: `evalgate run --{input_name}`."
     lines = [line.strip() for line in value.splitlines() if line.strip()]
     text = json.dumps(lines) if len(lines) > 1 else value
     document = yaml.load(f"{input_name}: {text}", file="")

@@ -48,7 +48,7 @@ def refusal_reason(root: Path, text: str, *, trusted: bool = False) -> str:
         top = root.resolve()
         place = (root / path).resolve()
     except (OSError, RuntimeError):  # RuntimeError: a loop of symbolic links before Python 3.13
-        return "cannot be followed: its symbolic links lead nowhere"
+        return "cannot be resolved: its symbolic links are broken"
     if not place.is_relative_to(top):
         return "leads out of `root` by a symbolic link"
     names = (*inside.parts, *place.relative_to(top).parts)
@@ -61,7 +61,7 @@ def _path_fault(path: PurePosixPath, text: str) -> str:
     except UnicodeEncodeError:  # a lone surrogate
         sizes = ()
     if not sizes or "\0" in text:
-        return "holds a character that no path has"
+        return "contains a character that no path can have"
     is_too_long = sizes[0] > LONGEST or max(sizes[1:], default=0) > LONGEST_NAME
     return "is too long for a path" if is_too_long else ""
 

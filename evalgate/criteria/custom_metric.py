@@ -35,7 +35,7 @@ def grade(
         message = "the agent's driver cannot run custom metrics"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
     if use.options.get("takes") == "instance" and not agents_cli.has_response(view):
-        message = "the agent gave no answer, and agents-cli grades no case without one"
+        message = "the agent gave no answer; like agents-cli, evalgate does not grade such cases"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
     metric_grade = run_metric(code, use, view)
     if isinstance(metric_grade, NotEvaluated):

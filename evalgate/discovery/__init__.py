@@ -1,1 +1,1 @@
-"""What is in the repository: evaluation files, criteria, agents, and what looks wrong with them."""
+"""The contents of a repository: evaluation files, criteria, agents, and their problems."""

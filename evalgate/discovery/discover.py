@@ -372,7 +372,7 @@ def _with_agents(
         return sets, ()
     noun = next(library.noun for library in libraries if library.is_of_cases(keys_without_agent[0]))
     count = words.counted(sum(len(sets[key].cases) for key in keys_without_agent), noun)
-    message = f"no agent is known for {count}, without which `evalgate run` does not start"
+    message = f"no agent is known for {count}, and `evalgate run` needs one"
     hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
     return usable_sets, (
         errors.note("ces-no-agent", message, Place(file=keys_without_agent[0]), hint),

@@ -313,7 +313,7 @@ MOST_OTHERS_SHOWN = 5
 def _search_lines(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
     for path in other_files[:MOST_OTHERS_SHOWN]:
         if reason := _other_content(tree, path):
-            yield f"{path} has only the name of one: {reason}"
+            yield f"{path} has only the name of an evaluation file: {reason}"
     yield (
         "Looked for *.evalset.json, and for *.test.json and *-dataset.json with ADK's content, in all folders except "
         "hidden ones, Python environments, node_modules and git-ignored ones."

@@ -416,7 +416,7 @@ def _intermediate_events(turn: JsonObject, path: Path, problems: Problems) -> tu
         if isinstance(raw_event, str):
             problems.warning(
                 "adk-rejects-shape",
-                f"plain text; read as said by any agent. {REJECTED}",
+                f"plain text; read as text of any agent. {REJECTED}",
                 path=(*path, key, index),
             )
             author = ""

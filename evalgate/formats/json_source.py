@@ -22,7 +22,7 @@ from evalgate.text import words
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import Json, JsonObject
 
-LONGEST_TEXT = 600_000_000  # characters; about six times the largest file of our measurements
+LONGEST_TEXT = 600_000_000  # characters; about six times the largest measured file
 _BLANK = re.compile(r"[ \t\n\r]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

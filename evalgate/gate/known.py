@@ -12,7 +12,7 @@ from evalgate import __version__, reports
 from evalgate.comparison import pairing, threshold
 from evalgate.config.context import SilentWatcher
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, EvalgateError, NothingToDo
+from evalgate.errors import ConfigError, NothingToDo
 from evalgate.formats import fingerprints
 from evalgate.gate import compare_files, prepare
 from evalgate.model import (
@@ -117,12 +117,15 @@ def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> 
 
 def current(settings: Settings, environ: Environ) -> tuple[Report, dict[CaseKey, StoredCase]]:
     """All that is known under today's files: one report, and the newest results of each case with
-    its words. Raises NothingToDo if there are no results, ConfigError."""
+    its words. Raises NothingToDo if there are no results of cases that are there, ConfigError."""
     stored_cases = newest(settings)
     context = prepare.make_context(settings, environ=environ, watcher=SilentWatcher())
     head, base = together(settings, environ, stored_cases)
     report = compare_files.beside(settings, context, head=head, base=base)
-    return report, dict(_as_reported(stored_cases, report))
+    present_cases = dict(_as_reported(stored_cases, report))
+    if not present_cases:
+        raise NothingToDo("the cases that ran are no longer there", hint="Run `evalgate run`.")
+    return report, present_cases
 
 
 def _as_reported(
@@ -178,32 +181,46 @@ def _suites(
 ) -> tuple[Suite, ...]:
     """What a run would measure, and unless that is chosen, what ran and is still there; as it ran
     if that cannot be found out."""
-    suites = _prepared(settings, environ)
-    other_files = {suite for suite, _ in stored_cases} - {suite.key for suite in suites}
-    present_files = tuple(sorted(file for file in other_files if (settings.root / file).is_file()))
-    if present_files and not {"paths", "grep"} & settings.explicit_options.keys():
-        others = settings.model_copy(update={"paths": present_files, "grep": ""})
-        suites += _prepared(others, environ)
-    if suites:
-        return suites
-    by_file: dict[str, list[StoredCase]] = {}
-    for (suite, _), stored_case in stored_cases.items():
-        by_file.setdefault(suite, []).append(stored_case)
-    return tuple(
-        replace(
-            cases[0].suite,
-            eval_set=replace(cases[0].suite.eval_set, cases=tuple(case.case for case in cases)),
+    try:
+        suites = _prepared(settings, environ)
+        other_files = {suite for suite, _ in stored_cases} - {suite.key for suite in suites}
+        present_files = tuple(
+            sorted(name for name in other_files if (settings.root / name).is_file())
         )
-        for cases in by_file.values()
-    )
+        if present_files and not {"paths", "grep"} & settings.explicit_options.keys():
+            others = settings.model_copy(update={"paths": present_files, "grep": ""})
+            suites += _prepared(others, environ)
+    except ConfigError:
+        return _as_they_ran(stored_cases)
+    return suites
 
 
 def _prepared(settings: Settings, environ: Environ) -> tuple[Suite, ...]:
+    """The suites of a run. Raises ConfigError if that is not known."""
     try:
         project = prepare.prepare(settings, environ=environ)
-    except EvalgateError:
+    except NothingToDo:
         return ()
+    if project.fatal() and not project.suites:
+        raise ConfigError.collected(project.problems)
     return project.suites if project.fatal() else project.set_apart().suites
+
+
+def _as_they_ran(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
+    suites = {id(case.suite): case.suite for case in stored_cases.values()}
+    cases = {
+        (suite.key, case.case_id): case
+        for suite in reversed(suites.values())  # the newest counts
+        for case in suite.eval_set.cases
+    }
+    by_file: dict[str, list[Case]] = {}
+    for key in stored_cases:
+        by_file.setdefault(key[0], []).append(cases[key])
+    newest_suites = {suite.key: suite for suite in reversed(suites.values())}
+    return tuple(
+        replace(suite, eval_set=replace(suite.eval_set, cases=tuple(by_file[suite.key])))
+        for suite in newest_suites.values()
+    )
 
 
 def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]) -> Stored:
@@ -217,16 +234,18 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
     case_fingerprints = fingerprints.CaseFingerprints().of_cases(suites)
     every = [stored_cases[key] for key in case_fingerprints if key in stored_cases]
     stored = list({id(stored_case.stored): stored_case.stored for stored_case in every}.values())
-    suites_by_key = {suite.key: suite for suite in suites}
     alike = {(id(part), suite.key): _alike(part, suite) for part in stored for suite in suites}
     cases = [
         _today(
             stored_case,
-            suites_by_key[stored_case.key[0]],
+            suite,
+            suite.criteria_of(case),
             case_fingerprints[stored_case.key],
-            alike[id(stored_case.stored), stored_case.key[0]],
+            alike[id(stored_case.stored), suite.key],
         )
-        for stored_case in every
+        for suite in suites
+        for case in suite.eval_set.cases
+        if (stored_case := stored_cases.get((suite.key, case.case_id)))
     ]
     earlier_verdicts = {verdict.key: verdict for _, _, verdict in cases if verdict is not None}
     if (
@@ -252,16 +271,19 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
 
 
 def _today(
-    stored_case: StoredCase, suite: Suite, fingerprint: str, names: Sequence[str]
+    stored_case: StoredCase,
+    suite: Suite,
+    criteria: Sequence[CriterionUse],
+    fingerprint: str,
+    names: Sequence[str],
 ) -> tuple[Sequence[GradedTrial], Sequence[GradedTrial], CaseVerdict | None]:
     """The trials of a case, those of its reruns that count, and what its run decided, if that
-    holds. `names`: the criteria that score as they did."""
+    holds. `criteria`: of the case today; `names`: those of the suite that score as they did."""
     stored = stored_case.stored
     is_same = fingerprint == stored.run.fingerprints.get(stored_case.key)
     trials = tuple(_under(stored_case, suite, names if is_same else None))
     if not is_same or len(names) < len(suite.criteria):
         return trials, (), None
-    criteria = suite.criteria_of(stored_case.case)
     verdict = _judged(stored, stored_case.key, criteria, stored_case.trials)
     today, then = (
         [(criterion.name, criterion.kind) for criterion in case.criteria]
@@ -374,11 +396,7 @@ def failed(settings: Settings, environ: Environ) -> tuple[tuple[str, ...], int]:
         else:
             by_suite.setdefault(suite, []).append(case_id)
     if not by_suite:
-        raise NothingToDo(
-            "every case passed when it last ran"
-            if stored_cases
-            else "the cases that failed when they last ran are no longer there"
-        )
+        raise NothingToDo("every case passed when it last ran")
     # an id with a comma cannot be named there: then all cases of its file are
     paths = tuple(
         suite if any("," in case_id for case_id in cases) else f"{suite}:{','.join(cases)}"

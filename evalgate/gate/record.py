@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalgate.config import load
+from evalgate.config.settings import Settings
 from evalgate.discovery import project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, errors_in
 from evalgate.formats import adk_shapes, eval_set, fingerprints, recordings, rewrite
@@ -278,12 +279,14 @@ def _matcher(value: Any, user_text: str) -> JsonObject:
     return {"regex": f"^{pattern}{re.escape(value[end:])}$"} if pattern else {}
 
 
-def write_patterns(target: Path, cases: Sequence[Case], environ: Environ) -> tuple[str, Patterns]:
+def write_patterns(
+    target: Path, cases: Sequence[Case], settings: Settings, environ: Environ
+) -> tuple[str, Patterns]:
     """Let the criteria of an evaluation set accept any ids and times where the calls of `cases`
     have them. Returns the file of criteria that was changed, "" if it cannot be, and the matchers.
     Raises UnavailableError."""
     patterns = patterns_of(cases)
-    suite = _suite_of(target, environ) if patterns else None
+    suite = _suite_of(target, settings, environ) if patterns else None
     use = next((use for use in suite.criteria if use.name == TRAJECTORY), None) if suite else None
     if suite is None or use is None or use.options.get("ignore_args"):
         return "", patterns if suite is None else {}
@@ -305,7 +308,7 @@ def write_patterns(target: Path, cases: Sequence[Case], environ: Environ) -> tup
             path, json.dumps({"criteria": criteria}, indent=2) + "\n", root=target.parent
         )
         return str(path), patterns
-    path = Path(suite.criteria_source.file)
+    path = settings.root / suite.criteria_source.file
     if origin not in (ConfigOrigin.BESIDE, ConfigOrigin.ABOVE) or path.suffix != ".json":
         return "", patterns
     source = rewrite.read(path, shown_as=str(path))
@@ -316,10 +319,11 @@ def write_patterns(target: Path, cases: Sequence[Case], environ: Environ) -> tup
     return str(path), patterns
 
 
-def _suite_of(target: Path, environ: Environ) -> Suite | None:
+def _suite_of(target: Path, settings: Settings, environ: Environ) -> Suite | None:
+    name = os.path.relpath(target, settings.root)
     try:
-        settings = load.load_settings({"paths": (str(target),)})
-        suites = project.prepare(settings, environ=environ).suites
+        only_target = settings.model_copy(update={"paths": (name,), "grep": ""})
+        suites = project.prepare(only_target, environ=environ).suites
     except EvalgateError:
         return None
     return suites[0] if len(suites) == 1 else None

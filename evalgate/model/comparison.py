@@ -418,7 +418,8 @@ class Book:
 
 @frozen_dataclass
 class Power:
-    """What a passing gate could have missed, from simulated pull requests of the same size.
+    """The failures that a passing gate could have missed, from simulated pull requests of the same
+    size.
 
     `cases`: the number of compared cases. `caught`: for each number of broken cases, the share of
     simulated pull requests that is blocked. `unseen`: the cases whose failure would more often be

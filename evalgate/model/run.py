@@ -29,12 +29,12 @@ ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
 
 
 class VerdictKind(enum.StrEnum):
-    """The four verdicts; they stay apart in every report."""
+    """The four verdicts; every report distinguishes them."""
 
     PASS = "pass"  # noqa: S105 - a verdict, no password
     FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"  # the data cannot tell
-    NOT_MEASURED = "not_measured"  # something was broken
+    INCONCLUSIVE = "inconclusive"  # not enough data
+    NOT_MEASURED = "not_measured"  # something could not be evaluated
 
 
 @frozen_dataclass
@@ -198,16 +198,15 @@ class CriterionVerdict:
 
 
 class NonBlocking(enum.StrEnum):
-    """Why a case decides nothing."""
+    """Why a case does not block."""
 
-    ALLOWED = "allowed"  # it fails, and so does the base (`threshold: new`)
-    FLAKY = "flaky"  # it failed, or the agent crashed, and fresh runs do not confirm that
+    ALLOWED = "allowed"  # it also fails on the base (`threshold: new`)
+    FLAKY = "flaky"  # it failed, or the agent crashed, and reruns do not confirm it
 
 
 @frozen_dataclass
 class Quarantine:
-    """Why a case does not block for a while: who sees to it, and the last day (`2026-02-01`,
-    UTC)."""
+    """Why a case does not block for a while: its owner, and the last day (`2026-02-01`, UTC)."""
 
     owner: str
     expires: str
@@ -216,25 +215,26 @@ class Quarantine:
 
 @frozen_dataclass
 class CaseVerdict:
-    """One case: fail if any criterion fails, else not measured if any could not be, else pass."""
+    """One case: fail if any criterion fails, else not measured if any could not be measured, else
+    pass."""
 
     suite: str
     case_id: str
     kind: VerdictKind
     criteria: tuple[CriterionVerdict, ...]
     reason: str = ""
-    beside: VerdictKind | None = None  # what is there as well, behind `kind`
+    beside: VerdictKind | None = None  # a second kind, less important than `kind`
     nonblocking: NonBlocking | None = None
-    quarantine: Quarantine | None = None  # it is shown and never blocks
+    quarantine: Quarantine | None = None  # shown, never blocks
 
     @property
     def doubtful(self) -> bool:
-        """True if it was partly measured, and some of that is below a threshold."""
+        """True if it was partly measured, and a measured score is below a threshold."""
         return self.beside is VerdictKind.FAIL
 
     @property
     def partial(self) -> bool:
-        """True if it fails, and part of it could not be measured."""
+        """True if it fails, and a part of it could not be measured."""
         return self.beside is VerdictKind.NOT_MEASURED
 
     @property
@@ -280,7 +280,7 @@ class Run:
     shards: ShardIndex = 1  # the number of joined shards
     # the index of the shard that measured each case
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    # what earlier runs decided of their cases, as far as it holds today; nobody decides it again
+    # verdicts of earlier runs on their cases, if they still apply; they are final
     earlier_verdicts: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     # the folder in the repository, "" for its top; None if unknown
     root: str | None = None

@@ -30,7 +30,7 @@ class SideInputs:
     agents: Mapping[str, Agent]  # by `agent_key`
     environment_of: Callable[[Agent], str]
     watches: Callable[[], Sequence[Watch]] = tuple
-    depends_on: Sequence[str] = ()  # globs: replace "all files" where reads are unknown
+    depends_on: Sequence[str] = ()  # globs: replace "all files" if reads are unknown
     # True: use the worker's own report, because other programs read a person's checkout too
     trusts_workers: bool = False
     inputs_by_agent: dict[str, Inputs] = field(default_factory=dict)

@@ -53,7 +53,7 @@ from evalgate.results.journal import Journal
 from evalgate.runner import budget, trials
 from evalgate.runner.budget import Budget
 from evalgate.runner.inputs import SideInputs
-from evalgate.runner.trials import Abreast, Round, Task, TrialRunner
+from evalgate.runner.trials import FairTasks, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
@@ -625,7 +625,7 @@ class Session:
                 self.stop.is_set() and self._served() - served_count < len(tasks)
             )
 
-    def _order(self, tasks: Sequence[Task], *, at_once: int) -> Abreast:
+    def _order(self, tasks: Sequence[Task], *, at_once: int) -> FairTasks:
         # these tasks run no agent: the trial is stored, or the agent is absent
         known_keys: set[tuple[int, TrialKey]] = set()
         suites = [suite for side in self.sides for suite in side.suites]
@@ -639,7 +639,7 @@ class Session:
         trial_counts = Counter(
             task.side for task in tasks if (task.side, task.key) not in known_keys
         )
-        return Abreast(
+        return FairTasks(
             tasks,
             trial_counts=[trial_counts[number] for number in range(len(self.sides))],
             is_known=lambda task: (task.side, task.key) in known_keys,
@@ -647,7 +647,7 @@ class Session:
             stop=self.stop,
         )
 
-    def _serve(self, task: Task, order: Abreast | None) -> None:
+    def _serve(self, task: Task, order: FairTasks | None) -> None:
         try:
             self.sides[task.side].serve(task)
         finally:

@@ -76,7 +76,8 @@ Result = TypeVar("Result")
 BACKOFF_S = 2.0
 BACKOFF_CEILING_S = 60.0
 LONGEST_RETRY_AFTER_S = 3600.0
-"""Whoever asks for a longer pause than this (a quota of a day) is not asked again in this run."""
+"""A provider that asks for a longer pause than this (a daily quota) is not asked again in this
+run."""
 WAIT_S = 0.5
 
 
@@ -370,7 +371,7 @@ and a drifting provider or a spent budget must affect both sides equally."""
 
 
 @dataclass(slots=True)
-class _Lane:
+class _SideTasks:
     """The queue of one side. `remaining`: its trials that are still to be run, without stored ones.
     `begun`: its trials that began."""
 
@@ -380,7 +381,7 @@ class _Lane:
     under_way: int = 0
 
 
-class Abreast(Iterator[Task]):
+class FairTasks(Iterator[Task]):
     """Gives the tasks of sides that are measured together to many threads. A thread returns each
     task with `done`.
 
@@ -403,7 +404,7 @@ class Abreast(Iterator[Task]):
         stop: threading.Event,
     ) -> None:
         self._source = enumerate(tasks)
-        self._lanes = [_Lane(remaining=number) for number in trial_counts]
+        self._sides = [_SideTasks(remaining=number) for number in trial_counts]
         self._known = is_known
         self._share = math.ceil(at_once / len(trial_counts))
         self._lead = LEAD * at_once
@@ -416,17 +417,17 @@ class Abreast(Iterator[Task]):
         at `stop`."""
         with self._changed:
             while not self._stop.is_set():
-                waiting = [lane for lane in self._lanes if self._fill(lane)]
+                waiting = [side for side in self._sides if self._fill(side)]
                 if not waiting:
                     break
-                waiting.sort(key=lambda lane: lane.waiting[0][0])
+                waiting.sort(key=lambda side: side.waiting[0][0])
                 first_position = waiting[0].waiting[0][0]
-                for lane in waiting:
-                    position, task = lane.waiting[0]
+                for side in waiting:
+                    position, task = side.waiting[0]
                     if position - first_position <= self._lead and self._begin(
-                        lane, task, first_position=first_position
+                        side, task, first_position=first_position
                     ):
-                        lane.waiting.popleft()
+                        side.waiting.popleft()
                         return task
                 self._changed.wait()
         raise StopIteration
@@ -436,36 +437,37 @@ class Abreast(Iterator[Task]):
         with self._changed:
             if id(task) in self._running:
                 self._running.remove(id(task))
-                self._lanes[task.side].under_way -= 1
+                self._sides[task.side].under_way -= 1
             self._changed.notify_all()
 
-    def _fill(self, lane: _Lane) -> bool:
+    def _fill(self, side: _SideTasks) -> bool:
         """True if the side has a next task; takes tasks of all sides until it finds one."""
-        while not lane.waiting:
+        while not side.waiting:
             position, task = next(self._source, (-1, None))
             if task is None:
                 return False
-            self._lanes[task.side].waiting.append((position, task))
+            self._sides[task.side].waiting.append((position, task))
         return True
 
-    def _begin(self, lane: _Lane, task: Task, *, first_position: int) -> bool:
+    def _begin(self, side: _SideTasks, task: Task, *, first_position: int) -> bool:
         """True if the task may begin now; counts it as begun."""
         if self._known(task):
             return True
-        other_lanes = [other for other in self._lanes if other is not lane]
-        if lane.under_way >= self._share and any(
-            self._abreast(lane, other, first_position) for other in other_lanes
+        other_sides = [other for other in self._sides if other is not side]
+        if side.under_way >= self._share and any(
+            self._waits_for(side, other, first_position) for other in other_sides
         ):
             return False
-        lane.remaining -= 1
-        lane.begun += 1
-        lane.under_way += 1
+        side.remaining -= 1
+        side.begun += 1
+        side.under_way += 1
         self._running.add(id(task))
         return True
 
-    def _abreast(self, lane: _Lane, other: _Lane, first_position: int) -> bool:
-        """True if the other side runs, is about to run, or is ahead of this one or finished."""
-        if other.under_way or lane.begun < other.begun:
+    def _waits_for(self, side: _SideTasks, other: _SideTasks, first_position: int) -> bool:
+        """True if the side waits for the other one, which runs, is about to run, is ahead, or is
+        finished."""
+        if other.under_way or side.begun < other.begun:
             return True
         if not other.waiting:
             return False

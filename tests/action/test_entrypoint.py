@@ -128,7 +128,7 @@ def test_files_that_cannot_be_a_gate_end_red(
         ("criteria", "a: b #c", '`criteria: "a: b #c"`'),
         ("criteria", "@x", '`criteria: "@x"`'),
         ("tools", "replay", "`tools: replay`"),
-        ("grep", "Paris", "Only the command line takes it: `evalgate run --grep`."),
+        ("grep", "Paris", "Only the command line has this setting: `evalgate run --grep`."),
         ("fail_onn", "regression", "Did you mean `fail-on`?"),
         ("output_", "x", "Did you mean `output`?"),
     ],

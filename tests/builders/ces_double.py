@@ -149,7 +149,7 @@ class CesDouble:
         name, _, verb = path.partition(":")
         with self.lock:
             if "/operations/" in name:
-                return self._operation(name)
+                return {} if verb == "cancel" else self._operation(name)
             if verb:
                 return self._verb(name, verb, asked)
             below = name.split("/")[4:]

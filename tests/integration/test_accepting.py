@@ -252,6 +252,8 @@ def test_a_case_that_is_gone_does_not_keep_the_others_that_failed_from_running(
     assert repo.log.read_text() == "head question 2\n"
     repo.write(SUITE, ODD.replace("case_", "new_"))
     assert "no longer there" in repo.call("run", "--failed")[1]
+    assert "no longer there" in repo.call("show")[1]
+    assert repo.call("history", "case_0")[0] == 0
 
 
 def test_a_case_is_shown_whole(repo: Repository) -> None:

@@ -15,9 +15,10 @@ from builders import ces_double, forked_command, google_account
 from builders.ces_double import APP, CesDouble
 
 from evalgate import agents
-from evalgate.agents.base import AgentFailed, AgentSetting
+from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
 from evalgate.model import AgentUse, Case, FailureKind, Text, Transcript, TrialKey
-from evalgate.system.python_env import World
+from evalgate.results import file
+from evalgate.system.python_env import InstallSetup
 from evalgate.wings.ces import cases, live, read
 
 pytestmark = pytest.mark.integration
@@ -63,14 +64,15 @@ def play(double: CesDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(live, "FIRST_PAUSE_S", 0.01)
     account = google_account.written(tmp_path, f"{double.url}/token")
     environment = {"GOOGLE_APPLICATION_CREDENTIALS": str(account)}
-    world = World(environment=environment, cache=str(tmp_path / "cache"), log=print)
+    world = InstallSetup(environment=environment, cache=str(tmp_path / "cache"), log=print)
     (tmp_path / "repository/app").mkdir(parents=True)
     (tmp_path / "repository/app/app.json").write_text("{}")
-    setting = AgentSetting(root=str(tmp_path / "repository"), world=world)
 
-    def make(case: Case, **options: Any) -> Transcript:
+    def make(case: Case, *, limits: AgentLimits | None = None, **options: Any) -> Transcript:
         raw = {"app": APP, "endpoint": double.url, "on_platform": True, **options}
         use = AgentUse(driver="ces", options=raw)
+        root = str(tmp_path / "repository")
+        setting = AgentSetting(root=root, world=world, limits=limits or AgentLimits())
         agent = agents.DRIVERS["ces"].open(agents.options_of(use), setting)
         try:
             played = agent.play(case, KEY)
@@ -155,6 +157,17 @@ def test_what_the_platform_did_not_finish(
     with pytest.raises(AgentFailed, match=f"did not finish it: {state}") as failed:
         play(case_of(GREETS))
     assert failed.value.failure.kind is kind
+
+
+def test_a_run_that_takes_too_long_is_cancelled(double: CesDouble, play: Any) -> None:
+    double.polls = 1000
+    with pytest.raises(AgentFailed, match="is not done yet") as failed:
+        play(case_of(GREETS), limits=AgentLimits(case_timeout_s=0.2))
+    assert failed.value.failure.kind is FailureKind.UNREACHABLE
+    (operation,) = double.operations
+    assert [each.path for each in double.asked if each.path.endswith(":cancel")] == [
+        f"/v1beta/{operation}:cancel"
+    ]
 
 
 def test_an_evaluation_that_differs_from_the_file_is_not_run(double: CesDouble, play: Any) -> None:
@@ -270,5 +283,6 @@ def test_where_evalgate_judges_otherwise(double: CesDouble, repository: Path) ->
     assert "only CES passes" in table.splitlines()[-1]
     assert "turn 2: says" in table
     assert table.splitlines()[1] in output
-    results = json.loads((repository / "evalgate-report/results.json").read_text())
-    assert "platform" in json.dumps(results)
+    stored = file.read_results(repository / "evalgate-report/results.json", of="")
+    transcripts = [stored.run.transcripts.find(trial.key) for trial in stored.run.trials]
+    assert [each.platform["evaluationStatus"] for each in transcripts] == ["PASS", "PASS"]

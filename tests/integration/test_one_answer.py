@@ -244,6 +244,10 @@ def insist_on_counts(report: Report) -> None:
     )
     figures = f"{counts.passed} passed, {counts.failed} failed"
     assert figures in reports.render_terminal(report)
+    line = reports.RENDERERS["comment"].render(report).replace("**", "")
+    assert re.search(rf"^{counts.total} cases?: {counts.passed} passed", line, re.MULTILINE)
+    assert re.search(rf"· {counts.failed} failed", line)
+    assert bool(re.search(rf"· {counts.flaky} flaky", line)) is bool(counts.flaky)
     outputs = dict(reports.render_outputs(report))
     assert (int(outputs["passed"]), int(outputs["failed"])) == (counts.passed, counts.failed)
     assert (int(outputs["flaky"]), int(outputs["total"])) == (counts.flaky, counts.total)

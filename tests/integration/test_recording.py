@@ -78,6 +78,43 @@ DESK = {
 }
 # three calls of the model, the first and the last of them for tools side by side
 STEPS = [[name, {"n": n}] for n, name in enumerate(("first", "second", "third") * 2, 1)]
+
+
+def content(role: str, **part: Any) -> dict[str, Any]:
+    return {"role": role, "parts": [part]}
+
+
+EVENTS = [
+    [
+        {"author": "user", "content": content("user", text=asked), "invocationId": asked},
+        *(
+            {"author": "desk", "content": content("model", function_call={"name": name, "args": args}), "invocationId": asked}
+            for name, args in calls
+        ),
+        {"author": "desk", "content": content("model", text=answered), "invocationId": asked},
+    ]
+    for asked, (calls, answered) in DESK.items()
+]  # fmt: skip
+RESULTS = [
+    {
+        "actual_invocation": {
+            "user_content": content("user", text=asked),
+            "final_response": content("model", text=answered),
+            "intermediate_data": {"tool_uses": [{"name": name, "args": args} for name, args in calls]},
+        }
+    }
+    for asked, (calls, answered) in DESK.items()
+]  # fmt: skip
+WRITTEN = {
+    "a session of ADK": {"id": "s", "events": [event for turn in EVENTS for event in turn]},
+    "results of adk eval": {
+        "eval_set_id": "desk",
+        "eval_case_results": [{"eval_id": "s", "eval_metric_result_per_invocation": RESULTS}],
+    },
+    "a trace of agents-cli": {
+        "eval_cases": [{"eval_case_id": "s", "agent_data": {"turns": [{"events": turn} for turn in EVENTS]}}]
+    },
+}  # fmt: skip
 TRACER = """
 import datetime, json, sys, uuid
 
@@ -130,13 +167,18 @@ def traced(tmp_path: Path, answers: dict[str, Any]) -> Repository:
         ("adk-2.13.spans.jsonl", DESK),
         ("openinference.otlp.json", DESK),
         ("openinference-adk-2.13.spans.jsonl", {"go": [STEPS, "done"]}),
+        *((name, DESK) for name in WRITTEN),
     ],
 )
 def test_what_a_tracer_wrote_of_an_agent_passes_with_that_agent(
     tmp_path: Path, log: str, answers: dict[str, Any]
 ) -> None:
     repo = traced(tmp_path, answers)
-    assert record(repo.root, "new.evalset.json", "--from", str(SPANS / log))[0] == 0
+    path = tmp_path / "log.json" if log in WRITTEN else SPANS / log
+    if log in WRITTEN:
+        path.write_text(json.dumps(WRITTEN[log]))
+    recorded_code, shown = record(repo.root, "new.evalset.json", "--from", str(path))
+    assert recorded_code == 0, shown
     code, said = repo.call("run")
     assert (code, "1 passed" in said) == (0, True), said
 

@@ -14,6 +14,7 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
+from evalgate.config import load
 from evalgate.errors import ConfigError, ExitCode, Place, UnavailableError
 from evalgate.formats import eval_set, rewrite
 from evalgate.gate import prepare, progress, record as gate_record
@@ -75,6 +76,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
             f"{log} holds {len(recordings)} sessions, and a case has one name",
             hint=f"--session: {session_ids}",
         )
+    settings = load.load_settings({})
     cases = gate_record.add(
         file, recordings, name=name, redact=redact.redactor_of_files(os.environ)
     )
@@ -83,7 +85,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
         calls = sum(len(turn.tool_calls) for turn in turns)
         summary = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
         click.echo(plain.one_line(f"{file}:{case.case_id} ({summary})"))
-    config, patterns = gate_record.write_patterns(file, cases, os.environ)
+    config, patterns = gate_record.write_patterns(file, cases, settings, os.environ)
     for tool, arguments in patterns.items():
         names = words.listed([plain.label(argument, 60) for argument in arguments])
         click.echo(
@@ -92,7 +94,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
             )
         )
     if config:
-        click.echo(f"{config} has `matchers` for them, so any others fit")
+        click.echo(f"{os.path.relpath(config)} has `matchers` for them, so any others fit")
     elif patterns:
         click.echo(
             f"add to tool_trajectory_avg_score in your criteria: {json.dumps({'matchers': patterns})}"

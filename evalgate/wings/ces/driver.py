@@ -497,7 +497,13 @@ class AppEvaluations:
             is_naive = len(case.conversation) > 1 and not case.isolated
             request["goldenRunMethod"] = "NAIVE" if is_naive else "STABLE"
         operation = live.call("POST", f"{self._app}:runEvaluation", body=request)
-        run = live.wait(operation, timeout_s=timeout_s).get("evaluationRun")
+        try:
+            run = live.wait(operation, timeout_s=timeout_s).get("evaluationRun")
+        except LiveFailed as failed:
+            if failed.code == "DEADLINE_EXCEEDED":  # nobody waits for it any more
+                with suppress(LiveFailed):
+                    live.call("POST", f"{operation['name']}:cancel", body={}, tries=1)
+            raise
         raws = live.listed(name, "results", key="evaluationResults")
         raw = next((raw for raw in raws if run and raw.get("evaluationRun") == run), {})
         result, _ = read.parse_message(raw, Kind.RESULT, file=name, unknown=[])

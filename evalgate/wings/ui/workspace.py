@@ -330,6 +330,7 @@ class Workspace:
         take_out = redact.redactor_of_files(os.environ)
         with self._writing:
             cases = record.add(target, [recording], name=case, redact=take_out)
+            record.write_patterns(target, cases, settings, os.environ)
         return {"written": True, "case": cases[0].case_id}
 
     def end_chat(self) -> JsonObject:

@@ -106,7 +106,7 @@ def test_a_user_who_says_something_else_gets_no_answer(tmp_path: Path) -> None:
     agent = opened(tmp_path, "rec.json")
     message = refused(agent, "one", "Book a flight to Oslo")
     assert (
-        "the recorded user said 'Book a flight to Rome', this one 'Book a flight to Oslo'"
+        "the recorded message is 'Book a flight to Rome', this one is 'Book a flight to Oslo'"
         in message
     )
     assert (

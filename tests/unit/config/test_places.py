@@ -51,15 +51,15 @@ def root(tmp_path: Path) -> Path:
         ("hooks/post-checkout", ".git", ".git"),
         ("x" * 300, "too long", "too long"),
         ("x/" * 3000, "too long", "too long"),
-        ("a\0b", "no path has", "no path has"),
-        ("a\ud800", "no path has", "no path has"),  # half a character
+        ("a\0b", "no path can have", "no path can have"),
+        ("a\ud800", "no path can have", "no path can have"),  # half a character
     ],
 )
 def test_why_a_path_is_refused(root: Path, path: str, in_file: str, by_hand: str) -> None:
     for trusted, expected in ((False, in_file), (True, by_hand)):
         why = places.refusal_reason(root, path, trusted=trusted)
         if path.startswith("loop"):  # Python 3.13 follows it to its end, those before do not
-            assert why in ("", "cannot be followed: its symbolic links lead nowhere")
+            assert why in ("", "cannot be resolved: its symbolic links are broken")
         else:
             assert expected in why
             assert bool(why) == bool(expected)

@@ -184,7 +184,7 @@ def test_a_file_that_has_only_the_name_of_one_is_told_where_nothing_else_is_left
         for line in caught.value.hint.splitlines()
         if line.strip().startswith("evals/a.test.json")
     )
-    assert line.startswith("evals/a.test.json has only the name of one: ")
+    assert line.startswith("evals/a.test.json has only the name of an evaluation file: ")
     assert said in line
 
 

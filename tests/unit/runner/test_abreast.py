@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from evalgate.model import TrialKey
 from evalgate.runner import trials
-from evalgate.runner.trials import LEAD, Abreast, Task
+from evalgate.runner.trials import LEAD, FairTasks, Task
 from tests.unit.runner import fakes
 
 HEAD, BASE = 0, 1
@@ -35,13 +35,13 @@ def plan(*turns: Sequence[int]) -> list[Task]:
 
 def abreast(
     tasks: list[Task], *, at_once: int, known: set[int] | None = None, sides: int = 2
-) -> Abreast:
+) -> FairTasks:
     """`known`: the places of tasks that need not be run."""
     ids = {id(tasks[place]) for place in known or ()}
     left = [
         sum(task.side == side and id(task) not in ids for task in tasks) for side in range(sides)
     ]
-    return Abreast(
+    return FairTasks(
         tasks,
         trial_counts=left,
         is_known=lambda task: id(task) in ids,
@@ -65,7 +65,7 @@ def test_both_sides_have_as_many_under_way_though_one_is_never_done() -> None:
 
 def test_the_faster_side_waits_when_it_is_far_ahead() -> None:
     stop, never_ends, answered = threading.Event(), [], []
-    order = Abreast(
+    order = FairTasks(
         plan(*[(HEAD, BASE)] * 50),
         trial_counts=[50, 50],
         is_known=lambda _: False,
@@ -150,7 +150,7 @@ def test_cases_of_one_side_do_not_part_the_others() -> None:
 def test_stop_ends_waiting() -> None:
     stop = threading.Event()
     tasks = plan(*[(HEAD, BASE)] * 4)
-    order = Abreast(tasks, trial_counts=[4, 4], is_known=lambda _: False, at_once=2, stop=stop)
+    order = FairTasks(tasks, trial_counts=[4, 4], is_known=lambda _: False, at_once=2, stop=stop)
     under_way = [next(order), next(order)]
     ended = threading.Event()
 

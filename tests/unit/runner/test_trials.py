@@ -223,6 +223,22 @@ def run(
     return runner.run(task, {fingerprints.agent_key(suite.agent): agent}), said
 
 
+class Platform(fakes.FakeAgent):
+    """Leads the conversation itself."""
+
+    def play(self, case: Case, key: TrialKey) -> Transcript:  # type: ignore[override]
+        if len(self.asked) < 1:  # out of reach at first
+            self.asked.append(key)
+            raise fakes.failed(FailureKind.UNREACHABLE)
+        return Transcript(invocations=(), platform={"outcome": "PASS"})
+
+
+def test_a_platform_that_leads_the_conversation_gives_it_whole() -> None:
+    trial, _ = run(Platform(), "one", "two")
+    assert trial.outcome == Transcript(invocations=(), platform={"outcome": "PASS"})
+    assert trial.attempts == 2
+
+
 def test_all_turns_are_played_and_the_state_is_read() -> None:
     trial, _ = run(fakes.FakeAgent(), "one", "two")
     assert isinstance(trial.outcome, Transcript)
