@@ -163,10 +163,11 @@ async def test_the_module_that_the_test_sees(tmp_path, monkeypatch, shelves):
 async def test_rows(shelves):
     """What is written, and what fails, is compared outside."""
     failures = ""
-    for name in ("one", "two", "3", "4"):
+    files = [("shop", f"evals/{name}.test.json") for name in ("one", "two", "3", "4")]
+    files += [("library_desk", f"library/{name}.evalset.json") for name in ("desk", "loans")]
+    for module, file in files:
         try:
-            file = f"evals/{name}.test.json"
-            await AgentEvaluator.evaluate("shop", file, output_file="rows.csv")
+            await AgentEvaluator.evaluate(module, file, output_file="rows.csv")
         except AssertionError as failure:
             failures += f"{failure}\n"
     Path("failures.txt").write_text(failures, encoding="utf-8")
