@@ -22,6 +22,7 @@ SILENT_S = 300.0
 """So long a gate may hold its interpreter's lock."""
 CANCELLED_S = 6.5
 """So long a cancelled gate may take to end: runners kill after ten seconds."""
+ENDING_S = 2.0
 CONCLUDING_S = 90.0
 DUMPABLE, DEATH_SIGNAL = 4, 1
 """Of prctl(2): closed to other processes of this user; ended with the parent."""
@@ -118,6 +119,17 @@ def watch(
     return None, len(limits) > 1
 
 
+def end_all() -> None:
+    """End all other processes of a container, whose first process this is: nothing of an agent is
+    left when the outputs are written."""
+    latest = time.monotonic() + ENDING_S
+    with suppress(ProcessLookupError, ChildProcessError):  # there is none
+        os.kill(-1, signal.SIGKILL)
+        while time.monotonic() < latest:
+            if not os.waitpid(-1, os.WNOHANG)[0]:
+                time.sleep(0.01)
+
+
 def main() -> int:
     """Run the gate, watch it, and conclude what it cannot conclude any more."""
     control(DUMPABLE, 0)
@@ -131,9 +143,8 @@ def main() -> int:
     if code is not None:
         return code
     seconds = time.monotonic() - began
-    if os.getpid() == 1:  # of a container: nothing of an agent is left when the outputs are written
-        with suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
+    if os.getpid() == 1:
+        end_all()
     pid, beats = start()
     if not pid:
         reason = f"the gate stood still or was killed, and was ended after {seconds:.0f} s"

@@ -179,16 +179,19 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
         failing=failing_evidence,
         bets=tuple(bet for shard_purse in purses for bet in shard_purse.bets),
         factors=factors,
-        confirmations=confirmations | dict(_of_earlier(earlier.values(), confirmations)),
+        confirmations=confirmations | dict(_of_earlier(sides, confirmations)),
         on_both=frozenset(key for shard_purse in purses for key in shard_purse.failed_together),
     ), tuple(rerun for rerun in reruns if rerun.key not in earlier)
 
 
 def _of_earlier(
-    verdicts: Iterable[CaseVerdict], confirmations: Mapping[CaseKey, Confirmation]
+    sides: Sides, confirmations: Mapping[CaseKey, Confirmation]
 ) -> Iterator[tuple[CaseKey, Confirmation]]:
-    """Confirmations of earlier runs that differ from these bets, which began with other cases."""
-    for verdict in verdicts:
+    """Confirmations of earlier runs that differ from these bets, which began with other cases; none
+    if reruns do not count."""
+    if sides.policy.threshold is ThresholdRule.ALL:
+        return
+    for verdict in sides.head.earlier_verdicts.values():
         if verdict.nonblocking is NonBlocking.FLAKY:
             yield verdict.key, Confirmation.FLAKY
         elif confirmations.get(verdict.key) is Confirmation.FLAKY:

@@ -58,7 +58,8 @@ def holds_expectations(path: str) -> bool:
     """True if a file of a checkout, by its absolute path, holds evaluations, criteria, rules or
     recordings: by its name, or by its content if others use the name as well."""
     folder, _, name = path.rpartition("/")
-    if not name.endswith((".json", ".jsonl", ".yaml", ".yml")):
+    is_skipped = not walk.SKIPPED_FOLDERS.isdisjoint(folder.split("/"))  # thousands of files
+    if is_skipped or not name.endswith((".json", ".jsonl", ".yaml", ".yml")):
         return False
     is_known = name.endswith(walk.OWN_ENDINGS) or name in walk.CONFIG_NAMES | _GATE_FILES
     if is_known or _RECORDING.fullmatch(name):

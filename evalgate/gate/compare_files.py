@@ -11,6 +11,7 @@ from evalgate import agents
 from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
+from evalgate.comparison import pairing, threshold
 from evalgate.comparison.book import Sides
 from evalgate.config import load
 from evalgate.config.context import Context
@@ -24,9 +25,11 @@ from evalgate.model import (
     BaseSource,
     CaseKey,
     CaseStatus,
+    CaseVerdict,
     Comparison,
     CriterionUse,
     GradedTrial,
+    NonBlocking,
     NotEvaluated,
     Reason,
     Report,
@@ -38,6 +41,7 @@ from evalgate.model import (
 )
 from evalgate.results import file, stores
 from evalgate.results.file import Stored
+from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS
 from evalgate.values import frozen_dataclass
 
@@ -59,7 +63,51 @@ def report(settings: Settings, context: Context, *, results: Path) -> Report:
     base = results.with_name(BASE_RESULTS)
     if base.is_file():
         return compare(settings, context, base=base, head=results)
-    return _publish(settings, context, read_run(results, of=""), None)
+    return _publish(settings, context, read_decided(results, of=""), None)
+
+
+def read_decided(path: Path, *, of: str) -> Stored:
+    """`read_run`, with the run's verdicts on its cases, which hold without its base. Raises
+    ConfigError."""
+    stored = read_run(path, of=of)
+    run = replace(stored.run, earlier_verdicts=verdicts_of(stored))
+    return replace(stored, run=run)
+
+
+def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
+    """The verdicts of the results' run on its cases: the run knew the base and the reruns."""
+    trials = pairing.by_case(stored.run.trials)
+    verdicts = {}
+    for suite in stored.run.suites:
+        for case in suite.eval_set.cases:
+            key = (suite.key, case.case_id)
+            verdict = judged(stored, key, suite.criteria_of(case), trials.get(key, ()))
+            entry = stored.entries.get(key)
+            verdicts[key] = (
+                verdict
+                if entry is None
+                else replace(
+                    verdict,
+                    kind=entry.verdict,
+                    reason=entry.reason or verdict.reason,
+                    nonblocking=NonBlocking.FLAKY if entry.label is CaseLabel.FLAKY else None,
+                )
+            )
+    return verdicts
+
+
+def judged(
+    stored: Stored, key: CaseKey, criteria: Sequence[CriterionUse], trials: Sequence[GradedTrial]
+) -> CaseVerdict:
+    """The verdict on a case by the scores of its run and the thresholds of `criteria`."""
+    return threshold.judge_case(
+        key=key,
+        criteria=criteria,
+        trials=trials,
+        repeats=stored.run.repeats,
+        deviations=stored.deviations,
+        truncated=stored.run.truncated,
+    )
 
 
 def beside(settings: Settings, context: Context, *, head: Stored, base: Stored | None) -> Report:

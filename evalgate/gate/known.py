@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evalgate import __version__, reports
-from evalgate.comparison import pairing, threshold
+from evalgate.comparison import pairing
 from evalgate.config.context import SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo
@@ -23,7 +23,6 @@ from evalgate.model import (
     CriterionUse,
     FailureOrigin,
     GradedTrial,
-    NonBlocking,
     NotEvaluated,
     Reason,
     Report,
@@ -297,7 +296,7 @@ def _current_results(
     trials = tuple(_current_trials(stored_case, suite, names if is_same else None))
     if not is_same or len(names) < len(suite.criteria):
         return trials, (), None
-    verdict = _stored_verdict(stored, stored_case.key, criteria, stored_case.trials)
+    verdict = compare_files.judged(stored, stored_case.key, criteria, stored_case.trials)
     kinds, stored_kinds = (
         [(criterion.name, criterion.kind) for criterion in case.criteria]
         for case in (verdict, stored_case.verdict)
@@ -320,19 +319,6 @@ def _outcomes(stored_cases: Iterable[StoredCase], stored_runs: Iterable[Stored])
     return StoredOutcomes(
         documents,
         {key: agent for run in stored_runs for key, agent in run.outcomes.agents().items()},
-    )
-
-
-def _stored_verdict(
-    stored: Stored, key: CaseKey, criteria: Sequence[CriterionUse], trials: Sequence[GradedTrial]
-) -> CaseVerdict:
-    return threshold.judge_case(
-        key=key,
-        criteria=criteria,
-        trials=trials,
-        repeats=stored.run.repeats,
-        deviations=stored.deviations,
-        truncated=stored.run.truncated,
     )
 
 
@@ -435,11 +421,7 @@ def of_file(
     stored = file.read_results(path)
     document = json.loads(path.read_bytes())
     comparison_entries = _by_key(document.get("comparison", {}).get("cases", []))
-    label_entries = _by_key(
-        {"suite": suite.get("suite"), **case}
-        for suite in document.get("suites", [])
-        for case in suite.get("cases", [])
-    )
+    verdicts = compare_files.verdicts_of(stored)
     run = stored.run
     trials: dict[CaseKey, list[GradedTrial]] = {}
     for trial in (*run.trials, *run.confirmations):
@@ -453,29 +435,19 @@ def of_file(
             comparison = comparison_entries.get(key, {})
             first_trials = tuple(trial for trial in trials.get(key, ()) if trial.key.is_first)
             reruns = tuple(trial for trial in trials.get(key, ()) if not trial.key.is_first)
-            verdict = _stored_verdict(stored, key, suite.criteria_of(case), first_trials)
-            entry = label_entries.get(key, {})
-            label = CaseLabel(entry.get("label") or case_labels.label(verdict))
-            # the verdict of the run, which knew the base and the reruns
-            verdict = replace(
-                verdict,
-                kind=VerdictKind(entry.get("verdict") or verdict.kind),
-                reason=str(entry.get("reason") or verdict.reason),
-                nonblocking=NonBlocking.FLAKY if label is CaseLabel.FLAKY else None,
-            )
             stored_cases[key] = StoredCase(
                 stored=stored,
                 suite=suite,
-                verdict=verdict,
+                verdict=verdicts[key],
                 trials=first_trials,
                 reruns=reruns,
                 origin=str(comparison.get("origin") or ""),
                 is_new=comparison.get("status") == CaseStatus.NEW.value,
-                label=label,
+                label=stored.entries[key].label or case_labels.label(verdicts[key]),
             )
     return stored_cases
 
 
 def _by_key(cases: Iterable[JsonObject]) -> dict[CaseKey, JsonObject]:
-    """Entries of results.json by their case."""
+    """Entries of a comparison by their case."""
     return {(str(case.get("suite")), str(case.get("case_id"))): case for case in cases}

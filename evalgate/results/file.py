@@ -620,6 +620,7 @@ class Stored:
     edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
     file: str = ""
+    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)  # what its run says of cases
 
     def prompt_of(self, suite: str, name: str) -> str:
         """The version of the prompt of a criterion's judge; "" if the file has none."""
@@ -756,6 +757,11 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         edits=results_file.edits,
         problems=tuple(results_file.problems),
         file=file,
+        entries={
+            (suite.suite, case.case_id): case
+            for suite in results_file.suites
+            for case in suite.cases
+        },
     )
 
 

@@ -3,6 +3,7 @@ remembers."""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -374,6 +375,43 @@ def test_a_gate_that_stands_still_is_ended(child: str, ended: str) -> None:
         [sys.executable, "-c", script, door], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == ended
+
+
+IN_CONTAINER = """
+import importlib.util, os, signal, subprocess, sys, time
+spec = importlib.util.spec_from_file_location("entrypoint", sys.argv[1])
+door = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(door)
+
+def run(reason="", *, is_cancelled=False):
+    if not reason:  # the gate: an agent of its ignores signals, and it is killed
+        subprocess.Popen(["sh", "-c", "trap '' TERM INT HUP; sleep 600 & wait"], start_new_session=True)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    states = [line for entry in os.scandir("/proc") if entry.name.isdecimal()
+              for line in open(f"/proc/{entry.name}/status") if line.startswith("State")]
+    print(sum("Z (zombie)" not in state for state in states))
+    return 0
+
+door.run = run
+sys.exit(door.main())
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"), reason="needs the system: root and unshare"
+)
+def test_nothing_outlives_a_gate_in_its_container() -> None:
+    door = str(Path(__file__).parents[2] / "entrypoint.py")
+    namespace = ["unshare", "--pid", "--fork", "--mount-proc"]
+    done = subprocess.run(
+        [*namespace, sys.executable, "-c", IN_CONTAINER, door],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "2\n"), done  # who watches, and who concludes
 
 
 def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(

@@ -284,7 +284,7 @@ def test_agents_get_no_file_by_which_they_are_judged(repository: Path) -> None:
     cache = repository / ".cache/evalgate"
     context = Context(environ={}, watcher=SilentWatcher(), isolate=True, cache=cache)
     paths = baseline_rules.expectations(settings, ())
-    with measure.isolated(settings, [repository], context, hidden_paths=paths) as isolated:
+    with measure.open_isolation(settings, [repository], context, hidden_paths=paths) as isolated:
         assert isolated is not None
         for sandbox, lacks in (
             (isolated.head, {*hidden}),

@@ -53,6 +53,7 @@ STEPS = st.one_of(
     st.tuples(st.just("compare"), OUTCOMES),
     st.tuples(st.sampled_from(["edit", "remove", "quarantine", "release"]), st.sampled_from(NAMES)),
     st.tuples(st.just("threshold"), st.sampled_from([0.5, 1.0])),
+    st.tuples(st.just("rule"), st.sampled_from(["all", "confirmed"])),
 )
 
 
@@ -64,6 +65,7 @@ class Desk:
         self.questions = dict.fromkeys(NAMES, 0)  # how often each was edited
         self.quarantined: set[str] = set()
         self.threshold = 1.0
+        self.rule = "confirmed"
         self.words: dict[str, str] = {}  # of those that ran, quarantine aside
         self.scores: dict[str, float] = {}  # of their answers, where these are below 1
         self.runs = 0
@@ -94,7 +96,7 @@ class Desk:
             "test_config.json": {
                 "criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": self.threshold}
             },
-            "evalgate.yml": {"agents": agents, "quarantine": quarantine},
+            "evalgate.yml": {"agents": agents, "quarantine": quarantine, "threshold": self.rule},
         }.items():  # fmt: skip
             (self.root / name).write_text(json.dumps(content))
 
@@ -111,6 +113,8 @@ class Desk:
             self.threshold = subject
             for name, score in self.scores.items():
                 self.words[name] = "fail" if score < subject else "pass"
+        elif kind == "rule":
+            self.rule = subject
         elif kind == "quarantine" and subject in self.questions:
             self.quarantined.add(subject)
         elif kind == "release":
@@ -147,6 +151,11 @@ class Desk:
             moment=TODAY + dt.timedelta(seconds=self.runs),
             redact=str,
         )
+        # the file alone, as `evalgate report` and the page of a run show it
+        alone = self.beside(
+            compare_files.read_decided(kept.runs(self.root)[0].results, of=""), None
+        )
+        assert words_of(alone) == words_of(report)
         for case in view.of(report).cases:
             self.scores.pop(case.case_id, None)
             word = wording.case_word(case)
@@ -161,18 +170,22 @@ class Desk:
         self, outcomes: Mapping[str, str], *, has_base: bool
     ) -> tuple[Report, Report | None]:
         suites = self.suites(outcomes)
-        gate_settings = load.load_settings({"root": str(self.root)})
-        context = prepare.make_context(gate_settings, environ={}, watcher=SilentWatcher())
         head = stored_of(suites, outcomes, self.runs, is_base=False)
         base = stored_of(suites, outcomes, self.runs, is_base=True) if has_base else None
-        return (
-            compare_files.beside(gate_settings, context, head=head, base=base),
-            None if base is None else compare_files.beside(gate_settings, context, head=base, base=None),
-        )  # fmt: skip
+        return self.beside(head, base), None if base is None else self.beside(base, None)
+
+    def beside(self, head: Stored, base: Stored | None) -> Report:
+        gate_settings = load.load_settings({"root": str(self.root)})
+        context = prepare.make_context(gate_settings, environ={}, watcher=SilentWatcher())
+        return compare_files.beside(gate_settings, context, head=head, base=base)
 
     def expected(self) -> dict[str, str]:
         return {
-            name: "quarantined" if name in self.quarantined else word
+            name: "quarantined"
+            if name in self.quarantined
+            else "fail"  # whatever reruns say
+            if word == "flaky" and self.rule == "all"
+            else word
             for name, word in self.words.items()
         }
 
@@ -226,6 +239,10 @@ def reruns_of(
         yield dataclasses.replace(trial, key=key)
 
 
+def words_of(report: Report) -> dict[str, str]:
+    return {case.case_id: wording.case_word(case) for case in view.of(report).cases}
+
+
 def insist_on_counts(report: Report) -> None:
     """Terminal, comment, outputs and JUnit have the counts of the view, which are those of the
     words."""
@@ -270,7 +287,7 @@ def insist_on_words(desk: Desk) -> None:
     gate_settings = load.load_settings({"root": str(desk.root)})
     report, stored_cases = known.current(gate_settings, {})
     insist_on_counts(report)
-    words = {case.case_id: wording.case_word(case) for case in view.of(report).cases}
+    words = words_of(report)
     assert {name: words[name] for name in expected} == expected
     assert {words[name] for name in desk.questions.keys() - expected.keys()} <= {
         "not measured",

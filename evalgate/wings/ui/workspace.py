@@ -386,10 +386,9 @@ class Workspace:
         if head != LATEST:
             results = self._results(settings, head)
             base = results.with_name(BASE_RESULTS)
-            read_run = compare_files.read_run
-            return read_run(results, of="the head"), read_run(
-                base, of="the base"
-            ) if base.is_file() else None
+            return compare_files.read_decided(results, of="the head"), (
+                compare_files.read_run(base, of="the base") if base.is_file() else None
+            )
         try:
             stored_cases = gate_known.newest(settings)
         except NothingToDo:
