@@ -331,8 +331,8 @@ class Settings(BaseModel):
     )
     on_platform: Annotated[bool, STARTER, RUNNING, DOOR, AGENT] = Field(
         default=False,
-        description="Let the agent's platform run and judge its evaluations (driver `ces`, docs/ces.md).\n"
-        "Its outcomes decide; evalgate's own criteria are informational.",
+        description="Let the agent's platform run and judge its evaluations.\n"
+        "For the driver `ces` (docs/ces.md). Its outcomes decide; evalgate's own criteria are informational.",
     )
     trace: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT] = Field(
         default=False,

@@ -72,7 +72,7 @@ class Guest:
         """End every wait for an answer of the agent."""
         self.is_over = True
         for child in list(self.children):
-            child.send({"type": "fatal", "kind": "exited", "message": OVER})
+            child.give_up()
 
 
 @asynccontextmanager
@@ -161,6 +161,7 @@ class GuestChild:
         self._inbox: queue.SimpleQueue[JsonObject | None] = queue.SimpleQueue()
         self._sending = threading.Lock()
         self._gone = threading.Event()
+        self._task: asyncio.Task[int] | None = None
 
     # --- a child ---
 
@@ -168,7 +169,11 @@ class GuestChild:
         """See `Child.listen`."""
         self._on_output = on_output
         self._on_end = on_end
-        self._guest.loop.call_soon_threadsafe(self._serve, context=self._guest.context.copy())
+        self._guest.children.add(self)
+        if self._guest.is_over:
+            self.give_up()
+        else:
+            self._guest.loop.call_soon_threadsafe(self._serve, context=self._guest.context.copy())
 
     def write(self, data: bytes, *, timeout_s: float) -> None:  # noqa: ARG002 - as in Child
         """See `Child.write`. Raises ChildClosed."""
@@ -201,13 +206,20 @@ class GuestChild:
 
     # --- in the event loop ---
 
+    def give_up(self) -> None:
+        """Say that the test is over; a worker that has not begun will not."""
+        self.send({"type": "fatal", "kind": "exited", "message": OVER})
+        if self._task is None:
+            self._leave()
+
     def _serve(self) -> None:
-        self._guest.children.add(self)
+        if self._guest.is_over:
+            return
         worker = server.Server(cast("pipe.Pipe", self), GuestHost(self._guest))
-        self._task = asyncio.ensure_future(worker.run())
+        self._task = self._guest.loop.create_task(worker.run())
         self._task.add_done_callback(self._leave)
 
-    def _leave(self, _: asyncio.Future[int]) -> None:
+    def _leave(self, *_: object) -> None:
         self._guest.children.discard(self)
         self._gone.set()
         self._on_end(ENDED)

@@ -163,10 +163,11 @@ async def test_the_module_that_the_test_sees(tmp_path, monkeypatch, shelves):
 async def test_rows(shelves):
     """What is written, and what fails, is compared outside."""
     failures = ""
-    for name in ("one", "two", "3", "4"):
+    files = [("shop", f"evals/{name}.test.json") for name in ("one", "two", "3", "4")]
+    files += [("library_desk", f"library/{name}.evalset.json") for name in ("desk", "loans")]
+    for module, file in files:
         try:
-            file = f"evals/{name}.test.json"
-            await AgentEvaluator.evaluate("shop", file, output_file="rows.csv")
+            await AgentEvaluator.evaluate(module, file, output_file="rows.csv")
         except AssertionError as failure:
             failures += f"{failure}\n"
     Path("failures.txt").write_text(failures, encoding="utf-8")
@@ -195,12 +196,13 @@ async def test_an_artifact(monkeypatch):
 
 
 @pytest.mark.anyio
-async def test_a_test_that_gives_up(shelves, monkeypatch):
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.1, 1])
+async def test_a_test_that_gives_up(shelves, monkeypatch, seconds):
     before = asyncio.all_tasks()
     with monkeypatch.context() as patches:
         patches.setattr(backend, "DOOR", asyncio.Event())
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(AgentEvaluator.evaluate("shop", FILE), 1)
+            await asyncio.wait_for(AgentEvaluator.evaluate("shop", FILE), seconds)
         backend.DOOR.set()
         await asyncio.sleep(0.5)
     assert asyncio.all_tasks() == before

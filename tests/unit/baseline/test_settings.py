@@ -246,6 +246,9 @@ def test_a_known_provider_is_one_at_its_own_address(url: str, *, known: bool) ->
         ("fail-on: [not_measured]", "", {}, {"fail_on": FAIL_ON}, "does not count: the base has no evalgate.yml yet"),
         ("fail-on: [inconclusive]", "", {"fail_on": "inconclusive"}, {"fail_on": ("inconclusive",)}, ""),
         ("skip-judged: true", "runs: 1", {}, {"skip_judged": False}, "`skip-judged`: the base's"),
+        # nor does a change give its agent the answers
+        ("needs-evaluation-files: true", "runs: 1", {}, {"needs_evaluation_files": False}, "`needs-evaluation-files`: the"),
+        ("needs-evaluation-files: true", "", {}, {"needs_evaluation_files": False}, "the base has no evalgate.yml yet"),
         # a bound that the base has, and one that it does not have
         ("budget: tokens=1", "budget: tokens=9", {}, {"budget": AgentBudget(tokens=9)}, "`budget`: the base's"),
         ("budget: tokens=1", "runs: 1", {}, {"budget": AgentBudget(tokens=1)}, ""),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from evalgate.worker import errors, tools
 from evalgate.worker.tools import SessionTools, ToolRefused, Tools
@@ -191,3 +192,39 @@ def test_refused_is_never_run() -> None:
 def test_what_a_wrapped_function_says_of_itself() -> None:
     wrapped = tools.Tools(None).wrap(add)
     assert (wrapped.__name__, wrapped.__wrapped__) == ("add", add)  # type: ignore[attr-defined]  # functools.wraps sets it
+
+
+class Plain:
+    here = "of the class"
+
+
+class Closed(BaseModel):
+    """As google-adk's agents: unknown attributes are refused."""
+
+    here: str = "a field"
+
+
+def with_own() -> Plain:
+    plain = Plain()
+    plain.here = "its own"
+    return plain
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        Plain(),  # has the attribute by its class alone
+        with_own(),
+        Closed(),
+        type("Kind", (Plain,), {}),
+        type("Kind", (), {"here": "of the class"}),
+    ],
+)
+def test_what_is_replaced_is_put_back(owner: Any) -> None:
+    before, value = dict(vars(owner)), owner.here
+    patches = tools.Patches()
+    for number in range(2):  # one upon the other
+        patches.set(owner, "here", number)
+    assert owner.here == 1
+    patches.restore()
+    assert (dict(vars(owner)), owner.here) == (before, value)
