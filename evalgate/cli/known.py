@@ -1,5 +1,5 @@
-"""`evalgate show`, `history` and `accept`: what earlier runs found of a case, which may become what
-it expects."""
+"""`evalgate show`, `history` and `accept`: earlier results of a case, which may become its
+expectations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def show(**values: Any) -> int:
     list them."""
     settings = commands.settings_of(values, SETTINGS)
     folder = str(settings.root) if cli.shows_links() else ""
-    stored_cases, unrun_count = _known(settings, values["results"])
+    stored_cases, unrun_count = _load_cases(settings, values["results"])
     if not values["cases"]:
         return _list_cases(stored_cases.values(), unrun_count)
     for number, stored_case in enumerate(known.select(stored_cases, values["cases"])):
@@ -80,8 +80,8 @@ def show(**values: Any) -> int:
     return ExitCode.PASS
 
 
-def _known(settings: Settings, results: str | None) -> tuple[dict[CaseKey, StoredCase], int]:
-    """All cases that ran, or those of the `results`; and how many never did."""
+def _load_cases(settings: Settings, results: str | None) -> tuple[dict[CaseKey, StoredCase], int]:
+    """All cases with results, or those in `results`; and the number of cases without any."""
     if results:
         return known.of_file(commands.results_at(results)), 0
     report, stored_cases = known.current(settings, os.environ)
@@ -89,7 +89,7 @@ def _known(settings: Settings, results: str | None) -> tuple[dict[CaseKey, Store
 
 
 def _list_cases(stored_cases: Iterable[StoredCase], unrun_count: int) -> int:
-    """A line for each case, those that did not pass first."""
+    """A line for each case; those that did not pass come first."""
     rows = [("", "case", "suite", "ran at")]
     for stored_case in sorted(stored_cases, key=lambda case: case.verdict.kind is VerdictKind.PASS):
         suite, case_id = (plain.label(name, NAME_WIDTH) for name in stored_case.key)
@@ -103,11 +103,11 @@ def _list_cases(stored_cases: Iterable[StoredCase], unrun_count: int) -> int:
 
 
 def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseView:
-    chosen = (Purpose.FIRST, None if number is None else number - 1)
+    run_id = (Purpose.FIRST, None if number is None else number - 1)
     trials = [
         trial
         for trial in stored_case.trials
-        if number is None or (trial.key.purpose, trial.key.number) == chosen
+        if number is None or (trial.key.purpose, trial.key.number) == run_id
     ]
     if number is not None and not trials:
         raise ConfigError(
@@ -155,7 +155,7 @@ def history(**values: Any) -> int:
         )
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
     stored_cases: dict[CaseKey, StoredCase] = {}
-    with suppress(NothingToDo, ConfigError):  # what is gone has a history, too
+    with suppress(NothingToDo, ConfigError):  # a deleted case has a history, too
         _, stored_cases = known.current(settings, os.environ)
     rows[1:1] = (
         ("now", "", stored_cases[key].word, plain.label(key[0], NAME_WIDTH))
@@ -174,14 +174,14 @@ def _commit(about: About) -> str:
 
 
 def _counts(about: About) -> list[str]:
-    """`17 pass`, `2 fail`, `1 flaky`: how many cases ended how."""
+    """The number of cases by outcome: `17 pass`, `2 fail`, `1 flaky`."""
     case_labels = about.case_labels()
-    return _counted(
+    return _count_words(
         reports.stored_word(kind, case_labels.get(key)) for key, kind in about.kinds().items()
     )
 
 
-def _counted(case_words: Iterable[str]) -> list[str]:
+def _count_words(case_words: Iterable[str]) -> list[str]:
     counts = Counter(case_words)
     return [f"{count:,} {word}" for word, count in sorted(counts.items(), reverse=True)]
 
@@ -204,22 +204,26 @@ def _list_runs(settings: Settings) -> int:
 
 
 def show_last_run() -> bool:
-    """Show the last run of this folder, and what to do; False if no run is kept."""
+    """Show the last run of this folder, and the next step; False if no run is kept."""
     settings = load.load_settings({})
     runs = kept.runs(settings.root)
     if not runs:
         return False
     report, stored_cases = known.current(settings, os.environ)
-    counts = _counted(map(wording.case_word, view.of(report).cases))
+    counts = _count_words(map(wording.case_word, view.of(report).cases))
     click.echo(phrase("last_run", runs[0].about, _counts(runs[0].about), counts))
-    broken = [case for case in stored_cases.values() if case.verdict.kind is not VerdictKind.PASS]
-    wrong = [
+    unpassed_cases = [
+        case for case in stored_cases.values() if case.verdict.kind is not VerdictKind.PASS
+    ]
+    failed_ids = [
         case.key[1]
-        for case in broken
+        for case in unpassed_cases
         if case.verdict.kind is VerdictKind.FAIL and case.label not in edit.ASIDE
     ]
-    rows = reports.commands_after([*wrong, *(case.key[1] for case in broken)], wrong)
-    for line in plain.table(rows if broken else [("evalgate run", phrase("purpose_run"))]):
+    rows = reports.commands_after(
+        [*failed_ids, *(case.key[1] for case in unpassed_cases)], failed_ids
+    )
+    for line in plain.table(rows if unpassed_cases else [("evalgate run", phrase("purpose_run"))]):
         click.echo(f"  {line}")
     return True
 
@@ -263,20 +267,22 @@ def accept(**values: Any) -> int:
     offers = [_offer_change(settings.root, change) for change in changes]
     skipped_count = 0
     try:
-        chosen = _chosen_cases(values, settings, names) if names or not values["cases"] else []
+        selection = _select_cases(values, settings, names) if names or not values["cases"] else []
     except NothingToDo:
-        chosen = []
+        selection = []
         if not changes:
             raise
-    for stored_case in chosen:
+    for stored_case in selection:
         try:
             offers.append(_offer_case(_propose(stored_case, values, settings)))
-        except CaseUnchanged as why:
+        except CaseUnchanged as reason:
             skipped_count += 1
-            _tell(stored_case.key[1], str(why))
+            _tell(stored_case.key[1], str(reason))
     decisions = list(_decisions(offers, asks=asks, dry_run=values["dry_run"]))
-    taken = [offer for offer, is_taken in zip(offers, decisions, strict=False) if is_taken]
-    files = {file for offer in taken for file in offer.files}
+    accepted_offers = [
+        offer for offer, is_accepted in zip(offers, decisions, strict=False) if is_accepted
+    ]
+    files = {file for offer in accepted_offers for file in offer.files}
     total = len(offers) + skipped_count
     _conclude(decisions.count(True), total, files=files, dry_run=values["dry_run"])
     return (
@@ -287,8 +293,8 @@ def accept(**values: Any) -> int:
 def _waiting_changes(
     values: dict[str, Any], settings: Settings
 ) -> tuple[list[WaitingChange], list[str]]:
-    """The proposed changes that are named, all of them if nothing is asked for; and the other
-    names. None without a person who looks at them: they may have come with a pull request."""
+    """The proposed changes with these names, or all of them without names and options; and the
+    other names. `--yes` never accepts a proposal, since it may have come with a pull request."""
     if any(values[option] for option in ("yes", *FILTERS)):
         return [], list(values["cases"])
     changes = waiting.changes(settings.root)
@@ -298,17 +304,17 @@ def _waiting_changes(
     return [changes[name] for name in values["cases"] if name in changes], names
 
 
-def _chosen_cases(
+def _select_cases(
     values: dict[str, Any], settings: Settings, names: Sequence[str]
 ) -> list[StoredCase]:
-    chosen = known.select(_known(settings, values["results"])[0], names)
+    selection = known.select(_load_cases(settings, values["results"])[0], names)
     if not names or values["only_new"] or values["failed"]:
-        chosen = [
+        selection = [
             stored_case
-            for stored_case in chosen
+            for stored_case in selection
             if edit.is_wanted(stored_case, only_new=values["only_new"])
         ]
-    return chosen
+    return selection
 
 
 def _propose(stored_case: StoredCase, values: dict[str, Any], settings: Settings) -> Proposal:
@@ -320,8 +326,8 @@ def _propose(stored_case: StoredCase, values: dict[str, Any], settings: Settings
 
 @frozen_dataclass
 class _Offer:
-    """What a person may accept. `check` raises ConfigError or UnavailableError if it is not
-    possible; `show` takes its place among the others."""
+    """An offer to a person. `check` raises ConfigError or UnavailableError if it is not possible;
+    `show` takes its place among the offers."""
 
     name: str
     files: tuple[Path, ...]
@@ -353,11 +359,11 @@ def _offer_change(root: Path, change: WaitingChange) -> _Offer:
 
 
 def _decisions(offers: Sequence[_Offer], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
-    """In order, True for each accepted offer, until the user quits; None if its file is not
-    changeable."""
+    """In order, True for each accepted offer, until the user quits; None if its file cannot be
+    changed."""
     for number, offer in enumerate(offers, 1):
         try:
-            offer.check()  # before anybody decides
+            offer.check()  # before the user decides
             offer.show(f"{number} of {len(offers)}")
             answer = _answer() if asks else "a"
             if answer == "q":
@@ -392,7 +398,7 @@ def _show_proposal(proposal: Proposal, place: str) -> None:
     for change in proposal.changes:
         if proposal.turns > 1:
             click.echo(f"    turn {change.turn + 1} of {proposal.turns}")
-        differs = reports.render_change(
+        difference = reports.render_change(
             change.expected,
             change.actual,
             calls=change.with_calls,
@@ -400,11 +406,11 @@ def _show_proposal(proposal: Proposal, place: str) -> None:
             width=cli.width(),
             color=True,
         )
-        click.echo(differs, nl=False)
+        click.echo(difference, nl=False)
 
 
 def _answer() -> str:
-    """One of the keys of KEYS; the end of the input, and Ctrl-C, quit."""
+    """One of the keys of KEYS; the end of the input and Ctrl-C mean quit."""
     while True:
         click.echo(f"  {KEYS}: ", nl=False)
         try:

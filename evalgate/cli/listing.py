@@ -51,20 +51,20 @@ def command(with_cases: bool, **values: Any) -> int:
 
 
 def more_lines(settings: Settings, *, trials: int) -> list[str]:
-    """What may come on top: the base's side, and reruns of failures."""
+    """The possible extra cost: the base's side, and reruns of failures."""
     lines = []
-    # without a named base there is no base locally; a workflow uses the event's
-    compared = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
-    if compared:
+    # without a named base, only a workflow has one: the event's
+    has_base = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
+    if has_base:
         lines.append(
             f"with the base: {2 * trials:,} trials in total, fewer where stored results are used"
         )
     if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL and (
-        compared or settings.confirm
+        has_base or settings.confirm
     ):
-        most = PAIRS * (2 if compared else 1) + RUNS
+        most_reruns = PAIRS * (2 if has_base else 1) + RUNS
         lines.append(
-            f"each failure: rerun until it passes or is confirmed, at most {most} runs more (`threshold`)"
+            f"each failure: rerun until it passes or is confirmed, at most {most_reruns} runs more (`threshold`)"
         )
     if str(settings.budget):
         lines.append(f"budget for both sides together: {settings.budget}")
@@ -99,8 +99,8 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
 
 
 def agent_label(agent: AgentUse) -> str:
-    """What tells an agent from others of its driver: its command, its address, its function or its
-    folder."""
+    """The label that distinguishes an agent from others of its driver: its command, its address,
+    its function or its folder."""
     driver = agents.DRIVERS.get(agent.driver)
     return "" if driver is None else driver.label(agent.options)
 

@@ -1,5 +1,5 @@
-"""Two results.json beside each other: what can be compared of them, and the gate's word on it;
-nothing is run."""
+"""Two results.json files: what can be compared in them, and the gate's decision on it; nothing
+runs."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ from evalgate.values import frozen_dataclass
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
-    """Compare head with the results of a base, decide, and write the reports; results.json stays as
-    it is.
+    """Compare head with the results of a base, decide, and write the reports; results.json stays
+    unchanged.
 
     Relaxed rules are reported as far as the files show them: thresholds, criteria and cases. Raises
     ConfigError if a file cannot be read or holds a shard."""
     base_results = read_run(base, of="the base")
     head_results = read_run(head, of="the head")
-    return _written(settings, context, head_results, base_results)
+    return _publish(settings, context, head_results, base_results)
 
 
 def report(settings: Settings, context: Context, *, results: Path) -> Report:
-    """Write the reports of results again, with the base's where base.json lies beside them. Raises
-    as `compare`."""
+    """Write the reports of results again, with the base's results if base.json lies beside them.
+    Raises as `compare`."""
     base = results.with_name(BASE_RESULTS)
     if base.is_file():
         return compare(settings, context, base=base, head=results)
-    return _written(settings, context, read_decided(results, of=""), None)
+    return _publish(settings, context, read_decided(results, of=""), None)
 
 
 def read_decided(path: Path, *, of: str) -> Stored:
-    """`read_run`, with what the run decided of its cases, which holds without its base. Raises
+    """`read_run`, with the run's verdicts on its cases, which hold without its base. Raises
     ConfigError."""
     stored = read_run(path, of=of)
     run = replace(stored.run, earlier_verdicts=verdicts_of(stored))
@@ -75,7 +75,7 @@ def read_decided(path: Path, *, of: str) -> Stored:
 
 
 def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
-    """What the run of results decided of its cases: it knew the base, and what reruns confirmed."""
+    """The verdicts of the results' run on its cases: the run knew the base and the reruns."""
     trials = pairing.by_case(stored.run.trials)
     verdicts = {}
     for suite in stored.run.suites:
@@ -111,32 +111,32 @@ def judged(
 
 
 def beside(settings: Settings, context: Context, *, head: Stored, base: Stored | None) -> Report:
-    """The report of results beside those of a base, as `compare` and `report` write it; nothing is
-    written."""
-    return decision.decide(*_compared(settings, context, head, base), context, was_run=False)
+    """The report of results and those of a base, as `compare` and `report` write it; this writes
+    nothing."""
+    return decision.decide(*_measure_files(settings, context, head, base), context, was_run=False)
 
 
-def _written(
+def _publish(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> Report:
-    measurement, rules = _compared(settings, context, head_results, base_results)
+    measurement, rules = _measure_files(settings, context, head_results, base_results)
     report = decision.decide(measurement, rules, context, was_run=False)
     report = decision.publish(report, measurement, rules, context)
     context.present(report)
     return report
 
 
-def _compared(
+def _measure_files(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> tuple[Measurement, Rules]:
-    """What is decided on, and by which rules."""
+    """The measurement to decide on, and the rules that decide."""
     settings = settings.model_copy(update={"adk_compat": head_results.deviations.are_taken_back})
     if base_results is None:
         rules = baseline_rules.of(settings, head_results.run.suites, None)
         rules = replace(
             rules,
             quarantined=quarantine.of_checkout(settings, rules.suites, today=context.moment.date()),
-            edits=head_results.edits,  # what their run knew of the base's rules
+            edits=head_results.edits,  # their run read the base's rules
         )
         head = replace(head_results.run, suites=rules.suites)
         return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
@@ -145,18 +145,18 @@ def _compared(
         commit=base_results.run.commit,
         measured_at=base_results.run.started_at,
     )
-    renamed = baseline_base.renames(base_results.run.suites, head_results.run.suites)
+    base_names = baseline_base.renames(base_results.run.suites, head_results.run.suites)
     base_rules = BaseRules(
         suites=base_results.run.suites, policy=load.policy_of(settings, head_results.run.suites)
     )
-    project = BaseProject(rules=base_rules, renamed=renamed)
+    project = BaseProject(rules=base_rules, renamed=base_names)
     rules = baseline_rules.of(
         settings, head_results.run.suites, Base(origin=origin, project=project)
     )
     quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.moment.date())
-    # what their run knew of both
+    # their run read both sides
     stored_comparison = head_results.comparison if _are_sides(base_results, head_results) else None
-    # the base ran by head's criteria, so that its own are not in its results
+    # the base ran by head's criteria, so its results do not have its own
     edits, books = (
         (rules.edits, rules.books)
         if stored_comparison is None
@@ -164,7 +164,7 @@ def _compared(
     )
     rules = replace(rules, quarantined=quarantined_cases, edits=edits, books=books)
     head_run = replace(head_results.run, suites=rules.suites)
-    base_run, notes = _base_to_compare(base_results, head_results, rules.suites, renamed)
+    base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base_names)
     if base_results.version != head_results.version:
         notes.append(
             f"the base was measured with evalgate {base_results.version}, head with {head_results.version}"
@@ -179,7 +179,7 @@ def _compared(
 def _comparisons(
     rules: Rules, head: Run, base: Run, origin: BaseOrigin, stored_comparison: Comparison | None
 ) -> list[Comparison]:
-    """By each rule book. `stored_comparison`: what one run of both sides knew of them."""
+    """The comparison by each rule book. `stored_comparison`: the one from a run of both sides."""
     unpaired = _unpaired(head, base)
     return [
         failures.compare(
@@ -191,7 +191,7 @@ def _comparisons(
                 unpaired=unpaired,
                 informational=rules.quarantined,
                 unchanged=stored_comparison.unchanged if stored_comparison is not None else (),
-                # one run, which ran all of the base beside the head
+                # one run, which ran all of the base alongside the head
                 is_together=stored_comparison is not None
                 and stored_comparison.origin.source is BaseSource.RERUN,
             ),
@@ -202,9 +202,8 @@ def _comparisons(
 
 
 @frozen_dataclass
-class _Renamed:
-    """The base's transcripts under head's names of their files; `names`: the base's name by
-    head's."""
+class _RenamedTranscripts:
+    """The base's transcripts by head's names of their files. `names`: the base's name by head's."""
 
     transcripts: Transcripts
     names: Mapping[str, str]
@@ -218,20 +217,20 @@ def _are_sides(base: Stored, head: Stored) -> bool:
     """True if the files are the two sides of one run, wherever the base's conversations come
     from."""
     comparison = head.comparison
-    same = head.run.started_at == base.run.started_at
-    return same and comparison is not None and comparison.origin.commit == base.run.commit
+    is_same = head.run.started_at == base.run.started_at
+    return is_same and comparison is not None and comparison.origin.commit == base.run.commit
 
 
 def read_run(path: Path, *, of: str) -> Stored:
-    """The results of a whole run; `of`: whose these are. Raises ConfigError."""
-    read = file.read_results(path, of=of)
-    if read.run.shard is not None:
+    """The results of a whole run; `of`: the side that they belong to. Raises ConfigError."""
+    stored_run = file.read_results(path, of=of)
+    if stored_run.run.shard is not None:
         raise ConfigError(
-            f"{of} is shard {read.run.shard} of a run".lstrip(),
+            f"{of} is shard {stored_run.run.shard} of a run".lstrip(),
             place=Place(file=str(path)),
             hint="Merge the shards: `evalgate merge`.",
         )
-    return read
+    return stored_run
 
 
 def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
@@ -249,7 +248,7 @@ def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
 
 
 def _contents(run: Run) -> dict[CaseKey, str]:
-    """The fingerprint of every case, all that a criterion may see of it included."""
+    """The fingerprint of every case, including all that a criterion may see of it."""
     return {
         (suite.key, case.case_id): run.fingerprints.get((suite.key, case.case_id))
         or fingerprints.of_case(case)
@@ -259,29 +258,29 @@ def _contents(run: Run) -> dict[CaseKey, str]:
 
 
 def _base_to_compare(
-    base: Stored, head: Stored, suites: Sequence[Suite], renamed: Mapping[str, str]
+    base: Stored, head: Stored, suites: Sequence[Suite], base_names: Mapping[str, str]
 ) -> tuple[Run, list[str]]:
-    """The base's run with its files called as head calls them and without the grades that were made
-    otherwise there, and a note on each of these criteria.
+    """The base's run under head's names of files, without the grades of criteria that differed
+    there, and a note on each of these criteria.
 
-    `suites`: head's, with the criteria that decide. `renamed`: the base's name of a file by head's.
-    """
+    `suites`: head's suites with the criteria that decide. `renamed`: the base's name of a file by
+    head's."""
     run = base.run
-    names = {base_key: head_key for head_key, base_key in renamed.items()}
+    names = {base_key: head_key for head_key, base_key in base_names.items()}
     base_suites = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
-    other = dict(_changed_criteria(base, head, suites, base_suites))
+    changes = dict(_changed_criteria(base, head, suites, base_suites))
     notes = dict.fromkeys(
         f"scores of {name} are not compared: it {reason}"
-        for (_, name), reason in sorted(other.items())
+        for (_, name), reason in sorted(changes.items())
     )
 
-    def trial(graded_trial: GradedTrial, other: Mapping[tuple[str, str], str]) -> GradedTrial:
+    def trial(graded_trial: GradedTrial, changes: Mapping[tuple[str, str], str]) -> GradedTrial:
         key = graded_trial.key.renamed(names)
         grades = {
             name: NotEvaluated(
-                reason=Reason.NOT_APPLICABLE, message=f"the criterion {other[key.suite, name]}"
+                reason=Reason.NOT_APPLICABLE, message=f"the criterion {changes[key.suite, name]}"
             )
-            if (key.suite, name) in other
+            if (key.suite, name) in changes
             else grade
             for name, grade in graded_trial.grades.items()
         }
@@ -290,9 +289,9 @@ def _base_to_compare(
     return replace(
         run,
         suites=base_suites,
-        trials=tuple(trial(graded_trial, other) for graded_trial in run.trials),
+        trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
         confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
-        transcripts=_Renamed(transcripts=run.transcripts, names=renamed),
+        transcripts=_RenamedTranscripts(transcripts=run.transcripts, names=base_names),
         fingerprints={
             (names.get(suite, suite), case): fingerprint
             for (suite, case), fingerprint in run.fingerprints.items()
@@ -303,17 +302,17 @@ def _base_to_compare(
 def _changed_criteria(
     base: Stored, head: Stored, suites: Sequence[Suite], base_suites: Sequence[Suite]
 ) -> Iterator[tuple[tuple[str, str], str]]:
-    """Criteria by suite key and name that scored something else on the base, and in which way.
-    `base_suites`: the base's suites under head's names."""
-    old = {suite.key: suite for suite in base_suites}
+    """The criteria, by suite key and name, that scored something else on the base, with the
+    difference. `base_suites`: the base's suites under head's names."""
+    by_key = {suite.key: suite for suite in base_suites}
     for suite in suites:
-        base_uses = {use.name: use for use in old[suite.key].criteria} if suite.key in old else {}
+        uses = {use.name: use for use in by_key[suite.key].criteria} if suite.key in by_key else {}
         for use in suite.criteria:
-            if use.name not in base_uses:
+            if use.name not in uses:
                 continue
-            base_version = base_uses[use.name].prompt_version
+            base_version = uses[use.name].prompt_version
             head_version = head.prompt_of(suite.key, use.name)
-            if _settings(base_uses[use.name], base) != _settings(use, head):
+            if _settings(uses[use.name], base) != _settings(use, head):
                 yield (suite.key, use.name), "had different options on the base"
             elif base_version != head_version:
                 versions = f"version {base_version or 'unknown'}, now {head_version or 'unknown'}"
@@ -321,17 +320,17 @@ def _changed_criteria(
                     (suite.key, use.name),
                     f"used a different judge prompt on the base ({versions})",
                 )
-            # sides of one run are scored by head's code; else all that the agent read must be
-            # equal, a custom metric included
+            # head's code scores both sides of one run; else all that the agent read must be
+            # equal, including a custom metric
             elif use.code is not None and not (
                 _are_sides(base, head)
-                or _inputs(base.run, old[suite.key]) == _inputs(head.run, suite) != ""
+                or _inputs(base.run, by_key[suite.key]) == _inputs(head.run, suite) != ""
             ):
                 yield (suite.key, use.name), "may have had different code on the base"
 
 
 def _inputs(run: Run, suite: Suite) -> str:
-    """What the suite's agent read; "" where only recordings count, or nothing is known."""
+    """The inputs that the suite's agent read; "" if only recordings count or nothing is known."""
     return (
         run.inputs.get(fingerprints.agent_key(suite.agent), "")
         if agents.is_asked(suite.agent)

@@ -1,8 +1,8 @@
-"""Cases changed in their files: a turn's expectations and rubrics by hand, a case deleted, what
-failed accepted.
+"""Edits of cases in their files: change the expectations and rubrics of turns, delete a case,
+accept a failure.
 
-Only that place of a file changes (`formats.expectations`). Accepting: the calls and answers that
-the agent gave become what its case expects."""
+Only that place of a file changes (`formats.expectations`). Accepting a case makes the agent's calls
+and answers its expectations."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _find_in(text: str, key: CaseKey) -> Case | None:
 
 
 def version_of(case: Case) -> str:
-    """Another one when anything of the case is another."""
+    """A fingerprint of the case, which changes with any part of it."""
     return fingerprints.of_case(case)
 
 
@@ -67,11 +67,10 @@ def change(
     calls: Mapping[int, Sequence[ToolCall]],
     rubrics: Sequence[Rubric] | None = None,
 ) -> None:
-    """Make turns (from 0) of a case expect these answers and calls, and replace its rubrics by
-    these.
+    """Set the expected answers and calls of turns (from 0) of a case, and replace its rubrics.
 
-    `rubrics` None: they stay. `version`: of the case that was viewed. Raises ConfigError, also if
-    it has changed since."""
+    `rubrics` None: they stay. `version`: the version of the case that was viewed. Raises
+    ConfigError, also if the case has changed since then."""
     file, case_id = key
     ids = [rubric.rubric_id for rubric in rubrics or ()]
     if (
@@ -103,7 +102,7 @@ def change(
 
 
 def delete(root: Path, key: CaseKey, *, version: str) -> None:
-    """Take a case out of its file. Raises as `change`."""
+    """Delete a case from its file. Raises as `change`."""
     _change(
         root, key, version, lambda text: expectations.delete_case(text, file=key[0], case_id=key[1])
     )
@@ -112,11 +111,11 @@ def delete(root: Path, key: CaseKey, *, version: str) -> None:
 def _change(root: Path, key: CaseKey, version: str, make: Callable[[str], str]) -> None:
     path, case = find(root, key)
     source = rewrite.read(path, shown_as=key[0])
-    _insist_on(version, case, key)
+    _require_version(version, case, key)
     rewrite.save(source, make(source.text))
 
 
-def _insist_on(version: str, case: Case | None, key: CaseKey) -> None:
+def _require_version(version: str, case: Case | None, key: CaseKey) -> None:
     if case is None or version_of(case) != version:
         message = f"case {key[1]!r} was changed meanwhile"
         raise ConfigError(
@@ -124,28 +123,28 @@ def _insist_on(version: str, case: Case | None, key: CaseKey) -> None:
         )
 
 
-# --- what failed, accepted -----------------------------------------------------------------------
+# --- accept a failure ----------------------------------------------------------------------------
 
 
 CALLS: Final = frozenset({"tool_trajectory_avg_score"})
 ANSWER: Final = frozenset({"response_match_score", "final_response_match_v2"})
-"""The criteria that compare with what a case expects; of others no expectation is in its file."""
+"""The criteria that compare with expectations of a case; other criteria have none in its file."""
 ASIDE: Final = {
     CaseLabel.FLAKY: "it is flaky: reruns did not confirm its failure",
     CaseLabel.QUARANTINED: "it is quarantined, so what the agent does in it is not relied on: take it out of "
     "`quarantine` in evalgate.yml first",
 }
-"""One run's answer would be no better an expectation of these than the one that is there."""
+"""The labels whose cases cannot be accepted: one run's answer is no better than the expectation."""
 REDACTED: Final = "***"
 
 
 class CaseUnchanged(Exception):  # noqa: N818 - an answer, no error
-    """Why a case is not changed."""
+    """The reason why a case is not changed."""
 
 
 @frozen_dataclass
 class TurnEdit:
-    """What one turn (from 0) would expect; None: as it does."""
+    """The new expectations of one turn (from 0); None: unchanged."""
 
     turn: int
     expected: Invocation
@@ -156,8 +155,8 @@ class TurnEdit:
 
 @frozen_dataclass
 class Proposal:
-    """The changes of one case, which has so many turns; `version`: of the case that was looked
-    at."""
+    """The changes of one case. `turns`: the number of its turns; `version`: the version of the case
+    that was viewed."""
 
     stored_case: StoredCase
     path: Path
@@ -177,11 +176,12 @@ def is_wanted(stored_case: StoredCase, *, only_new: bool) -> bool:
 def propose(
     stored_case: StoredCase, *, root: Path, parts: Sequence[str] = (), run_number: int | None = None
 ) -> Proposal:
-    """The changes that accepting a case would make. `parts`: `calls`, `answer`; () for those that
-    its criteria found wrong; `run_number`: one of its runs, from 1.
+    """The changes if a case is accepted. `parts`: `calls`, `answer`; (): those that its criteria
+    found wrong. `run_number`: one of its runs, from 1.
 
-    Raises CaseUnchanged if the agent's behavior is unknown, or runs differ and none is chosen."""
-    path, case = _current(stored_case, root)
+    Raises CaseUnchanged if the agent's behavior is unknown, or if runs differ and none is
+    chosen."""
+    path, case = _current_case(stored_case, root)
     failing = [
         verdict for verdict in stored_case.verdict.criteria if verdict.kind is VerdictKind.FAIL
     ]
@@ -200,22 +200,22 @@ def propose(
         raise CaseUnchanged(
             f"it fails {names}, which compare with no expectation in its file (--calls, --answer)"
         )
-    actual = _chosen(stored_case, of_calls=of_calls, of_answer=of_answer, run=run_number)
+    actual_turns = _agent_turns(stored_case, of_calls=of_calls, of_answer=of_answer, run=run_number)
     conversation = case.conversation or ()
-    if len(actual) != len(conversation):
-        turn_count = words.counted(len(actual), "turn")
+    if len(actual_turns) != len(conversation):
+        turn_count = words.counted(len(actual_turns), "turn")
         raise CaseUnchanged(
             f"the agent was asked {turn_count}, and the case has {len(conversation)}"
         )
     changes = [
-        _accepted(
-            at,
+        _turn_edit(
+            turn,
             expected,
             actual_turn,
             of_calls=of_calls,
-            of_answer=of_answer and (bool(parts) or _is_wrong(at, failing, stored_case)),
+            of_answer=of_answer and (bool(parts) or _is_wrong(turn, failing, stored_case)),
         )
-        for at, (expected, actual_turn) in enumerate(zip(conversation, actual, strict=True))
+        for turn, (expected, actual_turn) in enumerate(zip(conversation, actual_turns, strict=True))
     ]
     turn_edits = tuple(
         change for change in changes if change.answer is not None or change.with_calls
@@ -242,11 +242,13 @@ def propose(
 
 
 def apply(proposal: Proposal) -> str:
-    """The text of the file with the changes of a case. Raises ConfigError if they cannot be made,
-    also if the case was changed since it was viewed; UnavailableError."""
+    """The text of the file with the changes of a case. Raises ConfigError if they are not possible,
+    also if the case has changed since it was viewed; UnavailableError."""
     suite, case_id = proposal.stored_case.key
     text = rewrite.read(proposal.path, shown_as=suite).text
-    _insist_on(proposal.version, _find_in(text, proposal.stored_case.key), proposal.stored_case.key)
+    _require_version(
+        proposal.version, _find_in(text, proposal.stored_case.key), proposal.stored_case.key
+    )
     for change in proposal.changes:
         steps = record.steps_of(change.actual) if change.with_calls else None
         text = expectations.change(
@@ -261,7 +263,7 @@ def write(proposal: Proposal) -> None:
     rewrite.save(source, apply(proposal))
 
 
-def _current(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
+def _current_case(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
     """The file, and the case in its current form."""
     suite, _ = stored_case.key
     try:
@@ -275,9 +277,9 @@ def _current(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
             )
         if reason:
             raise CaseUnchanged(reason) from None
-        wrong = errors_in(error.problems)
+        case_errors = errors_in(error.problems)
         raise CaseUnchanged(
-            f"its file cannot be changed: {wrong[0] if wrong else error.message}"
+            f"its file cannot be changed: {case_errors[0] if case_errors else error.message}"
         ) from error
     except UnavailableError as error:
         raise CaseUnchanged(error.message) from error
@@ -293,10 +295,10 @@ def _current(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
     return path, case
 
 
-def _chosen(
+def _agent_turns(
     stored_case: StoredCase, *, of_calls: bool, of_answer: bool, run: int | None
 ) -> Sequence[Invocation]:
-    """What the agent did in the run that is chosen, or in all of them."""
+    """The agent's turns in the chosen run, or in all runs if they agree."""
     trials = sorted(stored_case.trials, key=lambda trial: trial.key)
     if run is not None:
         trials = [trial for trial in trials if trial.key.is_first and trial.key.number == run - 1]
@@ -326,32 +328,32 @@ def _chosen(
     return next(iter(variants.values()), ())
 
 
-def _accepted(
-    at: int, expected: Invocation, actual: Invocation, *, of_calls: bool, of_answer: bool
+def _turn_edit(
+    turn: int, expected: Invocation, actual: Invocation, *, of_calls: bool, of_answer: bool
 ) -> TurnEdit:
     answer = turns.answer_text(actual.final_response) if of_answer else None
     if of_answer and answer is None and turns.answer_text(expected.final_response) is not None:
-        raise CaseUnchanged(f"the agent gave no answer in turn {at + 1}")
+        raise CaseUnchanged(f"the agent gave no answer in turn {turn + 1}")
     is_new = answer is not None and answer != turns.answer_text(expected.final_response)
-    same = call_diff.same(expected.tool_calls, actual.tool_calls)
+    has_same_calls = call_diff.same(expected.tool_calls, actual.tool_calls)
     return TurnEdit(
-        turn=at,
+        turn=turn,
         expected=expected,
         actual=actual,
         answer=answer if is_new else None,
-        with_calls=of_calls and not same,
+        with_calls=of_calls and not has_same_calls,
     )
 
 
-def _is_wrong(at: int, failing: Sequence[CriterionVerdict], stored_case: StoredCase) -> bool:
-    """True if a criterion of answers is below its threshold in a turn, or does not say which turn
-    it is about."""
+def _is_wrong(turn: int, failing: Sequence[CriterionVerdict], stored_case: StoredCase) -> bool:
+    """True if a criterion of answers is below its threshold in a turn, or does not score single
+    turns."""
     for verdict in failing:
         if verdict.name not in ANSWER or verdict.threshold is None:
             continue
         for trial in stored_case.trials:
             grade = trial.grades.get(verdict.name)
-            value = grade.turns[at] if grade is not None and at < len(grade.turns) else None
-            if value is None or value < verdict.threshold:
+            score = grade.turns[turn] if grade is not None and turn < len(grade.turns) else None
+            if score is None or score < verdict.threshold:
                 return True
     return False

@@ -1,5 +1,5 @@
-"""What earlier runs at this place found: the newest results of each case, from the runs that were
-kept, and what they say under today's files."""
+"""The results of earlier runs in this folder: the newest results of each case from the kept runs,
+and their verdicts under today's files."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ NEW = (FailureOrigin.NEW.value, FailureOrigin.UNKNOWN.value)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredCase:
-    """The newest results of one case; `origin`: whose failure it is, "" if that is not known.
-    `is_new`: the base does not have the case. `label`: the word that its run had for it.
-    `reruns`: those that were to confirm its failure."""
+    """The newest results of one case. `origin`: the origin of its failure, "" if unknown. `is_new`:
+    the base does not have the case. `label`: its label in that run. `reruns`: the reruns that were
+    to confirm its failure."""
 
     stored: Stored
     suite: Suite
@@ -63,7 +63,7 @@ class StoredCase:
 
     @property
     def word(self) -> str:
-        """`pass`, `fail`, `flaky`, ...: the word of every report for it."""
+        """The word for it in every report: `pass`, `fail`, `flaky`, ..."""
         return reports.stored_word(self.verdict.kind, self.label)
 
     @property
@@ -76,7 +76,7 @@ def newest(settings: Settings) -> dict[CaseKey, StoredCase]:
     """The newest results of each case, as they ran. Raises NothingToDo if there are no results,
     ConfigError if they cannot be read."""
     stored_cases: dict[CaseKey, StoredCase] = {}
-    last = settings.root / settings.output / RESULTS
+    last_results = settings.root / settings.output / RESULTS
     runs = kept.runs(settings.root)
     for run in runs:
         case_keys = run.about.keys() - stored_cases.keys()
@@ -84,19 +84,19 @@ def newest(settings: Settings) -> dict[CaseKey, StoredCase]:
             stored_cases |= of_file(run.results, case_keys=case_keys)
         if run.about.complete and not run.about.selected:
             break
-    if not runs and last.exists():
-        return of_file(last)
+    if not runs and last_results.exists():
+        return of_file(last_results)
     if not stored_cases:
         raise NothingToDo("there are no results yet", hint="Run `evalgate run` first.")
     return stored_cases
 
 
 def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> list[StoredCase]:
-    """The cases named by id, or by `file.evalset.json:id`; all if `names` is empty. Raises
+    """The cases with these names, `id` or `file.evalset.json:id`; all if `names` is empty. Raises
     ConfigError."""
     if not names:
         return list(stored_cases.values())
-    chosen: list[StoredCase] = []
+    selection: list[StoredCase] = []
     for name in names:
         matches = [
             stored_case
@@ -110,27 +110,27 @@ def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> 
                 fallback="`evalgate list` shows the cases.",
             )
             raise ConfigError(f"no results of a case {plain.label(name, 80)!r}", hint=hint)
-        chosen += [stored_case for stored_case in matches if stored_case not in chosen]
-    return chosen
+        selection += [stored_case for stored_case in matches if stored_case not in selection]
+    return selection
 
 
 def current(settings: Settings, environ: Environ) -> tuple[Report, dict[CaseKey, StoredCase]]:
-    """All that is known under today's files: one report, and the newest results of each case with
-    its words. Raises NothingToDo if there are no results of cases that are there, ConfigError."""
+    """One report under today's files, and the newest results of each case with the words of the
+    report. Raises NothingToDo if no case with results exists any more, ConfigError."""
     stored_cases = newest(settings)
     context = prepare.make_context(settings, environ=environ, watcher=SilentWatcher())
     head, base = together(settings, environ, stored_cases)
     report = compare_files.beside(settings, context, head=head, base=base)
-    present_cases = dict(_as_reported(stored_cases, report))
+    present_cases = dict(_reported_cases(stored_cases, report))
     if not present_cases:
         raise NothingToDo("the cases that ran are no longer there", hint="Run `evalgate run`.")
     return report, present_cases
 
 
-def _as_reported(
+def _reported_cases(
     stored_cases: Mapping[CaseKey, StoredCase], report: Report
 ) -> Iterator[tuple[CaseKey, StoredCase]]:
-    """The cases that are still there, with what the report says of them."""
+    """The cases that still exist, with their verdicts and labels in the report."""
     verdicts = {verdict.key: verdict for verdict in report.verdict.cases}
     reported_labels = case_labels.of(report.verdict, report.comparison)
     suites = {suite.key: suite for suite in report.run.suites}
@@ -159,8 +159,8 @@ def _as_reported(
 def together(
     settings: Settings, environ: Environ, stored_cases: Mapping[CaseKey, StoredCase]
 ) -> tuple[Stored, Stored | None]:
-    """The newest results of each case as one run of today's suites, and the base beside the only
-    run, else beside the newest of all cases. Raises ConfigError."""
+    """The newest results of each case as one run of today's suites, with a base: the base of the
+    only run, else of the newest run of all cases. Raises ConfigError."""
     head = joined(stored_cases, _suites(settings, environ, stored_cases))
     files = {stored_case.stored.file for stored_case in stored_cases.values()}
     whole_runs = (
@@ -178,24 +178,24 @@ def together(
 def _suites(
     settings: Settings, environ: Environ, stored_cases: Mapping[CaseKey, StoredCase]
 ) -> tuple[Suite, ...]:
-    """What a run would measure, and unless that is chosen, what ran and is still there; as it ran
-    if that cannot be found out."""
+    """The suites that a run would measure and, unless the user selects some, those with results
+    that still exist. They are the suites of the results if the project cannot be read."""
     try:
-        suites = _prepared(settings, environ)
+        suites = _run_suites(settings, environ)
         other_files = {suite for suite, _ in stored_cases} - {suite.key for suite in suites}
         present_files = tuple(
             sorted(name for name in other_files if (settings.root / name).is_file())
         )
         if present_files and not {"paths", "grep"} & settings.explicit_options.keys():
             others = settings.model_copy(update={"paths": present_files, "grep": ""})
-            suites += _prepared(others, environ)
+            suites += _run_suites(others, environ)
     except ConfigError:
-        return _as_they_ran(stored_cases)
+        return _stored_suites(stored_cases)
     return suites
 
 
-def _prepared(settings: Settings, environ: Environ) -> tuple[Suite, ...]:
-    """The suites of a run. Raises ConfigError if that is not known."""
+def _run_suites(settings: Settings, environ: Environ) -> tuple[Suite, ...]:
+    """The suites of a run. Raises ConfigError if they cannot be read."""
     try:
         project = prepare.prepare(settings, environ=environ)
     except NothingToDo:
@@ -205,7 +205,7 @@ def _prepared(settings: Settings, environ: Environ) -> tuple[Suite, ...]:
     return project.suites if project.fatal() else project.set_apart().suites
 
 
-def _as_they_ran(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
+def _stored_suites(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
     suites = {id(case.suite): case.suite for case in stored_cases.values()}
     cases = {
         (suite.key, case.case_id): case
@@ -223,24 +223,29 @@ def _as_they_ran(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...
 
 
 def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]) -> Stored:
-    """The newest results of each case as those of one run, under the cases, criteria and thresholds
-    that there are now.
+    """The newest results of each case as one run with today's cases, criteria and thresholds.
 
-    A score counts as long as the case and its criterion are what they were; else what the agent did
-    is known, and how good it was is not. What a run decided of a case holds as long as today's
-    thresholds say the same of its scores. A run that holds all of them stays whole: its reruns, and
-    what its agents were made of. Raises ConfigError."""
+    A score counts as long as the case and its criterion are unchanged; otherwise the agent's
+    behavior is known and its score is not. A run's verdict on a case holds as long as today's
+    thresholds give the same verdict for its scores. If one run has all of the results, it keeps its
+    reruns and the inputs of its agents. Raises ConfigError."""
     case_fingerprints = fingerprints.CaseFingerprints().of_cases(suites)
-    every = [stored_cases[key] for key in case_fingerprints if key in stored_cases]
-    stored = list({id(stored_case.stored): stored_case.stored for stored_case in every}.values())
-    alike = {(id(part), suite.key): _alike(part, suite) for part in stored for suite in suites}
+    present_cases = [stored_cases[key] for key in case_fingerprints if key in stored_cases]
+    stored_runs = list(
+        {id(stored_case.stored): stored_case.stored for stored_case in present_cases}.values()
+    )
+    unchanged_criteria = {
+        (id(stored_run), suite.key): _unchanged_criteria(stored_run, suite)
+        for stored_run in stored_runs
+        for suite in suites
+    }
     cases = [
-        _today(
+        _current_results(
             stored_case,
             suite,
             suite.criteria_of(case),
             case_fingerprints[stored_case.key],
-            alike[id(stored_case.stored), suite.key],
+            unchanged_criteria[id(stored_case.stored), suite.key],
         )
         for suite in suites
         for case in suite.eval_set.cases
@@ -248,101 +253,119 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
     ]
     earlier_verdicts = {verdict.key: verdict for _, _, verdict in cases if verdict is not None}
     if (
-        len(stored) == 1
-        and case_fingerprints == stored[0].run.fingerprints
-        and all(len(alike[id(stored[0]), suite.key]) == len(suite.criteria) for suite in suites)
+        len(stored_runs) == 1
+        and case_fingerprints == stored_runs[0].run.fingerprints
+        and all(
+            len(unchanged_criteria[id(stored_runs[0]), suite.key]) == len(suite.criteria)
+            for suite in suites
+        )
     ):
-        run = replace(stored[0].run, suites=suites, earlier_verdicts=earlier_verdicts)
-        return replace(stored[0], run=run)
-    outcomes = _outcomes(every, stored)
+        return replace(
+            stored_runs[0],
+            run=replace(stored_runs[0].run, suites=suites, earlier_verdicts=earlier_verdicts),
+        )
+    outcomes = _outcomes(present_cases, stored_runs)
     run = Run(
         suites=suites,
         trials=tuple(trial for trials, _, _ in cases for trial in trials),
         confirmations=tuple(trial for _, reruns, _ in cases for trial in reruns),
         transcripts=outcomes,
-        seconds=sum(part.run.seconds for part in stored),
-        agents={key: about for part in stored for key, about in part.run.agents.items()},
+        seconds=sum(stored_run.run.seconds for stored_run in stored_runs),
+        agents={
+            key: about for stored_run in stored_runs for key, about in stored_run.run.agents.items()
+        },
         fingerprints=case_fingerprints,
         earlier_verdicts=earlier_verdicts,
-        **_origin(stored),
+        **_origin(stored_runs),
     )
-    return _together(stored, run, outcomes)
+    return _merged_run(stored_runs, run, outcomes)
 
 
-def _today(
+def _current_results(
     stored_case: StoredCase,
     suite: Suite,
     criteria: Sequence[CriterionUse],
     fingerprint: str,
     names: Sequence[str],
 ) -> tuple[Sequence[GradedTrial], Sequence[GradedTrial], CaseVerdict | None]:
-    """The trials of a case, those of its reruns that count, and what its run decided, if that
-    holds. `criteria`: of the case today; `names`: those of the suite that score as they did."""
+    """The trials of a case, the reruns that count, and the verdict of its run if that holds.
+    `criteria`: the case's criteria today; `names`: the suite's criteria whose scores still
+    count."""
     stored = stored_case.stored
     is_same = fingerprint == stored.run.fingerprints.get(stored_case.key)
-    trials = tuple(_under(stored_case, suite, names if is_same else None))
+    trials = tuple(_current_trials(stored_case, suite, names if is_same else None))
     if not is_same or len(names) < len(suite.criteria):
         return trials, (), None
     verdict = compare_files.judged(stored, stored_case.key, criteria, stored_case.trials)
-    today, then = (
+    kinds, stored_kinds = (
         [(criterion.name, criterion.kind) for criterion in case.criteria]
         for case in (verdict, stored_case.verdict)
     )
-    standing = replace(stored_case.verdict, criteria=verdict.criteria) if today == then else None
-    return trials, stored_case.reruns, standing
+    return (
+        trials,
+        stored_case.reruns,
+        replace(stored_case.verdict, criteria=verdict.criteria) if kinds == stored_kinds else None,
+    )
 
 
-def _outcomes(stored_cases: Iterable[StoredCase], stored: Iterable[Stored]) -> StoredOutcomes:
-    """What the agents did in these cases."""
+def _outcomes(stored_cases: Iterable[StoredCase], stored_runs: Iterable[Stored]) -> StoredOutcomes:
+    """The agents' behavior in these cases."""
     pairs = (
         (trial.key, stored_case.stored.outcomes.find_json(trial.key))
         for stored_case in stored_cases
         for trial in (*stored_case.trials, *stored_case.reruns)
     )
-    raw = {key: outcome for key, outcome in pairs if outcome is not None}
+    documents = {key: outcome for key, outcome in pairs if outcome is not None}
     return StoredOutcomes(
-        raw, {at: agent for part in stored for at, agent in part.outcomes.agents().items()}
+        documents,
+        {key: agent for run in stored_runs for key, agent in run.outcomes.agents().items()},
     )
 
 
-def _origin(stored: Sequence[Stored]) -> JsonObject:
-    """When the last of the runs began, and with which commit."""
-    last = max((part.run for part in stored), key=lambda run: run.started_at, default=None)
+def _origin(stored_runs: Sequence[Stored]) -> JsonObject:
+    """The start and the commit of the newest run."""
+    last_run = max(
+        (stored_run.run for stored_run in stored_runs), key=lambda run: run.started_at, default=None
+    )
     return (
         {}
-        if last is None
-        else {"started_at": last.started_at, "commit": last.commit, "dirty": last.dirty}
+        if last_run is None
+        else {"started_at": last_run.started_at, "commit": last_run.commit, "dirty": last_run.dirty}
     )
 
 
-def _together(stored: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> Stored:
-    """What several files say of themselves, as one with this run: all of their criteria, else what
-    the last says."""
-    criteria = {key: fingerprint for part in stored for key, fingerprint in part.criteria.items()}
-    if not stored:
+def _merged_run(stored_runs: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> Stored:
+    """Several runs as this one: it has the criteria of all, and the version and the deviations of
+    the newest."""
+    criteria = {
+        key: fingerprint
+        for stored_run in stored_runs
+        for key, fingerprint in stored_run.criteria.items()
+    }
+    if not stored_runs:
         return Stored(run=run, outcomes=outcomes, version=__version__, criteria=criteria)
-    last = max(stored, key=lambda part: part.run.started_at)
+    last_run = max(stored_runs, key=lambda stored_run: stored_run.run.started_at)
     return Stored(
         run=run,
         outcomes=outcomes,
-        version=last.version,
+        version=last_run.version,
         criteria=criteria,
-        deviations=last.deviations,
+        deviations=last_run.deviations,
     )
 
 
-def _under(
+def _current_trials(
     stored_case: StoredCase, suite: Suite, names: Sequence[str] | None
 ) -> Iterator[GradedTrial]:
-    """The trials of a case by the criteria of today: those of `names` score as they did; None: the
-    case was changed, and nothing of it is measured."""
-    changed = NotEvaluated(
+    """The trials of a case under today's criteria. `names`: the criteria whose scores still count;
+    None: the case was changed, so no score counts."""
+    unmeasured = NotEvaluated(
         reason=Reason.SKIPPED, message="the case was changed since it ran: run it again"
     )
     for trial in stored_case.trials:
-        deciding = (use.name for use in suite.criteria if not use.informational)
+        deciding_names = (use.name for use in suite.criteria if not use.informational)
         grades = (
-            dict.fromkeys(deciding, changed)
+            dict.fromkeys(deciding_names, unmeasured)
             if names is None
             else {name: trial.grades[name] for name in names if name in trial.grades}
         )
@@ -354,9 +377,9 @@ def _under(
             yield GradedTrial(key=key, failure=None, grades={})
 
 
-def _alike(stored: Stored, suite: Suite) -> list[str]:
-    """The criteria that score as those of a run did."""
-    prints = {
+def _unchanged_criteria(stored: Stored, suite: Suite) -> list[str]:
+    """The criteria that score as they did in a run."""
+    current_fingerprints = {
         use.name: fingerprints.of_criterion(
             use, version=stored.version, deviations=stored.deviations
         )
@@ -364,15 +387,15 @@ def _alike(stored: Stored, suite: Suite) -> list[str]:
     }
     return [
         name
-        for name, fingerprint in prints.items()
+        for name, fingerprint in current_fingerprints.items()
         if stored.criteria.get((suite.key, name)) == fingerprint
     ]
 
 
 def failed(settings: Settings, environ: Environ) -> tuple[tuple[str, ...], int]:
-    """The cases that do not pass by what is known of them, as a selection of paths, and how many
-    others pass. Cases that never ran, and those that their files no longer have, are omitted.
-    Raises NothingToDo if none remain."""
+    """The cases that do not pass by their newest results, as a selection of paths, and the number
+    of cases that pass. Cases that never ran, and cases that their files no longer have, are
+    omitted. Raises NothingToDo if none remain."""
     by_suite: dict[str, list[str]] = {}
     passed_count = 0
     _, stored_cases = current(settings, environ)
@@ -383,7 +406,7 @@ def failed(settings: Settings, environ: Environ) -> tuple[tuple[str, ...], int]:
             by_suite.setdefault(suite, []).append(case_id)
     if not by_suite:
         raise NothingToDo("every case passed when it last ran")
-    # an id with a comma cannot be named there: then all cases of its file are
+    # a selection cannot name an id with a comma: then it has all cases of the file
     paths = tuple(
         suite if any("," in case_id for case_id in cases) else f"{suite}:{','.join(cases)}"
         for suite, cases in by_suite.items()
@@ -397,7 +420,7 @@ def of_file(
     """The cases of a results.json, or some of them. Raises ConfigError."""
     stored = file.read_results(path)
     document = json.loads(path.read_bytes())
-    compared = _by_key(document.get("comparison", {}).get("cases", []))
+    comparison_entries = _by_key(document.get("comparison", {}).get("cases", []))
     verdicts = compare_files.verdicts_of(stored)
     run = stored.run
     trials: dict[CaseKey, list[GradedTrial]] = {}
@@ -409,7 +432,7 @@ def of_file(
             key = (suite.key, case.case_id)
             if case_keys is not None and key not in case_keys:
                 continue
-            comparison = compared.get(key, {})
+            comparison = comparison_entries.get(key, {})
             first_trials = tuple(trial for trial in trials.get(key, ()) if trial.key.is_first)
             reruns = tuple(trial for trial in trials.get(key, ()) if not trial.key.is_first)
             stored_cases[key] = StoredCase(

@@ -1,7 +1,7 @@
-"""Changes of evaluation files that somebody proposed and that wait for a person: kept, shown with
-their diff, made.
+"""Proposed changes of evaluation files that wait for a person: keep them, show their diff, make
+them.
 
-Whoever proposes one knows the format; here it is the text of files before and after."""
+The proposer knows the format; here a change is the text of files before and after."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 @frozen_dataclass
 class WaitingChange:
-    """A change that waits. `name`: what a person calls it; `texts`: by file, relative to the root,
-    what it has and would have, None for no file; `reasons`: why nobody may make it alone."""
+    """A change that waits. `name`: its name for people; `texts`: by file, relative to the root, the
+    old and the new text, None for no file; `reasons`: why a person has to decide."""
 
     name: str
     texts: Mapping[str, tuple[str, str | None]]
@@ -35,17 +35,17 @@ class WaitingChange:
 
     @property
     def diff(self) -> str:
-        """What differs, as a unified diff."""
+        """The unified diff of its files."""
         return "".join(difference(old, new, file) for file, (old, new) in self.texts.items())
 
     @property
     def version(self) -> str:
-        """Another one when anything of it is another."""
+        """A fingerprint, which changes with any part of the change."""
         return fingerprints.digest([self.name, *self.reasons, self.diff])
 
 
 def difference(old: str, new: str | None, file: str) -> str:
-    """The unified diff of a file; `new` None: it goes."""
+    """The unified diff of a file; `new` None: the file is deleted."""
     lines, new_lines = (text.splitlines(keepends=True) for text in (old, new or ""))
     new_name = file if new is not None else "/dev/null"
     diff = difflib.unified_diff(lines, new_lines, file, new_name)
@@ -53,7 +53,7 @@ def difference(old: str, new: str | None, file: str) -> str:
 
 
 def keep(root: Path, change: WaitingChange) -> None:
-    """Write a change down, in place of an older one of its name."""
+    """Save a change in place of an older one of its name."""
     output.make_folder(root / FOLDER)
     content = {"name": change.name, "texts": change.texts, "reasons": change.reasons}
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -61,7 +61,7 @@ def keep(root: Path, change: WaitingChange) -> None:
 
 
 def changes(root: Path) -> dict[str, WaitingChange]:
-    """What waits below a root, by name. Raises ConfigError for a broken file."""
+    """The waiting changes below a root, by name. Raises ConfigError for a broken file."""
     by_name = {}
     for path in sorted((root / FOLDER).glob("*.json")):
         try:
@@ -93,20 +93,20 @@ def select(root: Path, names: Sequence[str]) -> list[WaitingChange]:
 
 
 def apply(root: Path, change: WaitingChange) -> dict[str, tuple[rewrite.Source, str | None]]:
-    """The files as they are, with their new texts: as proposed, with what was changed elsewhere in
-    them since. Raises ConfigError if that is not possible."""
+    """The current files with their new texts, which keep later changes elsewhere in the files.
+    Raises ConfigError if that is not possible."""
     texts = {}
     for file, (old, new) in change.texts.items():
         reason = places.refusal_reason(root, file)
         if reason or not _is_of_evaluations(file) or (root / file).is_symlink():
             raise ConfigError(f"{file} {reason or 'is not an evaluation file'}")
         source = rewrite.read(root / file, shown_as=file)
-        texts[file] = (source, _merged(source.text, old, new, file=file))
+        texts[file] = (source, _merge(source.text, old, new, file=file))
     return texts
 
 
 def _is_of_evaluations(file: str) -> bool:
-    """False for what no proposal is about, whoever wrote it: it may have come with a pull
+    """False for files that no proposal may change: the proposal may have come with a pull
     request."""
     *folders, name = file.split("/")
     is_hidden = any(part.startswith(".") for part in (*folders[1:], name))
@@ -115,8 +115,7 @@ def _is_of_evaluations(file: str) -> bool:
 
 
 def make(root: Path, change: WaitingChange) -> None:
-    """Make a change: in its files only its values change. Raises ConfigError,
-    UnavailableError."""
+    """Make a change: only its values change in its files. Raises ConfigError, UnavailableError."""
     for source, text in apply(root, change).values():
         if text is None:
             _remove(source.path, root)
@@ -125,7 +124,7 @@ def make(root: Path, change: WaitingChange) -> None:
 
 
 def _remove(path: Path, root: Path) -> None:
-    """Delete a file, and its folder if that is of this file alone."""
+    """Delete a file, and the folder that had only this file."""
     folder = path.parent
     try:
         path.unlink()
@@ -136,13 +135,13 @@ def _remove(path: Path, root: Path) -> None:
 
 
 def accept(root: Path, change: WaitingChange) -> None:
-    """Make a change that waits. Raises ConfigError, UnavailableError."""
+    """Make a waiting change and remove it from the list. Raises ConfigError, UnavailableError."""
     make(root, change)
     drop(root, change)
 
 
 def drop(root: Path, change: WaitingChange) -> None:
-    """Forget a change."""
+    """Remove a waiting change from the list."""
     _path(root, change).unlink(missing_ok=True)
 
 
@@ -151,17 +150,17 @@ def _path(root: Path, change: WaitingChange) -> Path:
     return root / FOLDER / f"{digest[:16]}.json"
 
 
-def _merged(current: str, old: str, new: str | None, *, file: str) -> str | None:
-    """The current text with what differs between the old and the new one."""
+def _merge(current: str, old: str, new: str | None, *, file: str) -> str | None:
+    """The current text with the difference between the old and the new text."""
     if current == old:
         return new
     old_lines, new_lines = (text.splitlines(keepends=True) for text in (old, new or ""))
     matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
     for group in matcher.get_grouped_opcodes():
-        before = "".join(old_lines[group[0][1] : group[-1][2]])
-        after = "".join(new_lines[group[0][3] : group[-1][4]])
-        if new is None or current.count(before) != 1:
+        old_part = "".join(old_lines[group[0][1] : group[-1][2]])
+        new_part = "".join(new_lines[group[0][3] : group[-1][4]])
+        if new is None or current.count(old_part) != 1:
             message = f"{file} was changed since, at the same place"
             raise ConfigError(message, hint="Let it be proposed again.")
-        current = current.replace(before, after)
+        current = current.replace(old_part, new_part)
     return current

@@ -229,7 +229,7 @@ def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> p
         python = sandbox.reachable_python(command[0])
     except OSError as error:
         message = (
-            f"{command[0]} lies where the agent's user may not go, and cannot be copied: {error}"
+            f"{command[0]} is not accessible to the agent's user and cannot be copied: {error}"
         )
         raise process.ChildStartError(message) from error
     return process.run_to_end(

@@ -1,5 +1,5 @@
-"""Evaluations of Customer Engagement Suite: their files, and what can be done with them without
-running them."""
+"""Evaluations of Customer Engagement Suite: their files, and the commands that work on them without
+a run."""
 
 from evalgate.extensions import Command
 

@@ -1,5 +1,5 @@
-"""What the platform says of evaluations that it ran, beside what evalgate says of the same
-conversations."""
+"""The platform's outcomes of the evaluations that it ran, alongside evalgate's outcomes for the
+same conversations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evalgate.wings.ces.outcomes import Check, Group
 from evalgate.wings.ces.shapes import EvaluationResult, Outcome
 
 MOST: Final = 50
-"""Differences that are listed."""
+"""The most differences in the list."""
 _EVALUATION: Final = "evaluations"
 _ROWS: Final = {
     Group.EXPECTATION: "calls, transfers, variables, literal answers",
@@ -38,8 +38,8 @@ _COLUMNS: Final = {
 
 @frozen_dataclass
 class OutcomePair:
-    """What the platform and evalgate say of one thing. `row`, `column`: of the table; `where`: the
-    trial, turn and subject; `reasons`: in the order of the sides."""
+    """The outcomes of the platform and of evalgate for one check. `row`, `column`: in the table;
+    `where`: the trial, turn and subject; `reasons`: in the order of the sides."""
 
     row: str
     where: str
@@ -48,7 +48,7 @@ class OutcomePair:
 
 
 def pairs(run: Run) -> Iterator[OutcomePair]:
-    """The outcomes of one side; nothing of what the platform did not finish."""
+    """The outcomes of one side, without evaluations that the platform did not finish."""
     for plan, trial, transcript, measured in results_files.measurements(run):
         if transcript is None or transcript.platform is None:
             continue
@@ -77,7 +77,7 @@ def pairs(run: Run) -> Iterator[OutcomePair]:
 
 
 def _by_subject(checks: list[Check]) -> dict[tuple[Group, int | None, str, int], Check]:
-    """The checks by what they are about; equal ones are counted."""
+    """The checks by their subject; equal subjects get a number."""
     counts: Counter[tuple[Group, int | None, str]] = Counter()
     by_subject = {}
     for check in checks:
@@ -88,7 +88,7 @@ def _by_subject(checks: list[Check]) -> dict[tuple[Group, int | None, str, int],
 
 
 def render(report: Report) -> str:
-    """The table, and where they differ; "" if the platform judged nothing."""
+    """The table of outcomes and the list of differences; "" if the platform judged nothing."""
     base = None if report.comparison is None else report.comparison.base
     head_pairs = [("head", pair) for pair in pairs(report.run)]
     all_pairs = [*head_pairs, *(("base", pair) for pair in (pairs(base) if base else ()))]

@@ -1,5 +1,5 @@
-"""CES evaluations as cases of the gate: messages to the agent, turn by turn, and deciding
-criteria."""
+"""CES evaluations as cases of the gate: the messages to the agent, turn by turn, and the criteria
+that decide."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ GOAL: Final = "ces_user_goal"
 GOALS: Final = "ces_goals"
 RUBRICS: Final = "ces_rubrics"
 PLATFORM: Final = "ces_platform"
-"""The platform's own outcome, of evaluations that it runs."""
+"""The platform's own outcome of evaluations that it runs."""
 CRITERIA: Final = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
-"""In the order in which they are shown."""
+"""The criteria in the order of the reports."""
 
 RUN: Final = (Kind.EVALUATION, Kind.CONVERSATIONS, Kind.SIMULATIONS)
-"""What is run; tool tests need a tool alone, which no driver has."""
+"""The kinds that run; a tool test needs a tool without its agent, which no driver has."""
 
 WELCOME: Final = "<event>welcome</event>"
-"""How a conversation begins in which the agent speaks first."""
+"""The first message of a conversation in which the agent speaks first."""
 
 
 @frozen_dataclass
 class _App:
-    """What an app says of its evaluations, and what is written beside it."""
+    """An app's settings for its evaluations, and the files beside them."""
 
     settings: EvaluationSettings
     thresholds: shapes.EvaluationMetricsThresholds
@@ -86,9 +86,9 @@ class _App:
 def eval_sets(
     library: Library, *, selected_ids: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The evaluations by file, as sets of cases, and why some are not run: an error for those that
-    somebody named. Files with errors are not among them. `selected_ids`: by file, none for all of
-    its evaluations."""
+    """The evaluations by file, as sets of cases, and the reasons why some do not run: an error if
+    the user named them. Files with errors are not among them. `selected_ids`: by file, empty for
+    all of its evaluations."""
     sets: dict[str, EvalSet] = {}
     problems: list[Problem] = []
     apps: dict[str, _App] = {}
@@ -152,7 +152,7 @@ ALL_SKIPPED: Final = "it skips every expectation"
 
 
 def not_run_reason(message: Proto) -> str:
-    """Why an evaluation is not run: it needs more than text, or asks for nothing."""
+    """The reason why an evaluation does not run: it needs more than text, or asks for nothing."""
     golden = message.golden if isinstance(message, Evaluation) else None
     if golden is not None and not golden.evaluation_expectations:
         steps = [step for turn in golden.turns for step in turn.steps]
@@ -182,7 +182,7 @@ def _case(resource: Resource, app: _App, name: str) -> Case:
 def _plan(
     app: _App, evaluation: Evaluation, prompts: Mapping[str, str], goals: tuple[str, ...] = ()
 ) -> Plan:
-    # what the platform writes decides nothing
+    # the platform's results decide nothing
     bare = Evaluation.model_validate(shapes.comparable(evaluation))
     inputs = bare.golden or bare.scenario
     names = [name.rpartition("/")[2] for name in inputs.evaluation_expectations] if inputs else []
@@ -215,8 +215,8 @@ def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str)
 
 
 def _invocation(turn: GoldenTurn) -> Invocation:
-    """A turn with all that happens in it: also answers that are not evaluated, and what mocks
-    answer. The last answer is the final one; `events` None: the turn says nothing of calls."""
+    """A turn with all that happens in it, including answers that are not evaluated and answers of
+    mocks. The last answer is the final one. `events` None: the turn does not mention calls."""
     expected = [step.expectation for step in turn.steps if step.expectation is not None]
     answered = {
         outcomes.names_of(expectation.tool_response)
@@ -248,8 +248,8 @@ def _invocation(turn: GoldenTurn) -> Invocation:
 def _happening(
     expected: GoldenExpectation, answered: Collection[frozenset[str]]
 ) -> list[Part] | None:
-    """The actions of the agent or its tools if all is as expected. `answered`: the tools with an
-    expected response: their mocks add nothing."""
+    """The actions of the agent or its tools if all goes as expected. `answered`: the tools with an
+    expected response, whose mocks add nothing."""
     match getattr(expected, shapes.present_field(expected), None):
         case Message(chunks=chunks):
             parts = [part for chunk in chunks for part in _plain(chunk)]
@@ -258,7 +258,7 @@ def _happening(
             return [AdkCall(name=TRANSFER, args={"agent_name": target.rpartition("/")[2]})]
         case ToolCall() as call:
             name = _names(call)[0]
-            # the bare name means a transfer
+            # the name alone means a transfer
             name = f"{TRANSFER}_tool" if name == TRANSFER else name
             return [
                 AdkCall(
@@ -275,7 +275,7 @@ def _happening(
 
 
 def _literal(args: Json) -> JsonObject:
-    """Arguments as a call has them: one that says how it is compared becomes its value, if any."""
+    """The arguments of a call: an argument with a comparison becomes its value, if it has one."""
     literals: JsonObject = {}
     for name, value in args.items():
         if not isinstance(value, Mapping) or "$matchType" not in value:
@@ -299,7 +299,7 @@ def _user_content(turn: GoldenTurn) -> Content:
 
 
 def _plain(content: SessionInput | Chunk) -> list[Part]:
-    """Its text or its data; nothing if it is something else."""
+    """The text or the data of a content; None for anything else."""
     if content.text is not None:
         return [Text(text=content.text)]
     media = content.image or content.blob
@@ -361,8 +361,9 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
 
 
 def _rules(responses: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, tuple[Json, ...]]:
-    """The rules of a mock file that give these responses: to the call that they are for, else in
-    order; the last one to every further call, so that no real tool runs beside a mock."""
+    """The rules of a mock file that give these responses: to the call that they belong to,
+    otherwise in order. The last response goes to every further call, so that no real tool runs
+    alongside a mock."""
     by_name: dict[str, list[tuple[ToolResponse, Json | None]]] = {}
     for response, args in responses:
         for name in _names(response):
@@ -382,7 +383,7 @@ def _rules(responses: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, t
 
 
 def _answer(response: ToolResponse) -> JsonObject:
-    """`output` is the result, `error` an error, and with neither the whole object is the result."""
+    """`output` is the result, `error` an error; without either the whole object is the result."""
     content = dict(response.response or {})
     if set(content) == {"error"}:
         error = content["error"]
@@ -396,7 +397,7 @@ def _answer(response: ToolResponse) -> JsonObject:
 
 
 def _criteria_of_golden(plan: Plan) -> Iterator[str]:
-    yield EXPECTATIONS  # at least that nothing unexpected is said or called
+    yield EXPECTATIONS  # at least: no unexpected answer or call
     expected = [
         step.expectation
         for turn in plan.turns
@@ -454,7 +455,7 @@ def _beginning(app: _App) -> str:
 
 
 def _persona(app: _App, name: str) -> Persona | None:
-    """One of the app's, always the same for a scenario: the platform picks any."""
+    """A persona of the app, always the same one for a scenario; the platform picks any."""
     if not app.personas:
         return None
     number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
@@ -504,8 +505,8 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
 
 
 def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: str) -> Case:
-    """A simulation: its goals are the plan, and each is scored in order. `inject_variables` of the
-    first step are there from the beginning; those of later steps reach nobody."""
+    """A simulation. Its goals are the plan, and each is scored in order. `inject_variables` of the
+    first step are set from the start; those of later steps have no effect."""
     first = simulation.steps[0]
     goals = tuple(
         _goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal
@@ -562,20 +563,20 @@ def _goal(number: int, step: Goal) -> str:
 
 
 def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
-    """The criteria that decide on any of the cases, or inform of it, in the order in which they are
-    shown."""
+    """The criteria that decide on any of the cases, or inform about them, in the order of the
+    reports."""
     used = {name for case in cases for name in case.criteria or ()}
     return tuple(name for name in CRITERIA if name in used)
 
 
 def _end_of(path: Path) -> Path:
-    """The last name of a path and what follows it: all of the way is long and says little more."""
+    """The last name of a path with its index: the whole path is long and adds little."""
     last = max(at for at, step in enumerate(path) if isinstance(step, str))
     return path[last:]
 
 
 def changed(base: Case, head: Case) -> list[str]:
-    """What differs between two versions of an evaluation and its settings, in words."""
+    """The differences between two versions of an evaluation and its settings, in words."""
     messages = [
         str(replace(leaf, path=_end_of(leaf.path)))
         for change in compare.changes(_comparable(base), _comparable(head))
@@ -604,7 +605,7 @@ def changed(base: Case, head: Case) -> list[str]:
             scenario.persona.persona_id if isinstance(scenario.persona, Persona) else "none"
             for scenario in (base.scenario, head.scenario)
         )
-        # it may be easier to please
+        # the new persona may be easier to please
         messages.append(
             f"persona: {was} {'is changed' if was == replacement else f'-> {replacement}'}"
         )
@@ -612,7 +613,7 @@ def changed(base: Case, head: Case) -> list[str]:
 
 
 def _beginning_of(case: Case) -> tuple[str, Json]:
-    """What a scenario begins with: the user's words; of a simulation also the state, which its
+    """The start of a scenario: the user's words. A simulation has its state as well, which its
     evaluation lacks."""
     plan = Plan.read(case.ces or {})
     state = case.session.state if case.session is not None and plan.goals else {}
@@ -620,7 +621,7 @@ def _beginning_of(case: Case) -> tuple[str, Json]:
 
 
 def _comparable(case: Case) -> JsonObject:
-    """What decides on a case, under names that say what becomes less (`compare`)."""
+    """The parts that decide on a case, under names by which `compare` recognizes a relaxation."""
     plan = Plan.read(case.ces or {})
     return {
         **shapes.comparable(plan.evaluation),

@@ -1,5 +1,5 @@
-"""`evalgate diff` and `evalgate ces`: two versions of CES files by field, and a live app beside its
-files."""
+"""`evalgate diff` and `evalgate ces`: two versions of CES files by field, and a live app alongside
+its files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def diff_command(old: Path, new: Path, exit_code: bool) -> int:
 
 
 def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> None:
-    """A line for each change, and how many there are."""
+    """Print a line for each change, and the number of changes."""
     differences = relaxed = 0
     for difference in resource_differences:
         label = f"{difference.kind} {difference.title}"

@@ -1,5 +1,5 @@
-"""Two versions of a resource by field, and the changes that may relax: that the new one may fail
-for less."""
+"""Two versions of a resource by field, and the changes that may relax, so that the new version may
+fail for less."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evalgate.values import Json, frozen_dataclass
 
 
 class _Missing:
-    """The value of a field that is not there, apart from null."""
+    """The value of an absent field, as distinct from null."""
 
     def __repr__(self) -> str:
         return "(not set)"
@@ -25,8 +25,8 @@ LONGEST_SHOWN: Final = 200
 
 @frozen_dataclass
 class FieldChange:
-    """A field that differs. Places within lists are those of the old version; of what is added
-    those of the new one. `is_last`: it is added behind all that was in the list."""
+    """A field that differs. Indexes in lists are those of the old version, and for additions those
+    of the new version. `is_last`: the addition is at the end of the list."""
 
     path: Path
     old: Any
@@ -41,7 +41,7 @@ class FieldChange:
 
 @frozen_dataclass
 class Relaxation:
-    """A change after which less may be asked: only a person makes it."""
+    """A change after which an evaluation may ask for less: only a person makes it."""
 
     path: Path
     reason: str
@@ -51,7 +51,7 @@ class Relaxation:
 
 
 def value_text(value: Any) -> str:
-    """A value in one line."""
+    """A value on one line."""
     if value is MISSING:
         return repr(value)
     text = json.dumps(value, ensure_ascii=False)
@@ -59,8 +59,8 @@ def value_text(value: Any) -> str:
 
 
 def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:
-    """What differs, field by field; items of lists are paired so that an inserted one does not
-    change all behind it."""
+    """The differences, field by field. The entries of lists are paired, so that an insertion does
+    not change all entries after it."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):
             yield from changes(old.get(key, MISSING), new.get(key, MISSING), (*path, key))
@@ -71,7 +71,8 @@ def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:
 
 
 def leaves(change: FieldChange) -> Iterator[FieldChange]:
-    """A change of an object that came or went, by its values; any other as it is."""
+    """The changes of the single values of an object that was added or removed; any other change
+    stays as it is."""
     old, new = ({} if value is MISSING else value for value in (change.old, change.new))
     if change.old is not change.new and isinstance(old, dict) and isinstance(new, dict):
         inner_changes = list(changes(old, new, change.path))
@@ -83,7 +84,8 @@ def leaves(change: FieldChange) -> Iterator[FieldChange]:
 
 
 def same(expected: Any, actual: Any) -> bool:
-    """True if JSON values are equal: `3` is `3.0`, as in a Struct, and neither is `true`."""
+    """True if JSON values are equal: `3` equals `3.0`, as in a Struct, and neither equals
+    `true`."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return expected.keys() == actual.keys() and all(
             same(value, actual[key]) for key, value in expected.items()
@@ -107,7 +109,7 @@ def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Fi
 
 
 def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches of two lists that differ: start and end in the old list, and in the new one."""
+    """The ranges of two lists that differ: start and end in the old list, and in the new list."""
     old_texts, right = (
         [json.dumps(element, sort_keys=True) for element in items] for items in (old, new)
     )
@@ -125,7 +127,7 @@ _LARGEST: Final[Mapping[str, float]] = {
     "overallToolInvocationCorrectnessThreshold": 1.0,
     "toolInvocationParameterCorrectnessThreshold": 1.0,
 }
-"""Thresholds and their largest values, which are as strict as whatever counted before."""
+"""Thresholds and their largest values, which are at least as strict as any earlier default."""
 _OPEN_LISTS: Final = frozenset(
     {
         ("tags",),
@@ -135,15 +137,15 @@ _OPEN_LISTS: Final = frozenset(
         ("scenario", "rubrics"),
     }
 )
-"""Lists that anything may be added to."""
+"""Lists to which anything may be added."""
 _DEMANDS: Final = frozenset({"noToolCalls", "updatedVariables"})
-"""Expectations that allow nothing."""
+"""Expectations that only restrict the agent."""
 _CONDITIONS: Final = frozenset({*_DEMANDS, "agentResponse", "agentTransfer", "toolCall"})
 
 
 def relaxations(field_changes: Sequence[FieldChange]) -> list[Relaxation]:
     """The changes that may relax: all except those that only ask for more. These are a raised
-    threshold, and expectations, turns and tags that are added at the end."""
+    threshold, and expectations, turns and tags at the end of a list."""
     return [
         Relaxation(path=change.path, reason=_reason(change))
         for change in field_changes
@@ -152,7 +154,7 @@ def relaxations(field_changes: Sequence[FieldChange]) -> list[Relaxation]:
 
 
 def removed(kind: str, path: Path = ()) -> Relaxation:
-    """The relaxation that it is to delete a resource."""
+    """The relaxation that deletes a resource."""
     return Relaxation(path=path, reason=f"the {kind} is removed")
 
 
@@ -163,7 +165,7 @@ def _reason(change: FieldChange) -> str:
 
 
 def _only_asks_more(change: FieldChange) -> bool:
-    """True if what failed before the change fails after it."""
+    """True if an evaluation that failed before the change fails after it."""
     keys = tuple(step for step in change.path if isinstance(step, str))
     last = keys[-1] if keys else ""
     if last in _LARGEST:
@@ -181,12 +183,12 @@ def _only_asks_more(change: FieldChange) -> bool:
 def _is_raised(old: Any, new: Any, *, largest: float) -> bool:
     if not isinstance(new, int | float):
         return False
-    # what counted instead of an absent threshold may be the app's
+    # an absent threshold may have had the app's value
     return new >= largest if old is MISSING else isinstance(old, int | float) and new > old
 
 
 def _is_open_to(keys: tuple[str, ...], addition: Any) -> bool:
-    """True if an addition to the end of a list of turns, steps or expectations allows nothing."""
+    """True if an addition to the end of a list of turns, steps or expectations relaxes nothing."""
     if keys == ("golden", "turns"):
         return set(addition) == {"steps"} and all(map(_is_plain, addition["steps"]))
     if keys == ("golden", "turns", "steps"):
@@ -197,7 +199,7 @@ def _is_open_to(keys: tuple[str, ...], addition: Any) -> bool:
 
 
 def _is_plain(step: Json) -> bool:
-    """True if a step needs nothing of the agent but an answer to text, and skips nothing."""
+    """True if a step only asks the agent to answer a text, and skips nothing."""
     if set(step) == {"userInput"}:
         return set(step["userInput"]) <= {"text", "event"}
     return _is_expectation(step, _CONDITIONS)

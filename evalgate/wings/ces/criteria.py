@@ -1,8 +1,8 @@
-"""Criteria of CES evaluations: the share of what an evaluation asks for that is met, by what
-decides it.
+"""Criteria of CES evaluations: the share of an evaluation's checks that are met, by the method that
+decides them.
 
-What counts, and by which thresholds, is said by the evaluation and its app (outcomes.py); a
-threshold of 1.0 here asks for all of it."""
+The evaluation and its app say which checks count, with which thresholds (outcomes.py); a threshold
+of 1.0 here requires all of them."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ NOT_OF_CES = NotEvaluated(reason=Reason.NOT_APPLICABLE, message="the case is no 
 
 
 def plan_of(evidence: TrialView) -> Plan:
-    """The evaluation of a case of CES, which `unready_reason` has let through."""
+    """The evaluation of a CES case for which `unready_reason` gives no reason."""
     assert evidence.case.ces is not None
     return Plan.read(evidence.case.ces)
 
 
 def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
-    """The outcomes by turn and expectation, from what judges said: what an EvaluationResult is made
-    of."""
+    """The outcomes by turn and expectation, from the judges' verdicts: the content of an
+    EvaluationResult."""
     if plan.evaluation.scenario is not None:
         return outcomes.scenario_result(plan, evidence.actual, verdicts=verdicts)
     return outcomes.golden_result(
@@ -69,12 +69,12 @@ def unready_reason(evidence: TrialView) -> NotEvaluated | None:
     return NOT_OF_CES if evidence.case.ces is None else judged.unready_reason(evidence)
 
 
-# --- what was said of it --------------------------------------------------------------------------
+# --- verdicts of judges ---------------------------------------------------------------------------
 
 
 def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) -> dict[Any, Verdict]:
-    """What judges said, read back from the findings of the grades of a trial: each question has
-    one, in order."""
+    """The judges' verdicts, read back from the findings of a trial's grades: each question has one
+    finding, in order."""
     verdicts: dict[Any, Verdict] = {}
     questions = outcomes.questions(plan, evidence.actual)
     for name, kinds in _KINDS.items():
@@ -99,13 +99,13 @@ def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) ->
     return verdicts
 
 
-# --- what needs no judge --------------------------------------------------------------------------
+# --- checks without a judge -----------------------------------------------------------------------
 
 
 def grade_expectations(evidence: TrialView) -> Grade:
-    """The share of expectations met, of those that nobody needs a judge for: calls, responses,
-    transfers, variables, literal answers; by turn the share of expected tools called, and what was
-    not expected at all."""
+    """The share of met expectations, among those that need no judge: calls, responses, transfers,
+    variables, literal answers. By turn, the share of expected tools that were called, and all
+    unexpected actions."""
     unready = unready_reason(evidence)
     if unready is not None:
         return unready
@@ -145,7 +145,7 @@ def _metrics(result: GoldenResult) -> dict[str, float]:
 def _grade_checks(
     checks: Sequence[Check], group: Group, *, count: int, lack: NotEvaluated | None = None
 ) -> Grade:
-    """The share of checks of a group that are met; skipped ones are shown and do not count."""
+    """The share of met checks of a group; skipped ones are shown and do not count."""
     group_checks = [check for check in checks if check.group is group]
     findings = tuple(_finding(check) for check in group_checks)
     by_turn = tuple(
@@ -172,8 +172,7 @@ def _grade_checks(
 
 
 def _share(checks: Iterable[Check]) -> float | None:
-    """The share of checks that are met, of those that count; None if none counts, or one is
-    unknown."""
+    """The share of met checks, among those that count; None if none counts or one is unknown."""
     counted = [check.outcome for check in checks if check.outcome is not Outcome.SKIPPED]
     return (
         None
@@ -194,7 +193,7 @@ def _finding(check: Check) -> Finding:
 
 
 def grade_platform(evidence: TrialView) -> Grade:
-    """The platform's outcome, with what it says of each expectation."""
+    """The platform's outcome, with its explanation of each expectation."""
     if evidence.case.ces is None:
         return NOT_OF_CES
     if evidence.platform is None:
@@ -214,7 +213,7 @@ def grade_platform(evidence: TrialView) -> Grade:
     )
 
 
-# --- what a judge decides -------------------------------------------------------------------------
+# --- checks by a judge ----------------------------------------------------------------------------
 
 _GROUPS: Final[Mapping[str, Group]] = {
     cases.SIMILARITY: Group.SIMILARITY,
@@ -229,8 +228,8 @@ _KINDS: Final[Mapping[str, frozenset[Kind]]] = {
 
 
 def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
-    """The share of what only a judge can tell that passes, each asked about by itself and by its
-    own threshold; unknown as soon as one verdict is, unless something failed."""
+    """The share of the questions for a judge that pass. Each is a separate request with its own
+    threshold. The share is unknown if one verdict is, unless another check failed."""
     plan = plan_of(evidence)
     questions = [
         question
@@ -251,7 +250,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     lack = next((lack for _, _, lack in replies if lack is not None), None)
     checks = outcomes.checks(plan, result_of(plan, evidence, verdicts))
     grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
-    # first the finding of each judge, one per question; then the results that needed no judge
+    # first each judge's finding, one per question; then the results that needed no judge
     judge_findings = tuple(finding for _, finding, _ in replies)
     return replace(
         grade,
@@ -414,8 +413,8 @@ def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piec
 
 
 def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
-    """The share of the properties that the conversation has, asked about at once. A goal counts as
-    reached only after those before it."""
+    """The share of the properties that the conversation has, all in one request. A goal counts as
+    reached only after the goals before it."""
     plan = plan_of(evidence)
     if name == cases.NAMED:
         texts = [
@@ -447,7 +446,7 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
 
 
 def _in_order(grade: Grade) -> Grade:
-    """The share of goals reached before the first that was not."""
+    """The share of goals reached before the first goal that was not."""
     if not isinstance(grade, Score):
         return grade
     scores = [finding.score or 0.0 for finding in grade.findings]

@@ -243,17 +243,17 @@ class ToolTests(Cxas):
 
 
 def expectation_id(prompt: str) -> str:
-    """The id of an expectation that is written as its prompt: its first words, and a hash that
-    tells it from others."""
+    """The id of an expectation whose text is its prompt: its first words, and a hash that makes it
+    unique."""
     slug = re.sub(r"[^a-z0-9]+", "-", prompt.lower())[:24].strip("-") or "expectation"
     return f"{slug}-{hashlib.sha256(prompt.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def golden_of(written: Conversation, common: Conversations, *, app: str) -> Evaluation:
-    """A conversation as the Evaluation that `cxas push-eval` makes of it.
+    """The Evaluation that `cxas push-eval` makes of a conversation.
 
-    Session parameters are given in the first turn, `variables` in each turn that has them: with the
-    run method STABLE nothing is carried from turn to turn."""
+    Session parameters are set in the first turn, `variables` in each turn that has them: the run
+    method STABLE carries nothing from turn to turn."""
     staged = {**common.common_session_parameters, **written.session_parameters}
     turns = []
     for turn in written.turns:

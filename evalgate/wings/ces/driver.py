@@ -1,8 +1,8 @@
-"""The driver `ces`: a live app of Customer Engagement Suite, spoken to over REST (`runSession`).
+"""The driver `ces`: a live app of Customer Engagement Suite over REST (`runSession`).
 
-Base and head are two versions of an app, or each checkout's export as an app of its own. What is
-made for a run is deleted at its end; its name is written down before it is made, so that the next
-run deletes what a killed one left."""
+Base and head are two versions of an app, or each checkout's export as a separate app. The run
+deletes its resources at its end. It notes the name of a resource before it creates it, so that the
+next run deletes the leftovers of a killed run."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ _KINDS: Final = {
     "DEADLINE_EXCEEDED": FailureKind.TIMEOUT,
     "UNKNOWN": FailureKind.PROTOCOL,
 }
-"""Of failures without a status of HTTP that says it."""
+"""Codes of failures without a status of HTTP that shows them."""
 _OURS: Final = re.compile(
     APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}"
 )
-"""Names of resources made for a run."""
+"""The names of resources that a run creates."""
 _EVENT: Final = re.compile(r"<event>([^<>]+)</event>")
 _CREDENTIALS: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 MOST_BYTES: Final = 50 * 1024 * 1024
@@ -95,7 +95,7 @@ MOST_BYTES: Final = 50 * 1024 * 1024
 
 
 class CesOptions(DriverOptions):
-    """Which app, and which version of it."""
+    """The app, and its version."""
 
     app: str = Field(
         description="The app: projects/P/locations/L/apps/A. With `path`, whose location is used."
@@ -141,7 +141,7 @@ class CesOptions(DriverOptions):
 
 
 class NameJournal:
-    """The names of one run's resources, in a file that is locked as long as the run lives."""
+    """The names of one run's resources, in a file that stays locked while the run is alive."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,29 +151,29 @@ class NameJournal:
         self._path.touch()
 
     def add(self, live: Live, name: str) -> None:
-        """Note what is about to be made; it is on the disk when this returns."""
+        """Note a resource before it is created; it is on the disk when this returns."""
         with self._path.open("a", encoding="utf-8") as out:
             out.write(json.dumps({"base": live.base, "name": name}) + "\n")
             out.flush()
             os.fsync(out.fileno())
 
     def clear(self, live: Live) -> None:
-        """Delete all that is noted, the last first. Raises LiveFailed; the names stay then."""
+        """Delete all noted resources, the newest first. Raises LiveFailed; then the names stay."""
         _clear(self._path, live)
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the file; where names are left in it, the next run deletes what they name."""
+        """Release the file. If it still has names, the next run deletes those resources."""
         self._lock.release()
         if not self._path.exists():
             Path(f"{self._path}.lock").unlink(missing_ok=True)
 
 
 def _clear(path: Path, live: Live) -> bool:
-    """Delete what a journal names at this address; whether that is all of it. Raises LiveFailed.
+    """Delete the resources that a journal names at this address. Returns True if these are all of
+    its names. Raises LiveFailed.
 
-    Who wrote the file is not known: nothing is deleted but what is named like what we make.
-    """
+    The author of the file is unknown: only resources with our prefix are deleted."""
     noted = [
         record
         for line in path.read_text("utf-8", "replace").splitlines()
@@ -190,7 +190,7 @@ def _clear(path: Path, live: Live) -> bool:
 
 
 def _noted(line: str) -> tuple[str, str] | None:
-    """The address and the name in a line of a journal; None if it is cut short, or not in our
+    """The address and the name in a line of a journal; None if it is truncated, or not in our
     format."""
     try:
         base, name = (json.loads(line)[key] for key in ("base", "name"))
@@ -204,13 +204,13 @@ def _noted(line: str) -> tuple[str, str] | None:
 
 
 def delete_leftovers(folder: Path, live: Live) -> int:
-    """Delete what runs left that were killed; how many runs. Raises LiveFailed."""
+    """Delete the leftovers of killed runs; return the number of these runs. Raises LiveFailed."""
     count = 0
     for path in sorted(folder.glob("*.names")):
         lock = filelock.FileLock(f"{path}.lock", thread_local=False)
         try:
             lock.acquire(blocking=False)
-        except filelock.Timeout:  # its run is alive
+        except filelock.Timeout:  # the run is alive
             continue
         try:
             if path.exists() and _clear(path, live):
@@ -268,7 +268,7 @@ class CesConversation(RemoteTurns):
                     f"{self._config['session']}:runSession",
                     body={"config": config, "inputs": inputs},
                     timeout_s=timeout_s,
-                    tries=1,  # the runner repeats the trial, and slows all of them down
+                    tries=1,  # the runner repeats the trial and slows down all trials
                 )
         except LiveFailed as failed:
             kind = _KINDS.get(failed.code) or kind_of(failed.status)
@@ -281,7 +281,7 @@ class CesConversation(RemoteTurns):
         return invocation
 
     def finish(self) -> Json | None:
-        """The session's variables that the app reported."""
+        """The session's variables that the app reported; None if it reported none."""
         return dict(self._variables) if self._knows_state else None
 
     def _invocation(self, user_content: Content, answer: Json, timings: Timings) -> Invocation:
@@ -317,7 +317,7 @@ class CesConversation(RemoteTurns):
             final_response=Content(parts=(Text(text="\n".join(texts)),), role="model")
             if texts
             else None,
-            # without diagnostic messages nobody knows which tools were called
+            # without diagnostic messages, the tools that were called are unknown
             events=tuple(events) if messages or any(_calls(output) for output in outputs) else None,
             timings=timings,
             state=dict(self._variables)
@@ -327,7 +327,7 @@ class CesConversation(RemoteTurns):
 
 
 def _event(message: Json) -> Event | None:
-    """What happened, of a message; None for what the user said."""
+    """The event of a message; None for the user's message."""
     role = str(message.get("role") or "agent")
     parts = [part for chunk in message.get("chunks", ()) for part in _parts(chunk)]
     is_response = bool(parts) and all(isinstance(part, ToolResponse) for part in parts)
@@ -339,7 +339,7 @@ def _event(message: Json) -> Event | None:
 
 
 def _variables_in(message: Json) -> JsonObject | None:
-    """The session's variables that a message says; None if it says nothing of them."""
+    """The session's variables in a message; None if it has none."""
     variables = [
         chunk[key]
         for chunk in message.get("chunks", ())
@@ -356,7 +356,7 @@ def _is_text(event: Event) -> bool:
 
 
 def _parts(chunk: Json) -> list[Part]:
-    """What a chunk of a message is in a conversation."""
+    """The parts of a conversation that a chunk of a message becomes."""
     if isinstance(chunk.get("text"), str):
         return [Text(text=chunk["text"])]
     if call := chunk.get("toolCall"):
@@ -376,7 +376,7 @@ def _parts(chunk: Json) -> list[Part]:
 
 
 def _calls(output: Json) -> list[Part]:
-    """The calls that the app asks its client to make."""
+    """The calls that the app wants its client to make."""
     return [
         part
         for call in (output.get("toolCalls") or {}).get("toolCalls", ())
@@ -385,7 +385,7 @@ def _calls(output: Json) -> list[Part]:
 
 
 def _name(tool: Json) -> str:
-    """What people call a tool."""
+    """A tool's name for people."""
     inner = tool.get("toolsetTool") or {}
     return str(
         tool.get("displayName")
@@ -395,7 +395,7 @@ def _name(tool: Json) -> str:
 
 
 def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
-    """A turn that nobody asks the app for, as the context of a session has it."""
+    """A turn that the app only receives, as the context of a session has it."""
     yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
     contents = [event.content for event in turn.events or () if event.content is not None]
     for content in (*contents, *([turn.final_response] if turn.final_response else ())):
@@ -443,7 +443,7 @@ def _of_tool(name: str, app: str, call_id: str | None, **more: JsonObject) -> Js
 
 
 def _inputs(content: Content, app: str) -> list[JsonObject]:
-    """What a user says, as SessionInputs; a user calls no tools."""
+    """The user's content as SessionInputs; a user calls no tools."""
     inputs: list[JsonObject] = []
     responses = []
     for chunk in _chunks(content, app):
@@ -463,27 +463,28 @@ _DECIDING: Final = (
     *("golden", "scenario"),
     *("evaluationMetricsThresholdOverride", "evaluationMetricsConfigOverride"),
 )
-"""What of an evaluation decides its outcome."""
+"""The parts of an evaluation that decide its outcome."""
 _ERRORS: Final = {
     ErrorType.QUOTA_EXHAUSTED: FailureKind.RATE_LIMITED,
     ErrorType.USER_SIMULATION_FAILURE: FailureKind.SIMULATOR,
 }
-"""All others may be the platform's, so that none is a crash of the agent."""
+"""The kinds of these errors; any other error may be the platform's, so it is not a crash of the
+agent."""
 
 
 class AppEvaluations:
     """The evaluations of an app, which runs them itself (`runEvaluation`)."""
 
     def __init__(self, app: str, request: Json, *, is_ours: bool) -> None:
-        """`request`: what every run asks for. `is_ours`: the app was made for this run, so that an
-        evaluation that it lacks is written to it."""
+        """`request`: the options of every run. `is_ours`: the run created the app, so that it also
+        gets the evaluations that it lacks."""
         self._app, self._request, self._is_ours = app, request, is_ours
         self._lock = threading.Lock()
         self._names: dict[str, str] = {}
 
     def run(self, live: Live, case: Case, *, timeout_s: float) -> Transcript:
-        """One run of an evaluation. Raises LiveFailed, and AgentFailed if the platform did not
-        finish it, or has another evaluation than the case."""
+        """Run an evaluation once. Raises LiveFailed, and AgentFailed if the platform did not finish
+        it, or has another evaluation than the case."""
         plan = Plan.read(case.ces or {})
         with self._lock:
             key = json.dumps(plan.evaluation.json(), sort_keys=True)
@@ -500,7 +501,7 @@ class AppEvaluations:
         try:
             run = live.wait(operation, timeout_s=timeout_s).get("evaluationRun")
         except LiveFailed as failed:
-            if failed.code == "DEADLINE_EXCEEDED":  # nobody waits for it any more
+            if failed.code == "DEADLINE_EXCEEDED":  # the result is no longer needed
                 with suppress(LiveFailed):
                     live.call("POST", f"{operation['name']}:cancel", body={}, tries=1)
             raise
@@ -518,7 +519,7 @@ class AppEvaluations:
         return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
 
     def _name_of(self, live: Live, plan: Plan) -> str:
-        """The name of the app's evaluation that says what the plan's says."""
+        """The name of the app's evaluation that equals the plan's evaluation."""
         wanted = shapes.comparable(plan.evaluation)
         names = names_behind(live, self._app, json.dumps(wanted))
         wanted = move_to_app(wanted, self._app, names)
@@ -552,10 +553,10 @@ def _unmeasured(kind: FailureKind, message: str) -> AgentFailed:
 
 
 def _turns(live: Live, result: EvaluationResult) -> list[Invocation]:
-    """What was said in a run; nothing if the platform keeps no conversation of it.
+    """The turns of a run; empty if the platform keeps no conversation of it.
 
-    In a golden's STABLE run each turn has a conversation of its own, whose earlier turns were given
-    to the agent and not asked of it: only the last one is the run's."""
+    In a golden's STABLE run each turn has its own conversation, and the agent gets its earlier
+    turns as given: only the last one is the run's."""
     replays = result.golden_result.turn_replay_results if result.golden_result else ()
     scenario = result.scenario_result
     names = [scenario.conversation] if scenario else [replay.conversation for replay in replays]
@@ -623,7 +624,7 @@ class CesAgent(Agent):
         self._evaluations: AppEvaluations | None = None
 
     def start(self) -> None:
-        """Make what the run needs. Raises AgentFailed, the same each time."""
+        """Create the resources of the run. Raises AgentFailed, with the same error each time."""
         with self._lock:
             if self._live is None and self._failure is None:
                 try:
@@ -638,7 +639,7 @@ class CesAgent(Agent):
                 raise AgentFailed(self._failure)
 
     def play(self, case: Case, key: TrialKey) -> Transcript | None:  # noqa: ARG002 - the shape of Agent
-        """A run of the evaluation by the platform. Raises AgentFailed."""
+        """Let the platform run the evaluation. Raises AgentFailed."""
         if not self._options.on_platform:
             return None
         if case.ces is None:
@@ -659,7 +660,7 @@ class CesAgent(Agent):
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
-        """A session of its own for each trial. Raises AgentFailed."""
+        """A separate session for each trial. Raises AgentFailed."""
         self.start()
         assert self._live is not None
         live = self._live.another()
@@ -677,12 +678,12 @@ class CesAgent(Agent):
             live.close()
 
     def about(self) -> Mapping[str, str]:
-        """Which app."""
+        """The app and its version."""
         version = {"version": self._options.version} if self._options.version else {}
         return {"app": self._options.app, **version} if self._live is not None else {}
 
     def close(self) -> None:
-        """Delete the run's resources. Never raises: the next run deletes what remains."""
+        """Delete the run's resources. Never raises: the next run deletes the leftovers."""
         with self._lock:
             live = self._live
             journal = self._journal
@@ -741,7 +742,7 @@ class CesAgent(Agent):
         return live
 
     def _import(self, live: Live, app_id: str) -> None:
-        """Make an app of the checkout's export."""
+        """Create an app from the checkout's export."""
         assert self._journal is not None
         location = self._options.app.partition("/apps/")[0]
         content = _zipped(Path(self._setting.root) / self._options.path)
@@ -758,7 +759,7 @@ class CesAgent(Agent):
             self._app = str(new_app["name"])
 
     def _deploy(self, live: Live, deployment_id: str) -> None:
-        """Make a deployment of the version, which sessions can name."""
+        """Create a deployment of the version, which sessions can name."""
         assert self._journal is not None
         self._deployment = f"{self._app}/deployments/{deployment_id}"
         self._journal.add(live, self._deployment)
@@ -771,8 +772,8 @@ class CesAgent(Agent):
 
 
 def _zipped(folder: Path) -> str:
-    """A folder as the API takes it: no links, and no credentials of the job that lie there. Raises
-    AgentFailed."""
+    """A folder as the API takes it: without links, and without the job's credentials if they lie
+    there. Raises AgentFailed."""
     apart = isolation.credential_files(os.environ)
     buffer = io.BytesIO()
     size = 0
@@ -805,20 +806,20 @@ class CesDriver(AgentDriver):
     argument = "app"
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """The app; nothing is asked or made yet."""
+        """The app; this makes no request yet."""
         assert isinstance(options, CesOptions)
         return CesAgent(options, setting)
 
     def is_led(self, options: Json) -> bool:
-        """The platform runs its evaluations."""
+        """True if the platform runs its evaluations."""
         return bool(options.get("on_platform"))
 
     def is_remote(self, options: Json) -> bool:
-        """An app is what it is, unless it is made of a folder."""
+        """True unless the app is created from a folder."""
         return not options.get("path")
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
-        """The folder of the export."""
+        """The folder of the export, if it is missing."""
         path = options.get("path", "")
         if not path or exists(checkout.root / path):
             return None

@@ -1,5 +1,5 @@
-"""Changes to a resource: which fields a mask names, what an update makes of them, and the text of
-its file with only the changed values replaced."""
+"""Changes of a resource: the fields that a mask names, the updated resource, and the text of its
+file, in which only the changed values differ."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CODES: Final[Mapping[str, int]] = {
 
 
 class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of ours
-    """A change that is not made: a code of google.rpc, what is wrong, and where in the request."""
+    """A rejected change: a code of google.rpc, the problem, and its places in the request."""
 
     def __init__(self, code: str, message: str, violations: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
 
 
 def invalid(*violations: tuple[str, str]) -> Refused:
-    """The refusal of a request whose fields have these faults."""
+    """The rejection of a request whose fields have these problems."""
     return Refused("INVALID_ARGUMENT", ": ".join(violations[0]), violations)
 
 
@@ -59,8 +59,8 @@ def invalid(*violations: tuple[str, str]) -> Refused:
 def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
     """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
 
-    Without a mask it is what the body holds. Output-only fields and the name are left out. Raises
-    Refused for a path that leads nowhere."""
+    Without a mask, these are the fields of the body. Output-only fields and the name are omitted.
+    Raises Refused for a path that leads nowhere."""
     if isinstance(mask, dict) and set(mask) - {"paths"}:
         raise invalid(("updateMask", "expected {paths: [...]}"))
     paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
@@ -82,7 +82,7 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
 
 def paths_of(mask: Any) -> list[str]:
     """The paths of a mask: a text with commas, a list, or `{"paths": [...]}`. Raises Refused for
-    anything else."""
+    any other form."""
     mask = mask.get("paths") if isinstance(mask, dict) else mask
     listed = mask.split(",") if isinstance(mask, str) else mask
     if listed is not None and not (
@@ -127,8 +127,8 @@ def _keys(path: str, shape: type[Proto]) -> Path:
 def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) -> JsonObject:
     """The stored resource with the masked fields of the body; both as `comparable` writes them.
 
-    A masked field is replaced whole; one that the body lacks is cleared. To give a field of a group
-    takes the group's other fields away."""
+    A masked field is replaced whole, and cleared if the body lacks it. A field of a group removes
+    the other fields of the group."""
     if list(mask) == [(EVERYTHING,)]:
         identity = {"name": stored["name"]} if "name" in stored else {}
         return {**identity, **{key: value for key, value in body.items() if key != "name"}}
@@ -148,7 +148,7 @@ def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> N
     for other in shapes.siblings(shape, name) if value is not None else ():
         here.pop(other, None)
     if len(path) > 1:
-        if value is not None or key in here:  # what is not there has nothing to clear
+        if value is not None or key in here:  # an absent field needs no clearing
             _put(here.setdefault(key, {}), path[1:], value, inner)
     elif value is None:
         here.pop(key, None)
@@ -161,22 +161,22 @@ def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> N
 
 @dataclass(slots=True)
 class _Node:
-    """A value in a text: text[start:end]. `is_block`: YAML without brackets; `at`: where its key or
-    its dash begins."""
+    """A value in a text: text[start:end]. `is_block`: YAML without brackets; `at`: the start of its
+    key or its dash."""
 
     start: int
     end: int
-    kind: str  # dict, list, or else
+    kind: str  # dict, list, or another type
     at: int = 0
     is_block: bool = False
     members: list[tuple[str, _Node]] = field(default_factory=list)
 
 
 def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> str:
-    """The text of a file with the value `old` at `path` replaced by `new`; all else stays as it is
-    written.
+    """The text of a file in which `new` replaces the value `old` at `path`; all other text stays as
+    it is.
 
-    Raises Refused if that is not possible: anchors in YAML."""
+    Raises Refused if that is not possible, for example because of anchors in YAML."""
     tree = _json_tree(text) if is_json else _yaml_tree(text)
     for step in path:
         tree = next(node for name, node in tree.members if name == str(step))
@@ -248,7 +248,7 @@ class _Splicer:
         self._unit: str | None = indent[1] if indent else None
 
     def change(self, node: _Node, old: Any, new: Any) -> None:
-        """Note the edits that make `new` of the value at the node."""
+        """Note the edits that turn the value at the node into `new`."""
         if json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True):
             return
         if (
@@ -314,7 +314,7 @@ class _Splicer:
         self._remove(node, gone)
 
     def _remove(self, node: _Node, gone: Sequence[int]) -> None:
-        """Take members out, with their comma or their lines; never all of them."""
+        """Remove members with their comma or their lines; never all members."""
         runs: list[list[int]] = []
         for number in sorted(gone):
             if runs and runs[-1][-1] == number - 1:
@@ -336,7 +336,7 @@ class _Splicer:
                 self._edits.append((node.members[run[0] - 1][1].end, last.end, ""))
 
     def _insert(self, node: _Node, position: int, items: Sequence[tuple[str, Any]]) -> None:
-        """Put members behind the one of number `position`; -1: before all."""
+        """Insert members after member number `position`; -1: before all."""
         if not items:
             return
         beside = node.members[max(position, 0)][1]
@@ -384,7 +384,7 @@ class _Splicer:
         return self._flow(value, lead if is_spread else None)
 
     def _flow(self, value: Any, indent: str | None) -> str:
-        """JSON, on several lines if the file is so; `indent` is that of the line in which it
+        """JSON, on several lines if the file has several; `indent` is that of the line in which it
         begins."""
         if indent is None or self._unit is None or not self._is_json:
             return json.dumps(value, ensure_ascii=False)

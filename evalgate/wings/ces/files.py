@@ -1,8 +1,7 @@
-"""CES files at the terminal's request: two versions compared by field; a live app's evaluations
-beside them: what differs, what one has written to the other.
+"""CES files for the terminal: the comparison of two versions, and the exchange of changes with a
+live app.
 
-Every update of an app has a mask of what changed and the etag that was read.
-"""
+Every update of an app has a mask of the changed fields and the etag that was read."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 
 @frozen_dataclass
 class Difference:
-    """What differs in one resource: it is on one side alone, or its fields changed, and which of
-    that relaxes."""
+    """A difference in one resource: only one side has it, or its fields differ. It includes the
+    relaxations among them."""
 
     kind: Kind
     title: str
@@ -86,7 +85,7 @@ def library(paths: Iterable[Path]) -> Library:
 
 
 def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, ...]]:
-    """What differs between two versions of files, and the warnings of both."""
+    """The differences between two versions of files, and the warnings of both."""
     libraries = [library([path]) for path in (old, new)]
     resource_differences: list[Difference] = []
     for pair in pairs(*map(_compared, libraries)):
@@ -102,7 +101,7 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
 
 
 def _compared(library: Library) -> list[Resource]:
-    """The resources of files, and what apps say as one each, with their personas."""
+    """The resources of files, and the settings of each app with its personas as one resource."""
     apps = [
         Resource(kind=Kind.APP, file=file, path=(), message=reading.app, place=Place(file=file))
         for file, reading in library.readings.items()
@@ -124,7 +123,7 @@ Version = TypeVar("Version", Resource, "Pair")
 def pairs(
     old_versions: Iterable[Version], new_versions: Iterable[Version]
 ) -> Iterator[tuple[Version | None, Version | None]]:
-    """The versions of each resource: those of one name, else those that are called the same."""
+    """The versions of each resource, paired by name, otherwise by display name."""
     candidates = list(old_versions)
     for new in new_versions:
         of_kind = [old for old in candidates if old.kind is new.kind]
@@ -141,18 +140,18 @@ def pairs(
 
 
 ORDER: Final = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
-"""What others refer to comes first."""
+"""The order of writing: a resource comes before those that refer to it."""
 
 PULLED: Final = f"{kept.FOLDER}/ces/pulled"
-"""What was pulled, by name and etag: the base of the next pull."""
+"""The resources as they were pulled, by name and etag: the base of the next pull."""
 
 _OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
 
 
 @frozen_dataclass
 class Pair:
-    """A resource in the files and in the app, in one spelling; None if it is missing there. `file`:
-    its file, `path` its place in it. `unknown`: fields that the app has and evalgate does not
+    """A resource in the files and in the app, in one spelling; None if a side lacks it. `file`: its
+    file; `path`: its place in the file. `unknown`: fields of the app that evalgate does not
     know."""
 
     kind: Kind
@@ -169,8 +168,8 @@ class Pair:
 
 @dataclass(slots=True)
 class Done:
-    """What was, or would be, done: `differences`, and in words what was not done although it
-    differs."""
+    """The actions of a command, or those of a preview: `differences`, and texts about differences
+    that were left alone."""
 
     differences: list[Difference] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -181,7 +180,7 @@ class AppFiles:
     """An app and the files of its evaluations below a folder."""
 
     def __init__(self, folder: Path, *, app: str, environment: Environ, endpoint: str = "") -> None:
-        """`app`: its name; without one the files say it, but not in CI, where anybody may have
+        """`app`: its name. Without one, the files name it, except in CI, where anybody may have
         written them. Raises ConfigError."""
         if not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder")
@@ -202,13 +201,13 @@ class AppFiles:
             self._live = Live(environment, endpoint=endpoint)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._live.close()
 
-    # --- what is asked for -----------------------------------------------------------------------
+    # --- commands --------------------------------------------------------------------------------
 
     def drift(self) -> Done:
-        """What the app has otherwise than the files."""
+        """The differences between the app and the files."""
         pairs = self._pairs()
         if not pairs:
             raise NothingToDo("neither the files nor the app have evaluations")
@@ -221,9 +220,9 @@ class AppFiles:
         )
 
     def pull(self, *, preview: bool = False, overwrite: bool = False) -> Done:
-        """Write to the files what changed in the app since they were pulled; what changed in the
-        files alone stays, and so do resources that the app lacks. What changed on both sides is
-        refused, and `overwrite` takes the app's."""
+        """Write the app's changes since the last pull to the files. Changes in the files alone
+        stay, and so do resources that the app lacks. A field that changed on both sides is refused;
+        `overwrite` takes the app's value."""
         done = Done()
         with contextlib.nullcontext() if preview else self._files.locked():
             for pair in self._pairs():
@@ -251,10 +250,10 @@ class AppFiles:
     def push(
         self, *, preview: bool = False, no_relaxing: bool = False, overwrite: bool = False
     ) -> Done:
-        """Write the content of the files to the app, if it differs; resources only in the app stay.
+        """Write the content of the files to the app if it differs; resources of the app alone stay.
 
-        `overwrite`: also replace changes made in the app since the pull. Raises ConfigError with
-        `no_relaxing` if a change relaxes: nothing is written then."""
+        `overwrite`: also replace changes in the app since the last pull. With `no_relaxing`, raises
+        ConfigError if a change relaxes, and writes nothing."""
         done = Done()
         pairs = self._pairs()
         changed: list[tuple[Pair, Difference]] = []
@@ -295,8 +294,8 @@ class AppFiles:
     # --- reading ---------------------------------------------------------------------------------
 
     def _pairs(self) -> list[Pair]:
-        """Every resource on either side, and the settings of the app. Raises ConfigError for what
-        cannot be read."""
+        """Every resource on either side, and the settings of the app. Raises ConfigError for an
+        unreadable resource."""
         with _explain_errors():
             app_pairs = {
                 kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
@@ -313,7 +312,7 @@ class AppFiles:
         return [*joined_pairs, *self._of_app(app)]
 
     def _of_file(self, resource: Resource) -> Pair:
-        """A resource of the files as the app would have it."""
+        """A resource of the files in the form of the app."""
         content = live.move_to_app(shapes.comparable(resource.message), self.app, self._names)
         return Pair(
             kind=resource.kind,
@@ -326,7 +325,7 @@ class AppFiles:
         )
 
     def _of_app(self, raw: Json) -> list[Pair]:
-        """What app.json says beside what the app says."""
+        """The pair of app.json and the app's settings."""
         files = [
             file for file, reading in self._library.readings.items() if reading.kind is Kind.APP
         ]
@@ -335,7 +334,7 @@ class AppFiles:
                 f"more than one app: {words.listed(files)}",
                 hint="Name the folder of the one that is meant.",
             )
-        # the rest of an app is not ours
+        # the other fields of an app are not ours
         app_pair = _read({key: value for key, value in raw.items() if key in _OF_APP}, Kind.APP)
         file_settings = None
         my_etag = ""
@@ -362,7 +361,7 @@ class AppFiles:
         ]
 
     def _learn_names(self, app_pairs: Mapping[Kind, Sequence[Pair]]) -> None:
-        """The names behind display names, which an export has in the place of names."""
+        """The names for display names, which an export has instead of names."""
         for kind, pairs in app_pairs.items():
             self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in pairs}
         used = json.dumps(
@@ -373,8 +372,8 @@ class AppFiles:
     # --- writing ---------------------------------------------------------------------------------
 
     def _merged(self, pair: Pair, *, overwrite: bool) -> JsonObject:
-        """The file's content with what changed in the app since it was pulled. Raises Refused if a
-        field changed on both sides."""
+        """The file's content with the app's changes since the last pull. Raises Refused if a field
+        changed on both sides."""
         app_content = pair.app_content or {}
         if pair.file_content is None or overwrite:
             return app_content
@@ -401,7 +400,7 @@ class AppFiles:
         return content
 
     def _pulled(self, pair: Pair) -> JsonObject:
-        """What the file had when it was pulled or pushed; nothing if that is not known."""
+        """The file's content after the last pull or push; empty if unknown."""
         try:
             path = self._files.inside(_record(pair.name, pair.my_etag))
             return dict(json.loads(path.read_text("utf-8"))["content"])
@@ -409,7 +408,7 @@ class AppFiles:
             return {}
 
     def _keep(self, name: str, etag: str, content: JsonObject) -> None:
-        """Note what the app had under an etag."""
+        """Save the app's content under its etag."""
         record = {"name": name, "etag": etag, "content": content}
         path = self._files.inside(_record(name, etag))
         output.make_folder(path.parent)
@@ -441,8 +440,8 @@ class AppFiles:
         )
 
     def _give(self, pair: Pair, *, overwrite: bool) -> None:
-        """Write the file's content to the app: all of it if the app has none, else the changes.
-        Raises Refused."""
+        """Write the file's content to the app: all of it if the app lacks the resource, otherwise
+        the changes. Raises Refused."""
         content: JsonObject = live.move_to_app(pair.file_content, self.app, self._names)
         if pair.kind is Kind.APP:
             content = {**(pair.app_content or {}), **content}
@@ -483,9 +482,9 @@ class AppFiles:
         return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
 
     def _splice(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
-        """Change a file only at the places that differ from its new content. Raises Refused.
+        """Change a file only where its new content differs. Raises Refused.
 
-        `names_only`: a resource written out within another file has no name to note."""
+        `names_only`: the resource is inside another file and has no name to note."""
         assert pair.file_content is not None
         raw = self._library.readings[pair.file].raw
         if pair.path:
@@ -516,7 +515,7 @@ def _record(name: str, etag: str) -> str:
 
 
 def _read(raw: Json, kind: Kind) -> Pair:
-    """What the app has, as it gave it. Raises ConfigError for what cannot be read."""
+    """A resource of the app, unchanged. Raises ConfigError if it cannot be read."""
     name = str(raw.get("name", ""))
     unknown: list[str] = []
     message, problems = read.parse_message(raw, kind, file=name, unknown=unknown)
@@ -532,8 +531,8 @@ def _read(raw: Json, kind: Kind) -> Pair:
 
 
 def _joined(in_app: Pair | None, in_files: Pair | None) -> Pair:
-    """Both sides of a resource, called as in the files; the name, the etag and what is unknown are
-    the app's."""
+    """Both sides of a resource, under the names of the files; the name, the etag and unknown fields
+    are the app's."""
     if in_files is None:
         assert in_app is not None
         return in_app
@@ -551,7 +550,7 @@ def _joined(in_app: Pair | None, in_files: Pair | None) -> Pair:
 def _difference(
     of: Pair | Resource, old: JsonObject | None, new: JsonObject | None
 ) -> list[Difference]:
-    """The difference between the two sides of a resource; nothing if they are equal."""
+    """The difference between the two sides of a resource; None if they are equal."""
     if old is None or new is None:
         relaxed = (compare.removed(str(of.kind)),) if new is None else ()
         return [
@@ -611,7 +610,7 @@ _REFUSALS: Final = frozenset(
 
 @contextlib.contextmanager
 def _explain_errors() -> Iterator[None]:
-    """Errors of the API in words that say what to do: Refused for those of one resource, else
+    """Turn errors of the API into errors with a hint: Refused for errors of one resource, otherwise
     UnavailableError."""
     try:
         yield

@@ -1,5 +1,5 @@
-"""The CES files of a checkout, detected by content: in an export's folders first, then anywhere
-else."""
+"""The CES files of a checkout, recognized by their content: first in the folders of an export, then
+in all others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from evalgate.wings.ces.read import Kind, Resource
 from evalgate.wings.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
 
 MOST_SNIFFED = 2000
-"""How many files are looked into, those in folders of CES first."""
+"""The most files that are opened; files in folders of CES come first."""
 HEAD_BYTES = 65_536
 LARGEST_BYTES = 16 * 1024 * 1024
 FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
@@ -37,21 +37,21 @@ def _homes(paths: Iterable[str]) -> set[str]:
 
 
 def kind_at(tree: SearchedTree, path: str) -> Kind | None:
-    """The kind of a file by its first bytes; None if it is not one of CES."""
+    """The kind of a file by its first bytes; None if it is not a CES file."""
     head = walk.read_head(tree.root, path, size=HEAD_BYTES)
     return read.kind_of(head.decode("utf-8", errors="replace"), file=path)
 
 
 @frozen_dataclass
 class CesLibrary(FormatFiles):
-    """The chosen CES files, with what is wrong with them and with what applies to them."""
+    """The chosen CES files with their problems, and the files that apply to them."""
 
     library: read.Library
     problems: tuple[Problem, ...] = ()
     noun = "CES evaluation"
 
     def files(self) -> Collection[str]:
-        """Those that apply to the chosen ones, too."""
+        """The chosen files, and the files that apply to them."""
         return self.library.every.keys()
 
     def eval_sets(
@@ -69,12 +69,12 @@ class CesLibrary(FormatFiles):
         return sets, (*of_run, *left_out, *not_run(self.library))
 
     def is_of_cases(self, file: str) -> bool:
-        """True if it is of a kind that is run."""
+        """True if files of this kind run."""
         return file in self.library.readings and self.library.readings[file].kind in cases.RUN
 
     def criteria_of(self, cases_of_file: Iterable[Case], agent: AgentUse) -> list[CriterionUse]:
-        """As the evaluations say; of a scenario also whether it ended, since CES lets a
-        conversation be cut. If the platform runs them, its outcome decides alone."""
+        """The criteria that the evaluations name; for a scenario also one for its end, since CES
+        allows an unfinished conversation. If the platform runs them, only its outcome decides."""
         listed = tuple(cases_of_file)
         is_led = agents.is_led(agent)
         uses = [
@@ -90,7 +90,7 @@ class CesLibrary(FormatFiles):
         return uses
 
     def size(self) -> int:
-        """Tool tests are counted, too."""
+        """The number of evaluations, including tool tests."""
         return len(self.library.tests)
 
     def lines(self, *, run: Collection[str]) -> Iterator[str]:
@@ -111,7 +111,7 @@ class CesLibrary(FormatFiles):
 
 
 def described(resource: Resource) -> str:
-    """What a CES resource is, in a few words."""
+    """A CES resource in a few words."""
     match resource.message:
         case Evaluation(golden=Golden() as golden):
             description = f"golden, {words.counted(len(golden.turns), 'turn')}"
@@ -137,7 +137,7 @@ def described(resource: Resource) -> str:
 
 
 def not_run(library: read.Library) -> tuple[Problem, ...]:
-    """What is found and is not run: tool tests, since no driver has a tool alone."""
+    """The resources that do not run: tool tests, since no driver has a tool without its agent."""
     tests = library.of(Kind.TOOL_TESTS)
     if not tests:
         return ()
@@ -197,7 +197,7 @@ class CesFormat(Format):
     name = "CES"
 
     def is_evaluation_file(self, path: str) -> bool:
-        """By its place in an export."""
+        """True for a file in the evaluation folders of an export."""
         return read.kind_by_folder(path) is not None
 
     def find(
@@ -208,9 +208,9 @@ class CesFormat(Format):
         named_files: Iterable[str] = (),
         kind_at: Callable[[SearchedTree, str], Kind | None] = kind_at,
     ) -> tuple[str, ...]:
-        """The CES files of the tree, and those of the files that the user named: by what they say;
-        among the evaluations of an app also by their place, so that a typing error takes none
-        away: what is no evaluation is an error there."""
+        """The CES files of the tree and those that the user named, by their content. Files among
+        the evaluations of an app also count by their place, so that a typing error does not hide
+        one: a file that is not an evaluation is an error there."""
         listed = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
         first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
         looked = [
@@ -242,16 +242,16 @@ class CesFormat(Format):
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
     ) -> CesLibrary:
-        """What they refer to may be in any of the `files`."""
+        """The chosen files, which may refer to any of the `files`."""
         return library(tree, files, chosen=chosen)
 
     def why_unchanged(self, text: str, *, file: str) -> str:
-        """Evaluations are changed by hand, or by an assistant."""
+        """The reason for an evaluation, which only people and assistants edit; otherwise ""."""
         reason = "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
         return reason if read.kind_of(text, file=file) in cases.RUN else ""
 
     def check(self, settings: Settings, suites: Sequence[Suite]) -> Iterator[Problem]:
-        """With `on-platform`, the files whose agent is no app."""
+        """With `on-platform`, the files whose agent is not an app."""
         for suite in suites if settings.on_platform else ():
             if not agents.is_led(suite.agent):
                 message = "no platform can run it: its agent is not one of the driver `ces`"

@@ -1,8 +1,7 @@
-"""The API of Customer Engagement Suite, over REST: resources, operations and sessions of an app.
+"""The API of Customer Engagement Suite over REST: resources, operations and sessions of an app.
 
-Every update carries a mask, and every update and deletion the etag that was read. What the API
-turns away for the moment is asked again (`LiveFailed.is_passing`).
-"""
+Every update has a mask, and every update and deletion has the etag that was read. A request that
+fails only for the moment is repeated (`LiveFailed.is_passing`)."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from evalgate.wings.ces.shapes import Proto
 
 ENDPOINT: Final = "https://ces.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CES_API_ENDPOINT"
-"""Names another address of the API; `cxas` reads it too."""
+"""The variable with another address of the API; `cxas` reads it too."""
 
 APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
 TIMEOUT_S = 60.0
@@ -30,14 +29,15 @@ OPERATION_S = 900.0
 TRIES: Final = 5
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
-"""Also if the API asks for a longer one."""
+"""The longest wait, even if the API asks for a longer one."""
 _MOST_BYTES = 64 * 1024 * 1024
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class LiveFailed(Exception):  # noqa: N818 - it says what happened
-    """The API did not do it: `code` is one of google.rpc, or UNREACHABLE; `status` that of HTTP, 0
-    if nobody was there; `retry_after_s`: how long it asks to wait. No message holds a token."""
+    """A request to the API failed. `code`: one of google.rpc, or UNREACHABLE; `status`: that of
+    HTTP, 0 without a response; `retry_after_s`: the wait that the API asks for. No message contains
+    a token."""
 
     def __init__(
         self, code: str, message: str, *, status: int = 200, retry_after_s: float | None = None
@@ -49,16 +49,16 @@ class LiveFailed(Exception):  # noqa: N818 - it says what happened
         self.retry_after_s = retry_after_s
 
     def is_passing(self, method: str) -> bool:
-        """True if the same request may succeed, and does no harm if the first was done unseen: 429
-        and 503 say that nothing was done; after other failures only what reads or deletes is
+        """True if the same request may succeed, and is harmless if the first one took effect. 429
+        and 503 mean that nothing happened; after other failures only reads and deletions are
         repeated."""
         is_lost = self.status in (0, 500, 502, 504) and method in ("GET", "DELETE")
         return is_lost or self.status in (429, 503)
 
 
 def address(text: str) -> str:
-    """The address of the API as requests begin with it. Raises ValueError for one that a token must
-    not be sent to."""
+    """The address of the API as requests begin with it. Raises ValueError for an address that must
+    not get a token."""
     base = (text if "://" in text else f"https://{text}").rstrip("/")
     parts = urlsplit(base)
     is_loopback = parts.scheme == "http" and parts.hostname in _LOOPBACK
@@ -68,14 +68,14 @@ def address(text: str) -> str:
 
 
 class Live:
-    """A connection to the API; for one thread at a time, unless each has a connection of its own
+    """A connection to the API for one thread at a time; other threads need their own
     (`another`)."""
 
     def __init__(
         self, environment: Environ, *, endpoint: str = "", token: GoogleToken | None = None
     ) -> None:
-        """`environment`: credentials and proxies. Raises LiveFailed for an address that a token
-        must not be sent to."""
+        """`environment`: credentials and proxies. Raises LiveFailed for an address that must not
+        get a token."""
         try:
             self.base = address(endpoint or environment.get(ENDPOINT_VARIABLE, "") or ENDPOINT)
         except ValueError as problem:
@@ -89,7 +89,7 @@ class Live:
         return Live(self._environment, endpoint=self.base, token=self._token)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._exchange.close()
 
     # --- resources -------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Live:
         return self.call("GET", name)
 
     def listed(self, parent: str, collection: str, *, key: str = "") -> Iterator[JsonObject]:
-        """All resources of a collection, page by page; `key`: what the answer calls them. Raises
+        """All resources of a collection, page by page; `key`: the response's field for them. Raises
         LiveFailed."""
         query = {"pageSize": "100"}
         while True:
@@ -117,7 +117,7 @@ class Live:
     def create(
         self, parent: str, collection: str, body: Json, *, resource_id: str = "", id_key: str = ""
     ) -> JsonObject:
-        """A new resource. Raises LiveFailed."""
+        """Create a resource. Raises LiveFailed."""
         query = {id_key or f"{collection.removesuffix('s')}Id": resource_id} if resource_id else {}
         return self.call("POST", f"{parent}/{collection}", query=query, body=body)
 
@@ -137,7 +137,7 @@ class Live:
             self.wait(answer)
 
     def wait(self, operation: Json, *, timeout_s: float = OPERATION_S) -> JsonObject:
-        """What a long operation answers in the end. Raises LiveFailed."""
+        """The response of a long operation at its end. Raises LiveFailed."""
         deadline = time.monotonic() + timeout_s
         pause = 0.05
         while not operation.get("done"):
@@ -175,7 +175,7 @@ class Live:
                 return self._ask(method, url, body, timeout_s)
             except LiveFailed as failed:
                 if method == "DELETE" and number > 1 and failed.code == "NOT_FOUND":
-                    return {}  # an earlier try deleted it, and its answer was lost
+                    return {}  # an earlier try deleted it, and its response was lost
                 if number == tries or not failed.is_passing(method):
                     raise
                 pause_s = failed.retry_after_s
@@ -221,12 +221,12 @@ def _content(answer: Answer) -> JsonObject:
     return content
 
 
-# --- what is told from one app to another ---------------------------------------------------------
+# --- move resources from one app to another -------------------------------------------------------
 
 
 def move_to_app(value: Any, app: str, names: Mapping[tuple[str, str], str], key: str = "") -> Any:
-    """A resource as the app would have it. Names of any app's resources become the app's own, and
-    display names in place of names (`names`, by collection) become names."""
+    """A resource in the form of the app. Names of any app's resources become the app's names, and
+    display names in the place of names (`names`, by collection) become names."""
     if isinstance(value, dict):
         return {field: move_to_app(inner, app, names, field) for field, inner in value.items()}
     if isinstance(value, list):
@@ -246,11 +246,11 @@ _REFERENCES: Final = {
     "evaluations": "evaluations",
     "evaluationExpectations": "evaluationExpectations",
 }
-"""Fields that name other resources, with their collection."""
+"""The fields that name other resources, with the collection of these."""
 
 
 def names_behind(live: Live, app: str, text: str) -> dict[tuple[str, str], str]:
-    """The names of the app's resources behind the display names in resources written as JSON, by
+    """The names of the app's resources for the display names in resources written as JSON, by
     collection and display name. Raises LiveFailed."""
     return {
         (collection, str(raw.get("displayName", ""))): str(raw["name"])
@@ -263,8 +263,7 @@ def names_behind(live: Live, app: str, text: str) -> dict[tuple[str, str], str]:
 def mask(old: Json, new: Json, shape: type[Proto], prefix: str = "") -> list[str]:
     """The fields in which two versions of a resource differ, as deep as a mask may name them.
 
-    Of a group whose other field is given now that field alone: it takes the first one away.
-    """
+    If a group has another field now, only that field is in the mask: it removes the first one."""
     paths = []
     for key in dict.fromkeys((*old, *new)):
         old_field = old.get(key)

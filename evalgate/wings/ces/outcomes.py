@@ -1,8 +1,8 @@
 """Outcomes of an evaluation by turn and expectation, in the form of EvaluationResult.
 
-Pure: the judge's verdicts are arguments, and `questions` lists what to ask. An undecided
-expectation has no outcome (OUTCOME_UNSPECIFIED); a result with one has no status and counts as an
-error, never as a pass."""
+This module is pure: the judge's verdicts are arguments, and `questions` lists the questions for the
+judge. An undecided expectation has no outcome (OUTCOME_UNSPECIFIED); a result with one has no
+status and counts as an error, never as a pass."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _nearest(candidates: Iterable[T | None], default: T) -> T:
     return next((candidate for candidate in candidates if candidate is not None), default)
 
 
-# --- what applies ---------------------------------------------------------------------------------
+# --- the settings that apply ----------------------------------------------------------------------
 
 
 @frozen_dataclass
@@ -106,7 +106,7 @@ class Plan:
     goals: tuple[str, ...] = ()
 
     def json(self) -> JsonObject:
-        """As `Case.ces` has it."""
+        """The plan in the form of `Case.ces`."""
         return {
             "evaluation": self.evaluation.json(),
             "thresholds": self.thresholds.json(),
@@ -165,15 +165,15 @@ class Plan:
         )
 
     def similarity(self, turn: GoldenTurn | None) -> int:
-        """The lowest similarity that passes: the turn's, else the evaluation's, else the app's,
-        else the default."""
+        """The lowest similarity that passes: that of the turn, the evaluation, the app, or the
+        default."""
         return _nearest(
             (level.semantic_similarity_success_threshold for level in self._turn_levels(turn)),
             DEFAULT_SIMILARITY,
         )
 
     def invocation(self, turn: GoldenTurn | None) -> float:
-        """The share of a turn's expected tools that have to be called."""
+        """The share of a turn's expected tools that the agent has to call."""
         return _nearest(
             (
                 level.overall_tool_invocation_correctness_threshold
@@ -183,7 +183,7 @@ class Plan:
         )
 
     def parameters(self, expected: GoldenExpectation | None) -> float:
-        """The share of an expected call's parameters that have to be as expected."""
+        """The share of an expected call's parameters that have to match."""
         override = expected.expectation_level_metrics_thresholds_override if expected else None
         levels = [
             override,
@@ -204,7 +204,7 @@ class Plan:
         return next(filter(None, behaviors), None) is ExtraToolCallBehavior.ALLOW
 
     def assesses_hallucination(self, turn: GoldenTurn | None) -> bool:
-        """True if made-up claims count; unspecified is not enabled."""
+        """True if unsupported claims count; unspecified means disabled."""
         overrides = [
             override.enable_hallucination_metrics
             for step in (turn.steps if turn else ())
@@ -226,8 +226,8 @@ class Plan:
         return next(filter(None, behaviors), None) is HallucinationMetricBehavior.ENABLED
 
     def _is_on(self, group: str, name: str, *, of: str = "") -> bool:
-        """True if a metric is switched on: by the evaluation, else by the app, else by default.
-        `of`: the metric's name in its switch, if that differs."""
+        """True if a metric is enabled, by the evaluation, the app, or the default. `of`: the
+        metric's name in its switch, if that differs."""
         for config in (self.evaluation.evaluation_metrics_config_override, self.config):
             group_config = (
                 getattr(config, f"{group}_metrics_config") if config is not None else None
@@ -251,7 +251,7 @@ class Plan:
         )
 
     def judges_answer(self, expected: GoldenExpectation) -> bool:
-        """True if an expected answer has words that a judge compares."""
+        """True if an expected answer has words for a judge to compare."""
         has_words = expected.agent_response is not None and bool(text_of(expected.agent_response))
         return (
             has_words
@@ -260,7 +260,7 @@ class Plan:
         )
 
     def compares_tools(self, *, of_step: bool) -> bool:
-        """True if tool calls count: each of them (`of_step`), or those of a turn together."""
+        """True if tool calls count: each of them (`of_step`), or a turn's calls together."""
         return self._is_on(
             "golden", f"{'step_' if of_step else ''}tool_correctness", of="tool_correctness"
         )
@@ -278,8 +278,8 @@ class Plan:
 
     @property
     def goal(self) -> UserGoalBehavior:
-        """The expected outcome of the user's goal; the deprecated field counts if the newer one is
-        unset."""
+        """The expected outcome of the user's goal; the deprecated field counts if the newer field
+        is unset."""
         scenario = self.evaluation.scenario or Scenario()
         if scenario.user_goal_behavior:
             return scenario.user_goal_behavior
@@ -290,15 +290,15 @@ class Plan:
 
     @property
     def goal_score(self) -> int:
-        """The score that a judge should give: 0 if the goal is to be refused."""
+        """The score that a judge should give: 0 if the agent should refuse the goal."""
         return 0 if self.goal is UserGoalBehavior.USER_GOAL_REJECTED else 1
 
 
-# --- what a judge is asked ------------------------------------------------------------------------
+# --- questions for a judge ------------------------------------------------------------------------
 
 
 class Kind(enum.StrEnum):
-    """What a judge is asked about."""
+    """The subject of a question for a judge."""
 
     ANSWER = "answer"  # an expected answer, 0 to 4
     SAID = "said"  # an answer that a scenario expects anywhere, 0 or 1
@@ -346,7 +346,7 @@ class Verdict:
 
 Key: TypeAlias = tuple[str, int, int, str]
 Verdicts: TypeAlias = Mapping[Key, Verdict]
-"""By `Asked.key`; what is not there was not asked."""
+"""Verdicts by `JudgeQuestion.key`; an absent key means that the judge was not asked."""
 NAMED = "named"
 RUBRICS = "rubrics"
 
@@ -358,7 +358,7 @@ def _verdict(
 
 
 def questions(plan: Plan, actual: Sequence[Invocation]) -> list[JudgeQuestion]:
-    """Everything that only a judge can decide, in the order of the turns."""
+    """All questions that only a judge can decide, in the order of the turns."""
     judge_questions: list[JudgeQuestion] = []
     for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
         judge_questions += _Turn(plan, turn, invocation, number).questions()
@@ -430,7 +430,7 @@ def _argument_questions(
             )
 
 
-# --- what the agent did ---------------------------------------------------------------------------
+# --- the agent's actions --------------------------------------------------------------------------
 
 
 def calls_of(invocation: Invocation) -> list[ActualCall]:
@@ -452,7 +452,7 @@ def messages_of(invocation: Invocation) -> list[str]:
 
 
 def text_of(message: Message | None) -> str:
-    """The words of an expected answer, or "" if it has only white space, which every answer would
+    """The words of an expected answer; "" if it has only white space, which every answer would
     contain."""
     text = (
         "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks) if message else ""
@@ -466,14 +466,14 @@ def call_in(expected: ScenarioExpectation) -> ToolCall | None:
 
 
 def task_of(scenario: Scenario) -> str:
-    """What the user of a scenario wants, and knows."""
+    """The task and the facts of a scenario's user."""
     facts = "".join(f"\n- {fact.name}: {fact.value}" for fact in scenario.user_facts)
     return scenario.task + (f"\n\nWhat the user knows:{facts}" if facts else "")
 
 
 def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
-    """The names under which an agent may have a tool: its id, its display name, that of a toolset's
-    tool with the toolset before it."""
+    """The names under which an agent may have a tool: its id, its display name, and for a tool of a
+    toolset the name with the toolset before it."""
     names = {tool.display_name} if tool.display_name else set()
     if tool.toolset_tool is None:
         return frozenset({*names, (tool.tool or "").rpartition("/")[2]})
@@ -485,7 +485,7 @@ def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
 
 
 _MATCH_TYPES: Final = {ComparisonType.EQUALS: "", ComparisonType.CONTAINS: "contains"}
-"""How a text is compared; by meaning unless the expectation says otherwise."""
+"""The comparison of a text: by meaning unless the expectation names another one."""
 
 
 def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
@@ -506,7 +506,7 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
     if match == "regexp":
         try:
             return json_match.holds(Matcher(regex=str(original)), str(actual), original)
-        except ValueError:  # no regular expression: `validate` warns of it
+        except ValueError:  # not a regular expression: `validate` warns of it
             return False
     if compare.same(original, actual):
         return True
@@ -538,8 +538,8 @@ def _expected_text(call: ToolCall, name: str) -> str:
 def _likeness(
     call: ToolCall, actual: ActualCall, comparison: ComparisonType
 ) -> tuple[float, int, int]:
-    """The share and the number of parameters of a call that are as expected, and how many of them
-    without a judge. Parameters left to a judge count as met."""
+    """The share and the number of a call's parameters that match, and the number of those that
+    match without a judge. Parameters for a judge count as matches."""
     matches = list(_arguments(call, actual.args, comparison).values())
     met_count = sum(match is not False for match in matches)
     return (met_count / len(matches) if matches else 1.0), met_count, matches.count(True)
@@ -549,7 +549,7 @@ def _paired(
     expected: Sequence[tuple[int, ToolCall, ComparisonType]], calls: Sequence[ActualCall]
 ) -> dict[int, ActualCall]:
     """The actual call for each expected one, by step. The most similar calls are paired first, and
-    each call once."""
+    no call twice."""
     pairs = sorted(
         (
             (*_likeness(call, actual, comparison), -place, -number, step)
@@ -570,7 +570,8 @@ def _paired(
 
 
 def _scenario_calls(scenario: Scenario, actual: Sequence[Invocation]) -> dict[int, ActualCall]:
-    """The actual call for each expected one of a scenario, by step: two equal ones need two."""
+    """The actual call for each expected call of a scenario, by step: two equal ones need two
+    calls."""
     expected = [
         (step, call, BY_MEANING)
         for step, expectation in enumerate(scenario.scenario_expectations)
@@ -598,7 +599,7 @@ def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> floa
 
 
 class _Turn:
-    """One turn of a golden and what the agent did in it."""
+    """One turn of a golden and the agent's actions in it."""
 
     def __init__(
         self,
@@ -633,13 +634,13 @@ class _Turn:
 
     def _messages_at(self, step: int) -> tuple[str, ...]:
         """The messages for an expected answer. The last expected answer gets all remaining
-        messages: an agent may need several to say it."""
+        messages: an agent may need several."""
         place = self._answers.index(step)
         is_last = place == len(self._answers) - 1
         return tuple(self._messages[place:] if is_last else self._messages[place : place + 1])
 
     def questions(self) -> Iterator[JudgeQuestion]:
-        """What only a judge can decide of the turn."""
+        """The questions of the turn that only a judge can decide."""
         for step, expectation in self._steps:
             if expectation.skip_evaluation:
                 continue
@@ -663,7 +664,7 @@ class _Turn:
                 )
 
     def result(self, verdicts: Verdicts, *, state: Json | None) -> TurnReplayResult:
-        """The outcomes of the turn; `state`: the session's at its end."""
+        """The outcomes of the turn; `state`: the session's state at its end."""
         outcomes = [
             self._scored(step, expectation, verdicts, state) for step, expectation in self._steps
         ]
@@ -696,7 +697,7 @@ class _Turn:
         )
 
     def _unexpected(self) -> Iterator[GoldenExpectationOutcome]:
-        """Calls that no expected one stands for, and transfers to agents that nothing names."""
+        """Calls that match no expected one, and transfers to agents that no expectation names."""
         paired_ids = {id(call) for call in self._calls_by_step.values()}
         expected = GoldenExpectation(note=UNEXPECTED_CALL)
         for call in self._calls:
@@ -713,7 +714,7 @@ class _Turn:
                 yield _outcome(expected, Outcome.FAIL, observed_agent_transfer=observed)
 
     def _transfers(self) -> list[str]:
-        """The agents that a call hands the conversation to, in order."""
+        """The agents that take over the conversation by a call, in order."""
         calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
         return [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
 
@@ -721,8 +722,8 @@ class _Turn:
         return AgentTransfer(target_agent=f"{self._plan.app}/agents/{name}")
 
     def _overall(self) -> tuple[OverallToolInvocationResult | None, float | None]:
-        """The share of expected tools that were called, and of those in order; None if that does
-        not count."""
+        """The share of expected tools that were called, and the share of those in order; None if
+        that does not count."""
         if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
             return None, None
         expected_calls = [
@@ -780,7 +781,10 @@ class _Turn:
             if messages
             else None
         )
-        outcome, result = Outcome.SKIPPED, None  # a payload, an image: there is nothing to compare
+        outcome, result = (
+            Outcome.SKIPPED,
+            None,
+        )  # a payload or an image has no text
         if text and expected.comparison_type in LITERAL:
             answer = messages[-1] if messages else ""  # only the last one is the answer
             is_equal = text.strip() == answer.strip()
@@ -827,7 +831,8 @@ class _Turn:
     def _of_response(
         self, expected: GoldenExpectation, expected_response: ToolResponse
     ) -> GoldenExpectationOutcome:
-        """The response of the call with the same id in the file, else of any call of the tool."""
+        """The response to the call with the same id in the file, otherwise to any call of the
+        tool."""
         by_id = [
             self._calls_by_step[step].id
             for step, expectation in self._steps
@@ -852,7 +857,7 @@ class _Turn:
             if _same_response(expected_response.response or {}, response)
         ]
         if right_responses and not self._fed_tools.isdisjoint(names_of(expected_response)):
-            # what evalgate answers itself says nothing of the agent
+            # evalgate's own response says nothing about the agent
             skipped = ToolInvocationResult(
                 outcome=Outcome.SKIPPED, explanation="answered by evalgate"
             )
@@ -979,8 +984,8 @@ def _parameters(
     verdict_of: Callable[[str], Verdict],
     least: float,
 ) -> ToolInvocationResult:
-    """The share of the expected parameters that a call has; unknown if a judge that has to decide
-    did not."""
+    """The share of the expected parameters that a call has; unknown if a judge did not decide on
+    one."""
     arguments = _arguments(expected_call, call.args, comparison)
     is_open = _is_open(arguments, least)
     scores: dict[str, int | bool | None] = {
@@ -1010,7 +1015,7 @@ def _parameters(
 def _claims(
     plan: Plan, number: int, invocation: Invocation, verdicts: Verdicts
 ) -> HallucinationResult | None:
-    """The judge's verdict on a turn's claims; None if the judge is not asked."""
+    """The judge's verdict on a turn's claims; None if there is no question about them."""
     verdict = _verdict(verdicts, Kind.HALLUCINATION, number)
     return (
         HallucinationResult(**verdict.rated(HALLUCINATION_LABELS))
@@ -1027,8 +1032,8 @@ def golden_result(
     verdicts: Verdicts,
     fed_tools: Sequence[frozenset[str]] = (),
 ) -> GoldenResult:
-    """The outcomes of a golden by turn. Each turn that was asked has an invocation. `fed_tools`: by
-    turn, the tools that evalgate answers for."""
+    """The outcomes of a golden by turn. Each turn of the agent has an invocation. `fed_tools`: by
+    turn, the tools whose responses come from evalgate."""
     last = len(actual) - 1
     turn_results = []
     for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
@@ -1105,8 +1110,8 @@ def scenario_result(
 
 
 def _is_completed(result: ScenarioResult) -> bool | None:
-    """True if all expectations are met, nothing is made up, and the user's goal is met; None if one
-    is unknown."""
+    """True if all expectations are met, no claim is unsupported, and the user's goal is met; None
+    if one of these is unknown."""
     goal = result.user_goal_satisfaction_result
     claim_scores = [rating.score for rating in result.hallucination_result]
     if (
@@ -1161,8 +1166,8 @@ def _scenario_outcomes(
 def _scenario_answer(
     expectation: ScenarioExpectation, messages: Sequence[str], verdict: Verdict
 ) -> ScenarioExpectationOutcome:
-    """The outcome of an answer that a scenario expects: the judge's, who reads all that was said;
-    FAIL if nothing was."""
+    """The outcome of an answer that a scenario expects: the judge's, who reads all messages; FAIL
+    without messages."""
     if not text_of(expectation.agent_response):
         return ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.SKIPPED)
     observed = Message(role="agent", chunks=(Chunk(text=messages[-1]),)) if messages else None
@@ -1172,11 +1177,11 @@ def _scenario_answer(
     )
 
 
-# --- what it comes to -----------------------------------------------------------------------------
+# --- checks and status ----------------------------------------------------------------------------
 
 
 class Group(enum.StrEnum):
-    """What a check is about."""
+    """The subject of a check."""
 
     EXPECTATION = "expectation"  # the agent's actions, decided without a judge
     SIMILARITY = "similarity"  # what a judge compares
@@ -1187,8 +1192,8 @@ class Group(enum.StrEnum):
 
 @frozen_dataclass
 class Check:
-    """One thing that an evaluation asks for, and what came of it; `turn` counts from 1. `score`: on
-    its own scale."""
+    """One check of an evaluation and its outcome; `turn` counts from 1. `score`: on the check's own
+    scale."""
 
     group: Group
     subject: str
@@ -1199,7 +1204,7 @@ class Check:
 
 
 def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
-    """All that counts for the status of a result, skipped ones included."""
+    """All checks that count for the status of a result, including skipped ones."""
     result_checks = list(
         _of_golden(plan, result) if isinstance(result, GoldenResult) else _of_scenario(plan, result)
     )
@@ -1333,7 +1338,7 @@ def _is_judged(
 
 
 def may_need_judge(call: ToolCall, comparison: ComparisonType) -> bool:
-    """True if an expected call has an argument that is compared by its meaning."""
+    """True if an expected call has an argument that is compared by meaning."""
     return any(
         _argument(value, "", comparison) is None for value in (call.args or {}).values() if value
     )
@@ -1359,7 +1364,7 @@ def described(expected: GoldenExpectation) -> str:
 
 
 def status(checks: Iterable[Check]) -> Outcome | None:
-    """PASS if all that counts is met, FAIL if something is not, SKIPPED if nothing counts.
+    """PASS if all decisive checks are met, FAIL if one is not, SKIPPED if there are none.
 
     None if a check is unknown: the execution state is then ERROR (METRIC_CALCULATION_FAILURE)."""
     outcomes = {check.outcome for check in checks}

@@ -1,7 +1,7 @@
-"""Read a CES file, in JSON or YAML: its kind, its resources, its problems and their places.
+"""Read a CES file, in JSON or YAML: its kind, its resources, and its problems with their places.
 
-Stricter than google-cloud-ces: also required fields, ranges, conflicts within a turn and keys in
-two spellings."""
+This is stricter than google-cloud-ces: it also checks required fields, ranges, conflicts within a
+turn and keys in two spellings."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ from evalgate.wings.ces.shapes import (
 
 ENDINGS: Final = (".json", ".yaml", ".yml")
 LOCAL_APP: Final = "projects/local/locations/local/apps/local"
-"""The app of what is written without one."""
+"""The app of resources that name none."""
 
 MATCH_TYPES: Final = ("ignore", "semantic", "contains", "regexp")
-"""How an argument may be compared: `{"$matchType": ..., "$originalValue": ...}` in place of a
+"""The comparison of an argument: `{"$matchType": ..., "$originalValue": ...}` in place of a
 value."""
 
 
 class Kind(enum.StrEnum):
-    """What a file holds."""
+    """The kind of a file's content."""
 
     EVALUATION = "evaluation"
     EXPECTATION = "expectation"
@@ -59,7 +59,7 @@ class Kind(enum.StrEnum):
     PERSONA = "persona"
     RESULT = "result"
     RUN = "run"
-    APP = "app"  # app.json: thresholds, settings and personas; the rest of it is the app's own
+    APP = "app"  # app.json: thresholds, settings and personas; its other fields are the app's own
     CONVERSATIONS = "cxas goldens"
     SIMULATIONS = "cxas simulations"
     TOOL_TESTS = "cxas tool tests"
@@ -73,7 +73,7 @@ RESOURCES: Final[Mapping[Kind, type[Proto]]] = {
     Kind.RESULT: EvaluationResult,
     Kind.RUN: EvaluationRun,
 }
-"""Files that hold one resource."""
+"""Files with one resource."""
 
 CXAS: Final[Mapping[Kind, type[Proto]]] = {
     Kind.CONVERSATIONS: Conversations,
@@ -83,7 +83,7 @@ CXAS: Final[Mapping[Kind, type[Proto]]] = {
 
 
 class AppEvaluation(Proto):
-    """What an app says of its evaluations."""
+    """An app's settings for its evaluations."""
 
     evaluation_metrics_thresholds: EvaluationMetricsThresholds | None = None
     evaluation_settings: EvaluationSettings | None = None
@@ -91,10 +91,10 @@ class AppEvaluation(Proto):
 
 
 SHAPES: Final[Mapping[Kind, type[Proto]]] = {**RESOURCES, Kind.APP: AppEvaluation}
-"""What the API has as one message each."""
+"""Resources that are a message of the API."""
 
 APPLIES: Final = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
-"""What evaluations beside it are run and judged by."""
+"""Settings for the evaluations of the same app."""
 
 COLLECTIONS: Final[Mapping[str, Kind]] = {
     "evaluations": Kind.EVALUATION,
@@ -104,7 +104,7 @@ COLLECTIONS: Final[Mapping[str, Kind]] = {
     "results": Kind.RESULT,
     "evaluationRuns": Kind.RUN,
 }
-"""In names of resources, and folders of an export."""
+"""The collections in names of resources, and the folders of an export."""
 
 COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
 
@@ -123,29 +123,29 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """As it is written; "" without one."""
+        """Its name; "" without one."""
         return str(getattr(self.message, "name", ""))
 
     @property
     def id(self) -> str:
-        """The last part of its name; without a name one that is made of its title."""
+        """The last part of its name; without a name, an id from its title."""
         if self.kind in RESOURCES and self.name:
             return self.name.rpartition("/")[2]
         return self.title if self.path else file_name(self.title)
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         names = (getattr(self.message, attribute, "") for attribute in ("display_name", "name"))
         return next((name for name in names if name), "") or stem(self.file)
 
 
 @frozen_dataclass
 class Reading:
-    """The content of a file; `raw` is its whole content as it is written, None if it cannot be
-    read.
+    """The content of a file. `raw`: its whole content as in the file, None if it cannot be read.
 
-    A resource with an error is not among `resources`, nor is `app`, the app's settings."""
+    A resource with an error is not in `resources`, and an app's settings with an error are not in
+    `app`."""
 
     kind: Kind
     resources: tuple[Resource, ...] = ()
@@ -160,7 +160,7 @@ def stem(file: str) -> str:
 
 
 def file_name(title: str) -> str:
-    """A name for a file or a folder, which people can tell."""
+    """A name for a file or a folder that people recognize."""
     return re.sub(r"[^\w.-]+", "_", title)[:80].strip("._") or "evaluation"
 
 
@@ -169,9 +169,9 @@ def file_name(title: str) -> str:
 _KEY = r"[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:"
 _TOP_KEY = re.compile(f"^{_KEY}", re.MULTILINE)
 _INNER_KEY = re.compile(rf"^[ \t]+(?:-[ \t]+)?{_KEY}|^-[ \t]+{_KEY}", re.MULTILINE)
-_HEAD = 65_536  # characters that are looked at
+_HEAD = 65_536  # the number of characters that are read
 _MARKS: Final = (
-    # the keys at the top, and one in it
+    # the keys at the top, and one key below
     (Kind.CONVERSATIONS, "conversations", "turns"),
     (Kind.SIMULATIONS, "evals", "steps"),
     (Kind.TOOL_TESTS, "tests", "tool"),
@@ -200,11 +200,11 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     decides, so that a broken file, or one with a misspelled key, is reported."""
     if not file.endswith(ENDINGS):
         return None
-    if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML takes JSON
+    if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML reads JSON
         top, opening, inner, innermost = first_keys(text)
         if not file.endswith(".json") and not any(top):
             top, inner = _flow_keys(text[:_HEAD])
-        elif opening == "[":  # a list is an error where an evaluation belongs
+        elif opening == "[":  # in the place of an evaluation, a list is an error
             return kind_by_folder(file) if inner & _OF_EVALUATION else None
         inner |= innermost
     else:
@@ -223,11 +223,11 @@ _OF_EVALUATION: Final = frozenset({"display_name", "golden", "scenario"})
 
 
 def _flow_keys(head: str) -> tuple[set[str], set[str]]:
-    """The keys of YAML in brackets: those of the top, and those below; of broken YAML those before
-    the fault."""
+    """The keys of YAML in brackets: those at the top, and those below. Broken YAML has the keys
+    before the error."""
     top: set[str] = set()
     inner: set[str] = set()
-    # of each open bracket: what it awaits
+    # what each open bracket expects next
     awaits: list[str] = []
     with suppress(pyyaml.YAMLError):
         for event in pyyaml.parse(head, pyyaml.SafeLoader):
@@ -248,7 +248,7 @@ def _flow_keys(head: str) -> tuple[set[str], set[str]]:
 
 
 def kind_by_folder(file: str) -> Kind | None:
-    """What a file is by its place in an export's layout."""
+    """The kind of a file by its place in an export's layout."""
     if not file.endswith(ENDINGS):
         return None
     parts = file.split("/")
@@ -264,8 +264,7 @@ def kind_by_folder(file: str) -> Kind | None:
 
 
 def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
-    """Read a file; `file` is its name relative to the repository, `kind` its kind if that is
-    known."""
+    """Read a file; `file`: its name relative to the repository; `kind`: its kind if known."""
     kind = kind or kind_of(text, file=file) or Kind.EVALUATION
     problems = Problems(text, file=file)
     raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
@@ -290,11 +289,11 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
 def parse_message(
     raw: Any, kind: Kind, *, file: str, is_partial: bool = False, unknown: list[str] | None = None
 ) -> tuple[Proto | None, tuple[Problem, ...]]:
-    """A message from a caller, and every problem of it; None if one is an error.
+    """A message from a caller, and all of its problems; None if one is an error.
 
-    One that `is_partial` is a part of an update: required fields may be absent. `unknown`: collects
-    the places of fields that we do not know, which are then dropped and not reported: the API may
-    be newer than we are."""
+    `is_partial`: the message is a part of an update, so required fields may be absent. `unknown`:
+    collects the places of unknown fields, which are then dropped and not reported: the API may be
+    newer than evalgate."""
     problems = Problems("", file=file)
     problems.use_places(lambda path: Place(file=file, json_path=json_source.path_text(path)))
     if not isinstance(raw, dict):
@@ -335,7 +334,7 @@ def _yaml(text: str, problems: Problems) -> Any:
 
 
 def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
-    """The line of a path; keys of the path are in one spelling, and those of the file perhaps in
+    """The line of a path. The keys of the path have one spelling, and those of the file may have
     the other."""
     written: list[str | int] = []
     for step in path:
@@ -379,7 +378,7 @@ class _Reader:
                 self._add(kind, path, message)
 
     def app(self, raw: JsonObject) -> AppEvaluation | None:
-        """Read what an app says of its evaluations; the rest of it is not ours."""
+        """Read an app's settings for its evaluations; its other fields are not ours."""
         fields = shapes.fields_of(AppEvaluation)
         for key in raw:
             near = (
@@ -400,7 +399,7 @@ class _Reader:
         return app
 
     def of_cxas(self, raw: JsonObject) -> None:
-        """Read a file that is written for `cxas`."""
+        """Read a file for `cxas`."""
         document = self.message(CXAS[self.kind], raw, ())
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
@@ -449,8 +448,8 @@ class _Reader:
         )
 
     def _with_named_expectations(self, raw: Any, path: Path) -> Any:
-        """An evaluation with all expectations by name: an export may write them out in place of the
-        names."""
+        """An evaluation with all expectations by name; in an export, whole expectations may stand
+        in the place of names."""
         if not isinstance(raw, dict):
             return raw
         evaluation = dict(raw)
@@ -494,8 +493,8 @@ class _Reader:
         return message if self.problems.failed == error_count else None
 
     def _clean(self, shape: type[Proto], raw: Any, path: Path, depth: int) -> Any:
-        """The keys of a message in one spelling, nulls left out as absent; problems with its keys
-        are reported."""
+        """The keys of a message in one spelling, without nulls, which mean absent; reports problems
+        with its keys."""
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
@@ -588,7 +587,7 @@ class _Reader:
                 )
 
     def _tell(self, error: ValidationError, raw: Any, path: Path) -> None:
-        """What pydantic finds; keys are not its business."""
+        """The problem that pydantic reports, unless it is about keys."""
         reported_paths: set[Path] = set()
         for finding in error.errors(include_url=False):
             location = _within(raw, finding["loc"])
@@ -639,12 +638,12 @@ def _within(raw: Any, loc: Path) -> Path:
     return tuple(path)
 
 
-# --- what a message says --------------------------------------------------------------------------
+# --- problems of evaluations ----------------------------------------------------------------------
 
 
 @frozen_dataclass
 class EvaluationFault:
-    """What is wrong with an evaluation that has the right shape."""
+    """A problem of an evaluation that has the right shape."""
 
     code: str
     message: str
@@ -654,7 +653,7 @@ class EvaluationFault:
 
 
 def checked(evaluation: Evaluation) -> Iterator[EvaluationFault]:
-    """What is wrong with what an evaluation says; warnings for what is probably not meant."""
+    """The problems of an evaluation's content; warnings for probable mistakes."""
     for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
         yield from _checked_turn(turn, ("golden", "turns", number))
     for number, expectation in enumerate(
@@ -739,7 +738,7 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[EvaluationFault]:
 
 
 def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[EvaluationFault]:
-    """What is wrong with arguments that say how they are compared."""
+    """The problems of arguments with a comparison."""
     for name, value in args.items():
         if not isinstance(value, dict) or "$matchType" not in value:
             continue
@@ -771,8 +770,8 @@ def _pattern(pattern: Any, path: Path) -> Iterator[EvaluationFault]:
 
 @frozen_dataclass
 class Library:
-    """CES resources of a repository, by file, and everything that is wrong with their files.
-    `beside`: files that were not selected, which say what applies to those that were."""
+    """The CES resources of a repository, by file, and all problems of their files. `beside`: files
+    that were not selected and apply to those that were."""
 
     readings: Mapping[str, Reading] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
@@ -780,7 +779,7 @@ class Library:
 
     @property
     def every(self) -> Mapping[str, Reading]:
-        """All files that are known, also those that nobody selected."""
+        """All files, including those that were not selected."""
         return {**self.beside, **self.readings}
 
     def of(self, *kinds: Kind) -> tuple[Resource, ...]:
@@ -794,16 +793,16 @@ class Library:
 
     @property
     def tests(self) -> tuple[Resource, ...]:
-        """What could be run: evaluations, goldens, simulations and tool tests."""
+        """The resources that could run: evaluations, goldens, simulations and tool tests."""
         return self.of(Kind.EVALUATION, *CXAS)
 
 
 def written_prompts(readings: Iterable[Reading]) -> dict[str, str]:
-    """The prompts of goldens for `cxas`, which are written where CES has names, by the names' last
-    part."""
+    """The prompts of goldens for `cxas`, which stand in the place of CES's names, by the last part
+    of the names."""
     prompts: dict[str, str] = {}
     for reading in readings:
-        if reading.kind is Kind.CONVERSATIONS and reading.resources:  # else its shape is wrong
+        if reading.kind is Kind.CONVERSATIONS and reading.resources:  # otherwise its shape is wrong
             for section in (reading.raw, *reading.raw["conversations"]):
                 listed = (
                     *(section.get("common_expectations") or ()),
@@ -816,7 +815,7 @@ def written_prompts(readings: Iterable[Reading]) -> dict[str, str]:
 def library(
     texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()
 ) -> Library:
-    """Read files by name and check what they say of each other. `folders`: the names of the folders
+    """Read files by name and check the references between them. `folders`: the names of the folders
     in a folder."""
     readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
     ces_library = Library(readings=readings)
@@ -825,7 +824,7 @@ def library(
 
 
 def app_folder(file: str) -> str:
-    """The folder of the app that a file belongs to: above `evaluations` and its siblings; else the
+    """The folder of the app of a file: the one above `evaluations` and its siblings; otherwise the
     file's own."""
     parts = dirname(file).split("/")
     at = next(
@@ -835,8 +834,8 @@ def app_folder(file: str) -> str:
 
 
 def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
-    """Names that are used twice in an app or a file for `cxas`, references that lead nowhere, and
-    apps of two files."""
+    """Names that occur twice in an app or a file for `cxas`, references that lead nowhere, and apps
+    with two files."""
     files: dict[str, str] = {}
     for file in (file for file, reading in library.readings.items() if reading.kind is Kind.APP):
         first = files.setdefault(app_folder(file), file)
@@ -873,7 +872,7 @@ def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
                 if value
                 else resource
             )
-            # an expectation that is written out in two evaluations is one
+            # two evaluations may contain the same expectation
             if first is not resource and (
                 within or first.message != resource.message or not resource.path
             ):
@@ -885,22 +884,22 @@ def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
 def _references(
     resources: list[Resource], folders: Mapping[str, frozenset[str]]
 ) -> Iterator[Problem]:
-    """References to expectations and evaluations, by either name; to tools and agents if the app is
-    there."""
+    """Check references to expectations and evaluations, by either name, and to tools and agents if
+    the app is present."""
     names_by_kind: dict[Kind, set[str]] = {}
     for resource in resources:
         names_by_kind.setdefault(resource.kind, set()).update({resource.id, resource.title})
     for resource in resources:
         message = resource.message
         kind, names, _ = references_of(message)
-        for name in names if resource.kind in RESOURCES else ():  # goldens for cxas name none
+        for name in names if resource.kind in RESOURCES else ():  # goldens for cxas have no names
             there = names_by_kind.get(kind, set())
             last = name.rpartition("/")[2]
             if last in there:
                 continue
             hint = words.suggest(last[:100], there)
             text = f"no {kind} {name[-100:]!r} is there"
-            # an export of some evaluations alone has no expectations: that is not an error
+            # an export of single evaluations has no expectations: that is not an error
             yield (errors.error if there else errors.warning)(
                 "ces-reference", text, resource.place, hint
             )
@@ -917,7 +916,8 @@ def _references(
 
 
 def references_of(message: Proto) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
-    """What a resource refers to: the kind, the names, and the keys of the list that has them."""
+    """The references of a resource: the kind, the names, and the keys of the list with the
+    names."""
     if isinstance(message, EvaluationDataset):
         return Kind.EVALUATION, message.evaluations, ("evaluations",)
     key = shapes.present_field(message) if isinstance(message, Evaluation) else ""

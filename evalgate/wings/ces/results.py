@@ -1,8 +1,8 @@
-"""What a run gave, as the API has it: EvaluationResult, EvaluationRun, latency report, metrics by
-version.
+"""The results of a run in the form of the API: EvaluationResult, EvaluationRun, latency report,
+metrics by version.
 
-Pure: the outcomes by turn and expectation, the time and the names arrive as arguments. What is not
-known is left out: a run without a status is ERROR, and no mean counts what was not scored."""
+This module is pure: the outcomes by turn and expectation, the time and the names are arguments.
+Unknown values are omitted: a run without a status is ERROR, and no mean includes missing scores."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ _ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
     FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
     FailureKind.SIMULATOR: ErrorType.USER_SIMULATION_FAILURE,
 }
-"""All others are runtime failures."""
+"""All other failures are runtime failures."""
 
 
 @frozen_dataclass
 class Measured:
     """One run of an evaluation: the agent's turns, and the evaluation's result.
 
-    `status` None: it is unknown, for example if a judge was unreachable; `reason` says so. `number`
-    counts the runs of one evaluation from 1."""
+    `status` None: unknown, for example because a judge was unreachable; `reason` explains it.
+    `number` counts the runs of one evaluation from 1."""
 
     evaluation: Evaluation
     result: GoldenResult | ScenarioResult | None = None
@@ -74,7 +74,7 @@ class Measured:
 
 @frozen_dataclass
 class Batch:
-    """What was run together: `run_id` and `created_at` (RFC 3339) of it, the `version` of the
+    """The evaluations of one run: its `run_id` and `created_at` (RFC 3339), the `version` of the
     agent, a commit."""
 
     app: str
@@ -86,12 +86,12 @@ class Batch:
 
     @property
     def name(self) -> str:
-        """Of the run."""
+        """The name of the run."""
         return f"{self.app}/evaluationRuns/{self.run_id}"
 
     @property
     def version_name(self) -> str:
-        """Of the version."""
+        """The name of the version."""
         return f"{self.app}/versions/{self.version}" if self.version else ""
 
 
@@ -99,7 +99,7 @@ class Batch:
 
 
 def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
-    """One run of one evaluation."""
+    """The result of one run of one evaluation."""
     title = measured.evaluation.display_name
     evaluation = measured.evaluation
     outcomes = _with_latencies(measured, batch.app)
@@ -135,7 +135,7 @@ def _error(measured: Measured) -> EvaluationErrorInfo:
 
 
 def _with_latencies(measured: Measured, app: str) -> GoldenResult | ScenarioResult | None:
-    """The result with what is known of times."""
+    """The result with its known times."""
     outcomes = measured.result
     if isinstance(outcomes, GoldenResult):
         replays = [
@@ -181,7 +181,7 @@ def tool_name(name: str, app: str) -> str:
 
 def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
     """Durations of the calls of tools and models, in order: kind, name, seconds. Without separate
-    timings, a turn's only call: of several only the total is known."""
+    timings, this has a turn's only call: for several calls only the total is known."""
     for turn in turns:
         timings = turn.timings or Timings(total_s=0.0)
         if timings.calls:
@@ -276,7 +276,7 @@ def _type(are_golden: set[bool]) -> EvaluationType:
 
 
 def _counts(results: Iterable[EvaluationResult]) -> dict[str, int]:
-    """How many passed, failed, had an error."""
+    """The numbers of results that passed, failed, and had an error."""
     evaluation_results = list(results)
     done = [
         evaluation_result.evaluation_status
@@ -295,7 +295,7 @@ def _counts(results: Iterable[EvaluationResult]) -> dict[str, int]:
 
 
 def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
-    """The percentiles of what took how long, over all sessions."""
+    """The percentiles of durations over all sessions."""
     sessions = [measurement.turns for measurement in measured if measurement.turns]
     turns = [turn for session in sessions for turn in session]
     tools = _grouped(_seconds_of(turns, "tool"))
@@ -339,7 +339,7 @@ def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:
 
 
 def aggregated(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
-    """What the results of one evaluation, or of a dataset's, say by version of the app."""
+    """The metrics of one evaluation's or one dataset's results, by version of the app."""
     return AggregatedMetrics(
         metrics_by_app_version=tuple(
             _of_version(version, results) for version, results in by_version.items()
@@ -376,10 +376,10 @@ def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByA
 
 
 def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResult]) -> JsonObject:
-    """The lists that the metrics of a version and those of a turn have in common."""
+    """The lists in the metrics of a version and in those of a turn."""
     rated = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
     rated += [rating for scenario in scenarios for rating in scenario.hallucination_result]
-    claims = [rating.score for rating in rated if rating.score in (0, 1)]  # -1: there was no claim
+    claims = [rating.score for rating in rated if rating.score in (0, 1)]  # -1: no claim
     similar = [score for turn in turns for score in _similarities(turn)]
     calls = [latency for turn in turns for latency in turn.tool_call_latencies]
     calls += [latency for scenario in scenarios for latency in scenario.tool_call_latencies]
@@ -410,7 +410,7 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
 
 
 def _similarities(turn: TurnReplayResult) -> list[int]:
-    """The scores of a turn's answers; of the turn as a whole where its answers have none."""
+    """The scores of a turn's answers, or the score of the whole turn if its answers have none."""
     similarities = [outcome.semantic_similarity_result for outcome in turn.expectation_outcome]
     scores = [
         similarity.score

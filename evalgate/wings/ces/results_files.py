@@ -1,5 +1,5 @@
-"""What a run of CES evaluations gave, as the API has it: beside results.json, for whoever reads
-EvaluationResult."""
+"""The file with the results of CES evaluations in the form of the API, beside results.json, for
+readers of EvaluationResult."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ FILE: Final = "ces-results.json"
 
 
 def render(report: Report) -> str:
-    """The file; "" if no CES evaluation was run. It has the runs of both sides with all results,
-    and the metrics of each evaluation by version."""
+    """The file; "" if no CES evaluation ran. It has the runs of both sides with all results, and
+    the metrics of each evaluation by version."""
     if not has_any(report.run):
         return ""
     base = None if report.comparison is None else report.comparison.base
@@ -45,7 +45,7 @@ def render(report: Report) -> str:
 
 
 def has_any(run: Run) -> bool:
-    """True if CES evaluations were run."""
+    """True if CES evaluations ran."""
     return any(case.ces is not None for suite in run.suites for case in suite.eval_set.cases)
 
 
@@ -90,20 +90,20 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
 def measurements(
     run: Run,
 ) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
-    """Each first trial of a CES evaluation, with what came of it."""
+    """Each first trial of a CES evaluation, with its outcomes."""
     cases_by_key = {
         (suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases
     }
     for trial in run.trials:
         case = cases_by_key.get(trial.key.case)
-        if case is not None and case.ces is not None and trial.key.is_first:  # others only confirm
+        if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
             plan = Plan.read(case.ces)
             transcript = run.transcripts.find(trial.key)
             yield plan, trial, transcript, _measured(case, plan, trial, transcript)
 
 
 def _version(run: Run, side: str) -> str:
-    """The name of a version: the commit and whether files differed from it, or the side if the
+    """The name of a version: the commit, with a mark if files differed from it, or the side if the
     commit is unknown."""
     return f"git-{run.commit[:12]}{'-changed' if run.dirty else ''}" if run.commit else side
 
@@ -142,7 +142,7 @@ def _measured(
     status = outcomes.status(outcomes.checks(plan, result))
     if lacking and status is not Outcome.SKIPPED:  # a skipped evaluation lacks nothing
         status = None
-    if evaluation.golden is not None:  # of one turn, there is nothing before it
+    if evaluation.golden is not None:  # a single turn has no turn before it
         is_stable = transcript.isolated or len(evaluation.golden.turns) == 1
         common_fields["method"] = GoldenRunMethod.STABLE if is_stable else GoldenRunMethod.NAIVE
     return Measured(
@@ -155,7 +155,7 @@ def _measured(
 
 
 def _merged(far: Json, near: Json) -> JsonObject:
-    """Merge two objects; if both have a value, the second counts."""
+    """Merge two objects; if both have a value, the second one counts."""
     shared_fields = {
         key: _merged(far[key], near[key])
         for key in far

@@ -1,9 +1,7 @@
-"""The resources of Customer Engagement Suite (CES) that have to do with evaluation, as protobuf's
-JSON writes them.
+"""The resources of Customer Engagement Suite (CES) for evaluation, in the form of protobuf's JSON.
 
-Which there are says shapes.json, which docs/ces_shapes.py writes from what google-cloud-ces says of
-them; messages.pyi has the same for type checkers. The docstring of a class is its name in
-google.cloud.ces.v1beta."""
+shapes.json lists them; docs/ces_shapes.py writes it from google-cloud-ces. messages.pyi has the
+same for type checkers. The docstring of a class is its name in google.cloud.ces.v1beta."""
 
 from __future__ import annotations
 
@@ -44,22 +42,22 @@ from evalgate.text import words
 from evalgate.values import JsonObject
 
 MOST_TURNS = 100
-"""Of a golden and of a scenario."""
+"""Fields of a golden and of a scenario."""
 
 
 class Handling(enum.StrEnum):
-    """What becomes of a field."""
+    """The treatment of a field."""
 
     READ = "read"  # validated, listed, compared; decides what is asked or how it is scored
-    KEPT = "kept"  # validated and kept as it is written; nothing reads it
+    KEPT = "kept"  # validated and kept unchanged; nothing reads it
     OUTPUT = "output only"  # the platform writes it: kept in files, ignored in updates
     # kept in files; an evaluation that has it is not run, and `validate` says so
     NOT_RUN = "not run"
 
 
 class ProtoEnum(enum.IntEnum):
-    """An enum as protobuf's JSON has it: read by name or number, written by name; 0 is what an
-    absent one means."""
+    """An enum in the form of protobuf's JSON: read by name or number, written by name. An absent
+    one has the value 0."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -73,12 +71,12 @@ class ProtoEnum(enum.IntEnum):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonObject:
-        """The names."""
+        """The names of the members."""
         return {"type": "string", "enum": [value.name for value in cls]}
 
     @classmethod
     def read(cls, value: Any) -> ProtoEnum:
-        """The member; an error names the one that was probably meant."""
+        """The member; an error names the nearest one."""
         if isinstance(value, cls):
             return value
         if isinstance(value, str) and value in cls.__members__:
@@ -111,7 +109,7 @@ _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 
 
 def _int32(value: Any) -> Any:
-    """A whole number, also as `3.0` or as text."""
+    """A whole number; `3.0` and text are allowed."""
     number = value
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,12}", value):
         number = int(value)
@@ -125,7 +123,7 @@ def _int32(value: Any) -> Any:
 
 
 def _float(value: Any) -> Any:
-    """A number, also as text."""
+    """A number; text is allowed."""
     if isinstance(value, str) and len(value) < 100:
         try:
             value = float(value)
@@ -145,7 +143,7 @@ def _bool(value: Any) -> Any:
 
 
 def _base64(value: Any) -> Any:
-    """Bytes, in the usual alphabet or that of URLs, padded or not."""
+    """Bytes, in the standard alphabet or that of URLs, with or without padding."""
     if not isinstance(value, str):
         raise PydanticCustomError("wrong_type", "expected text")
     try:
@@ -179,7 +177,8 @@ Bool: TypeAlias = Annotated[bool, BeforeValidator(_bool)]
 
 
 def _struct(value: Any) -> Any:
-    """An object as a Struct holds it: text as keys, no numbers that JSON lacks, not too deep."""
+    """An object that fits a Struct: its keys are text, all numbers exist in JSON, and it is not too
+    deep."""
     level: list[Any] = [value]
     for _ in range(MOST_LEVELS):
         for node in level:
@@ -215,10 +214,10 @@ Struct: TypeAlias = Annotated[JsonObject, BeforeValidator(_struct)]
 class Proto(Wire):
     """A message: read in camelCase or snake_case, written in camelCase without absent fields.
 
-    `oneofs`: groups with at most one given field each; `required`: fields that must be given and
-    not be empty; `handlings`: how fields are handled, if not as usual."""
+    `oneofs`: groups of which at most one field may be set; `required`: fields that must be set and
+    not empty; `handlings`: the treatment of fields that differ from the usual one."""
 
-    # whoever has no CES files does not pay for 80 models
+    # a user without CES files does not load 80 models
     model_config = ConfigDict(defer_build=True)
 
     oneofs: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -226,17 +225,17 @@ class Proto(Wire):
     handlings: ClassVar[dict[str, Handling]] = {}
 
     def json(self) -> JsonObject:  # type: ignore[override]  # pydantic's own is deprecated
-        """As protobuf's JSON: what has the value of what is absent is left out."""
+        """The message as protobuf's JSON, without fields that have the value of an absent field."""
         dumped: JsonObject = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         return dumped
 
 
 class Result(Proto):
-    """A message that nobody but a run writes: all of its fields are output only."""
+    """A message that only a run writes: all of its fields are output only."""
 
 
 def comparable(message: Proto) -> JsonObject:
-    """As protobuf's JSON, without what the platform alone writes."""
+    """The message as protobuf's JSON, without fields that only the platform writes."""
     return _without_output(message, message.json())
 
 
@@ -276,7 +275,7 @@ def _message_fields(shape: type[Proto]) -> tuple[str, ...]:
 
 
 def present_field(message: Proto) -> str:
-    """Which field of its oneofs a message has; "" for none."""
+    """The field of its oneofs that a message has; "" for none."""
     names = (name for group in type(message).oneofs.values() for name in group)
     return next((name for name in names if getattr(message, name) is not None), "")
 
@@ -299,13 +298,13 @@ def key_of(shape: type[Proto], field: str) -> str:
 
 
 def siblings(shape: type[Proto], field: str) -> list[str]:
-    """The keys of the fields beside which a field cannot be given."""
+    """The keys of the fields that exclude a field."""
     groups = (fields for fields in shape.oneofs.values() if field in fields)
     return [key_of(shape, other) for fields in groups for other in fields if other != field]
 
 
 NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": ("AUDIO",)}
-"""Values of enums that are kept, and with which an evaluation is not run."""
+"""Values of enums that are kept and whose evaluations do not run."""
 
 
 @functools.cache
@@ -346,7 +345,7 @@ def is_repeated(shape: type[Proto], field: str) -> bool:
 
 @functools.cache
 def handling_of(shape: type[Proto], field: str) -> Handling:
-    """What becomes of a field."""
+    """The treatment of a field."""
     return shape.handlings.get(
         field, Handling.OUTPUT if issubclass(shape, Result) else Handling.READ
     )
@@ -382,7 +381,7 @@ def _read_classes() -> dict[str, Any]:
         name: new(name, definition["values"], module=__name__)
         for name, definition in definitions["enums"].items()
     }
-    # what a message holds stands before it
+    # a message comes after the messages in it
     for name, definition in definitions["messages"].items():
         types = {**_SCALARS, name: ForwardRef(name), **classes}
         listed = definition["fields"].items()
@@ -405,7 +404,7 @@ def _read_classes() -> dict[str, Any]:
 
 
 def _field(kind: Any, definition: JsonObject) -> tuple[Any, Any]:
-    """The annotation of a field, and what an absent one means."""
+    """The annotation of a field, and the value of an absent one."""
     default = definition["default"]
     most = definition.get("most")
     if default == []:

@@ -1,5 +1,5 @@
-"""ADK's `AgentEvaluator` on evalgate's engine (docs/pytest.md). Same calls, same rule for failures,
-explicit about missing results."""
+"""ADK's `AgentEvaluator` on evalgate's engine (docs/pytest.md). It has the same calls and the same
+rule for failures, and it reports missing results."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ COLUMNS: Final = (
     "expected_tool_calls",
     "actual_tool_calls",
 )
-"""Of `output_file`, as google-adk writes them."""
+"""The columns of `output_file`, as google-adk writes them."""
 
 
 class AgentEvaluator:
     """Replaces google-adk's class of this name: `from evalgate import AgentEvaluator`.
 
-    Each call must be awaited, as in google-adk. Without a running event loop, it runs at once:
-    google-adk was called this way before 0.5, and such a test has passed there ever since, without
+    Each call must be awaited, as in google-adk. Without a running event loop, the call runs at
+    once: tests called google-adk this way before 0.5, and such a test has passed since then without
     running anything."""
 
     @staticmethod
@@ -70,7 +70,7 @@ class AgentEvaluator:
         app_name: str | None = None,
         eval_set_results_manager: Any = None,
     ) -> Awaitable[None]:
-        """Run every case `num_runs` times; raises AssertionError with a line for each criterion of
+        """Run every case `num_runs` times. Raises AssertionError with a line for each criterion of
         a case that fails.
 
         A criterion of a case fails if the mean of its turns over all runs misses the threshold, as
@@ -80,7 +80,7 @@ class AgentEvaluator:
 
         __tracebackhide__ = True
 
-        async def evaluated() -> str:
+        async def evaluation() -> str:
             _refuse(num_runs, eval_set_results_manager)
             call = _Call(agent_module, Path(eval_dataset_file_path_or_dir), agent_name=agent_name)
             if initial_session_file:
@@ -95,7 +95,7 @@ class AgentEvaluator:
                 invitation, num_runs, details=print_detailed_results, output_file=output_file
             )
 
-        return _run_or_await(evaluated)
+        return _run_or_await(evaluation)
 
     @staticmethod
     def evaluate_eval_set(  # noqa: PLR0917 - google-adk's signature
@@ -111,12 +111,12 @@ class AgentEvaluator:
         app_name: str | None = None,
         eval_set_results_manager: Any = None,
     ) -> Awaitable[None]:
-        """The same for an `EvalSet` and an `EvalConfig` of google-adk (or what they are as JSON),
-        or `criteria`."""
+        """The same for an `EvalSet` and an `EvalConfig` of google-adk (or their JSON), or for
+        `criteria`."""
 
         __tracebackhide__ = True
 
-        async def evaluated() -> str:
+        async def evaluation() -> str:
             _refuse(num_runs, eval_set_results_manager)
             config = {"criteria": dict(criteria)} if criteria else eval_config
             if config is None:
@@ -138,13 +138,13 @@ class AgentEvaluator:
                 invitation, num_runs, details=print_detailed_results, output_file=output_file
             )
 
-        return _run_or_await(evaluated)
+        return _run_or_await(evaluation)
 
     @staticmethod
     def migrate_eval_data_to_new_schema(
         old_eval_data_file: str, new_eval_data_file: str, initial_session_file: str | None = None
     ) -> None:
-        """Write a file of an old schema in the current one; each case starts from the initial
+        """Convert a file of an old schema to the current one. Each case starts from the initial
         session, if any. Raises ValueError for an empty name, EvalgateError for a file that cannot
         be read or is not of an old schema."""
         if not old_eval_data_file or not new_eval_data_file:
@@ -162,7 +162,7 @@ evaluate = AgentEvaluator.evaluate
 
 
 class _Call:
-    """One call: its files, its agent, the place of its report."""
+    """One call: its files, its agent, the folder of its report."""
 
     def __init__(self, module: str, dataset: Path, *, agent_name: str | None) -> None:
         self.module = module
@@ -190,7 +190,8 @@ class _Call:
         details: bool,
         output_file: str | None,
     ) -> str:
-        """Run the gate with the agent in this event loop; what fails, "" for nothing."""
+        """Run the gate with the agent in this event loop. Returns the failures, "" if there are
+        none."""
         async with invitation as agent:
             gate = partial(self._gate, agent, num_runs, details=details)
             report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
@@ -199,8 +200,8 @@ class _Call:
         failures = list(_failures(report, self.module))
         if not failures:
             return ""
-        first = "Following are all the test failures."  # google-adk's words, which tests look for
-        return "\n".join([first, *failures, f"Report: {self.root / self.output / 'report.html'}"])
+        title = "Following are all the test failures."  # google-adk's words, which tests look for
+        return "\n".join([title, *failures, f"Report: {self.root / self.output / 'report.html'}"])
 
     def _gate(
         self, agent: Guest, num_runs: int, *, details: bool
@@ -213,7 +214,7 @@ class _Call:
                 "runs": num_runs,
                 "threshold": "all",
                 "baseline": "none",
-                # what the test replaces is part of the agent, and nothing that is stored names it
+                # the test's mocks are part of the agent, and no fingerprint has them
                 "reuse_days": 0,
                 "output": str(self.output),
                 **self.more,
@@ -221,7 +222,7 @@ class _Call:
         )
         rows: list[JsonObject] = []
 
-        # its conversations cannot be read any more when the run is over
+        # the conversations cannot be read after the run
         def present(report: Report) -> None:
             if details:
                 print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
@@ -239,33 +240,33 @@ class _Call:
 
 
 GATE: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalgate")
-"""The gate's thread, beside those of the event loop, which the agent may need. There is one, as two
-evaluations at once could put back what the other has set on the agent."""
+"""The gate's thread. The agent may need the threads of the event loop. There is only one thread: of
+two evaluations at once, one could undo the changes of the other to the agent."""
 
 
-def _run_or_await(evaluated: Callable[[], Coroutine[Any, Any, str]]) -> Awaitable[None]:
-    """Raises AssertionError of what fails, here, so that pytest shows the line of the test and none
-    of our own."""
+def _run_or_await(evaluation: Callable[[], Coroutine[Any, Any, str]]) -> Awaitable[None]:
+    """Raise AssertionError with the failures, here, so that pytest shows the line of the test and
+    none of ours."""
     __tracebackhide__ = True
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        return _awaited(evaluated)
-    # a loop of its own, beside the one that the test may have set and not started yet
+        return _await_evaluation(evaluation)
+    # its own loop: the test may have set one and not started it yet
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        failure_text = runner.run(evaluated())
+        failure_text = runner.run(evaluation())
     if failure_text:
         raise AssertionError(failure_text)
     return _Done()
 
 
-async def _awaited(evaluated: Callable[[], Coroutine[Any, Any, str]]) -> None:
+async def _await_evaluation(evaluation: Callable[[], Coroutine[Any, Any, str]]) -> None:
     __tracebackhide__ = True
-    if failure_text := await evaluated():
+    if failure_text := await evaluation():
         raise AssertionError(failure_text)
 
 
 class _Done(Coroutine[Any, Any, None]):
-    """What has been done already, for `asyncio.run` and `await`; nobody need await it."""
+    """A finished call, for `asyncio.run` and `await`; nobody has to await it."""
 
     def send(self, value: Any) -> Any:  # noqa: ARG002 - the protocol's signature
         """See `Coroutine.send`."""
@@ -283,7 +284,7 @@ class _Done(Coroutine[Any, Any, None]):
 
 
 def _as_json(model: Any) -> str:
-    """A pydantic model of google-adk, or what it is as JSON. Raises ValueError for anything
+    """The JSON of a pydantic model of google-adk, or of a mapping. Raises ValueError for anything
     else."""
     if hasattr(model, "model_dump_json"):
         text: str = model.model_dump_json(exclude_none=True, by_alias=True)
@@ -296,7 +297,7 @@ def _as_json(model: Any) -> str:
 
 
 def _refuse(num_runs: int, eval_set_results_manager: Any) -> None:
-    """Raises ValueError for what cannot be honored."""
+    """Raise ValueError for arguments that cannot be honored."""
     if eval_set_results_manager is not None:
         raise ValueError(
             "`eval_set_results_manager` is not supported: all results are in results.json of the report folder."
@@ -319,37 +320,37 @@ def _test_files(path: Path) -> list[Path]:
 
 
 def _gate_file(root: Path, agent: str, folder: Path) -> str:
-    """Write the repository's evalgate.yml with this agent for all files; return the path. The
-    conversations of a test come one after another, unless `concurrency` says more: what
-    it replaces may answer in an order."""
+    """Write the repository's evalgate.yml with this agent for all files; return its path. The
+    conversations of a test run one after another unless `concurrency` allows more: the test's mocks
+    may give their answers in an order."""
     gate_file = next((root / name for name in GATE_FILES if (root / name).is_file()), None)
     configuration = yaml.safe_load(gate_file.read_text(encoding="utf-8")) if gate_file else {}
     agents = [{"driver": PythonDriver.name, "call": agent, "python": sys.executable}]
-    place = folder / "evalgate.yml"
-    place.write_text(
+    new_file = folder / "evalgate.yml"
+    new_file.write_text(
         yaml.safe_dump({"concurrency": 1, **(configuration or {}), "agents": agents}),
         encoding="utf-8",
     )
-    return str(place)
+    return str(new_file)
 
 
 def _with_session(
     files: Sequence[Path], session: Path, folder: Path
 ) -> tuple[list[Path], JsonObject]:
-    """Copies of files in the oldest schema, a bare list of turns, that begin with the state of
-    `session`, and the setting that keeps their criteria. Raises AssertionError for files that have
-    a place for it, as google-adk does."""
+    """Copies of files in the oldest schema (a bare list of turns) that start from the state of
+    `session`, and the setting that keeps their criteria. Raises AssertionError for files of the
+    schema that has a `session_input`, as google-adk does."""
     state = json.loads(session.read_text(encoding="utf-8"))
     copies = []
     for number, file in enumerate(files):
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(data, list):
+        eval_turns = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(eval_turns, list):
             raise AssertionError(  # noqa: TRY004 - google-adk's type
                 f"{file}: `initial_session_file` is for the old schema; cases of this one have a `session_input`"
             )
         copy = folder / f"{number}-{file.name}"
         copy.write_text(
-            json.dumps([{"name": str(file), "data": data, "initial_session": state}]),
+            json.dumps([{"name": str(file), "data": eval_turns, "initial_session": state}]),
             encoding="utf-8",
         )
         copies.append(copy)
@@ -363,8 +364,8 @@ def _with_session(
 
 
 def _failures(report: Report, module: str) -> Iterator[str]:
-    """A line for each criterion of a case that failed or was not measured in every run, each with
-    google-adk's words."""
+    """A line in google-adk's words for each criterion of a case that failed or was not measured in
+    every run."""
     runs: dict[tuple[str, str], list[GradedTrial]] = {}
     for trial in report.run.trials:
         runs.setdefault(trial.key.case, []).append(trial)
@@ -373,9 +374,9 @@ def _failures(report: Report, module: str) -> Iterator[str]:
             yield f"{suite.key}: not measured: {suite.problem}"
         for case in suite.eval_set.cases:
             trials = runs.get((suite.key, case.case_id), [])
-            crashed = next((trial.failure for trial in trials if trial.failure is not None), None)
-            if crashed is not None or not trials:
-                reason = crashed.message if crashed else "the case did not run"
+            crash = next((trial.failure for trial in trials if trial.failure is not None), None)
+            if crash is not None or not trials:
+                reason = crash.message if crash else "the case did not run"
                 yield f"{suite.key}: {case.case_id}: not measured: {reason}"
                 continue
             for use in suite.criteria_of(case):
@@ -385,7 +386,7 @@ def _failures(report: Report, module: str) -> Iterator[str]:
 
 
 def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
-    """The problem with one criterion of one case; "" if it has no problem, or only informs."""
+    """The failure of one criterion of one case; "" if it passes or is informational."""
     if use.informational or use.threshold is None:
         return ""
     scores: list[float] = []
@@ -395,8 +396,8 @@ def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
             return f"was not evaluated: {grade.message if grade else 'no grade'}"
         scores += [score for score in grade.turns if score is not None] or [grade.value]
     mean = fmean(scores)
-    met = mean <= use.threshold if use.lower_is_better else mean >= use.threshold
-    return "" if met else f"Failed. Expected {use.threshold}, but got {mean}."
+    is_met = mean <= use.threshold if use.lower_is_better else mean >= use.threshold
+    return "" if is_met else f"Failed. Expected {use.threshold}, but got {mean}."
 
 
 def _rows(report: Report) -> Iterator[JsonObject]:
@@ -419,20 +420,20 @@ def _rows(report: Report) -> Iterator[JsonObject]:
                 yield dict(
                     zip(
                         COLUMNS,
-                        (*ids, *_scored(use, score), *_turn_texts(expected, actual)),
+                        (*ids, *_score_columns(use, score), *_turn_texts(expected, actual)),
                         strict=True,
                     )
                 )
 
 
-def _scored(use: CriterionUse, score: float | None) -> tuple[Any, ...]:
+def _score_columns(use: CriterionUse, score: float | None) -> tuple[Any, ...]:
     if score is None:
         status = "NOT_EVALUATED"
     elif use.informational or use.threshold is None:
         status = "INFORMATIONAL"
     else:
-        met = score <= use.threshold if use.lower_is_better else score >= use.threshold
-        status = "PASSED" if met else "FAILED"
+        is_met = score <= use.threshold if use.lower_is_better else score >= use.threshold
+        status = "PASSED" if is_met else "FAILED"
     return use.name, use.threshold, score, status
 
 
@@ -451,7 +452,7 @@ def _calls(turn: Invocation | None) -> str:
 
 
 def _append(rows: Sequence[Json], file: Path) -> None:
-    """To a CSV file, whose first rows bring the header."""
+    """Append to a CSV file; a new file starts with the header."""
     file.parent.mkdir(parents=True, exist_ok=True)
     is_new = not file.exists()
     with file.open("a", encoding="utf-8", newline="") as out:

@@ -1,5 +1,5 @@
-"""The agent as a guest of the test that evaluates it: in the test's own process and event loop, so
-that what the test replaces is replaced for the agent (docs/decisions/031-guests.md)."""
+"""The agent as a guest of the test that evaluates it: it runs in the test's process and event loop,
+so that the test's mocks also work for the agent (docs/decisions/031-guests.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OVER: Final = "the test was over before the agent could answer"
 
 
 class Guest:
-    """An agent for the time of one evaluation; made in the test's event loop."""
+    """An agent for one evaluation; the test's event loop creates it."""
 
     def __init__(
         self, agent: ImportedAgent, *, app_name: str | None, artifact_service: Any
@@ -51,7 +51,7 @@ class Guest:
         self._app_name = app_name
 
     def open(self, setting: AgentSetting) -> Agent:
-        """The agent for the gate, which asks it from other threads."""
+        """The agent for the gate, which calls it from other threads."""
         launch = Launch(
             command=(),
             cwd=setting.root,
@@ -69,7 +69,7 @@ class Guest:
         )
 
     def leave(self) -> None:
-        """Let nobody wait for an answer any more."""
+        """End every wait for an answer of the agent."""
         self.is_over = True
         for child in list(self.children):
             child.give_up()
@@ -83,11 +83,11 @@ async def invite(
     app_name: str | None = None,
     artifact_service: Any = None,
 ) -> AsyncIterator[Guest]:
-    """The agent of a module, found as google-adk's AgentEvaluator finds it: a member `agent`, the
-    submodule of that name or the module itself, with `root_agent`, `get_agent_async` or `app`.
+    """The agent of a module, by the rules of google-adk's AgentEvaluator: a member `agent`, the
+    submodule of that name or the module itself has `root_agent`, `get_agent_async` or `app`.
 
-    Raises ConfigError without google-adk, ValueError if there is no such agent, and what its code
-    raises."""
+    Raises ConfigError without google-adk, ValueError if there is no such agent, and the errors of
+    the agent's code."""
     try:
         has_adk = importlib.util.find_spec("google.adk") is not None
     except ModuleNotFoundError:
@@ -98,8 +98,8 @@ async def invite(
             hint="Install it there, since the agent runs in the test's process, or use `evalgate run`.",
         )
     module = import_module(module_name)
-    async with AsyncExitStack() as closing:
-        agent = await _find(module, module_name, agent_name, closing)
+    async with AsyncExitStack() as exit_stack:
+        agent = await _find(module, module_name, agent_name, exit_stack)
         guest = Guest(agent, app_name=app_name, artifact_service=artifact_service)
         try:
             yield guest
@@ -108,11 +108,11 @@ async def invite(
 
 
 async def _find(
-    module: ModuleType, name: str, agent_name: str | None, closing: AsyncExitStack
+    module: ModuleType, name: str, agent_name: str | None, exit_stack: AsyncExitStack
 ) -> ImportedAgent:
     folder = str(folder_of(module))
-    places = chain([getattr(module, "agent", None)], adk.modules_of(module))
-    app, root_agent = await adk.find(places, folder, None, closing)
+    modules = chain([getattr(module, "agent", None)], adk.modules_of(module))
+    app, root_agent = await adk.find(modules, folder, None, exit_stack)
     if root_agent is None:
         raise ValueError(adk.no_agent_message(folder, name, None))
     try:
@@ -123,8 +123,7 @@ async def _find(
 
 
 def folder_of(module: ModuleType) -> Path:
-    """The absolute folder of a module, or of a package; the working folder for one without
-    files."""
+    """The absolute folder of a module or a package; the working folder if it has no files."""
     if module.__file__:
         return Path(module.__file__).resolve().parent
     return Path(next(iter(getattr(module, "__path__", ())), ".")).resolve()
@@ -139,27 +138,25 @@ class GuestHost(adk.Host):
         self.artifact_service = guest.artifact_service
 
     async def load(self, options: JsonObject) -> dict[str, str]:
-        """Take the agent as it is: no module, path or setting of the process is changed."""
+        """Keep the agent as it is: no module, path or setting of the process changes."""
         return self.take(self._guest.agent, options)
 
     async def metric(self, message: JsonObject) -> JsonObject:
-        """Run a custom metric, where google-adk runs it."""
+        """Run a custom metric in the test's process, as google-adk does."""
         return await metrics.run(message, self._guest.agent.name)
 
 
 class GuestChild:
-    """A worker as a task of the test's event loop: `process.Child` to us, `pipe.Pipe` to the
-    worker."""
+    """A worker as a task of the test's event loop: the gate sees a `process.Child`, the worker a
+    `pipe.Pipe`."""
 
     memory_capped = False
 
     def __init__(self, guest: Guest) -> None:
-        """Raises ChildStartError once the test is over."""
+        """Raises ChildStartError if the test is over."""
         if guest.is_over:
             raise ChildStartError(OVER)
-        self.stderr = Tail(
-            limit=TAIL_BYTES
-        )  # empty: what the agent writes goes where the test's does
+        self.stderr = Tail(limit=TAIL_BYTES)  # empty: the agent's output goes to the test's output
         self._guest = guest
         self._inbox: queue.SimpleQueue[JsonObject | None] = queue.SimpleQueue()
         self._sending = threading.Lock()
@@ -231,44 +228,44 @@ class GuestChild:
 # --- modules of the agent ---
 
 _IMPORTED: set[str] = set()
-"""Names of modules that evaluations have imported, and the tests had not."""
+"""Names of modules that evaluations imported and the tests did not."""
 
 
 def import_module(name: str) -> ModuleType:
-    """Import as Python does: what the test has imported or replaced is what the agent gets. Warns
-    of a module that was imported from a place where sys.path no longer leads."""
+    """Import as Python does: the agent gets the modules that the test imported or replaced. Warns
+    of a module from a place to which sys.path no longer leads."""
     top = name.partition(".")[0]
-    known = getattr(sys.modules.get(top), "__spec__", None)
-    spec = _spec(top) if known is not None else None
-    if known is not None and spec is not None and _places(known).isdisjoint(_places(spec)):
+    old_spec = getattr(sys.modules.get(top), "__spec__", None)
+    spec = _spec(top) if old_spec is not None else None
+    if old_spec is not None and spec is not None and _places(old_spec).isdisjoint(_places(spec)):
         warnings.warn(
-            f"{top} was imported from {_shown(known)} before, so that is evaluated; sys.path leads to {_shown(spec)}",
+            f"{top} was imported from {_location(old_spec)} before, so that is evaluated; sys.path leads to {_location(spec)}",
             stacklevel=2,
         )
-    before = frozenset(sys.modules)
+    old_modules = frozenset(sys.modules)
     try:
         return importlib.import_module(name)
     finally:
-        _IMPORTED.update(sys.modules.keys() - before)
+        _IMPORTED.update(sys.modules.keys() - old_modules)
 
 
 def forget_moved() -> None:
-    """Forget the modules of evaluations that sys.path does not lead to any more: the next test may
-    have an agent of the same name."""
+    """Forget the modules of evaluations to which sys.path no longer leads: the next test may have
+    an agent of the same name."""
     for top in [name for name in _IMPORTED if "." not in name]:
-        known = getattr(sys.modules.get(top), "__spec__", None)
-        if known is None or not errors.is_users(_shown(known)):
+        old_spec = getattr(sys.modules.get(top), "__spec__", None)
+        if old_spec is None or not errors.is_users(_location(old_spec)):
             continue
         spec = _spec(top)
-        if spec is None or _places(known).isdisjoint(_places(spec)):
-            moved = {name for name in _IMPORTED if name.partition(".")[0] == top}
-            _IMPORTED.difference_update(moved)
-            for name in moved:
+        if spec is None or _places(old_spec).isdisjoint(_places(spec)):
+            stale_names = {name for name in _IMPORTED if name.partition(".")[0] == top}
+            _IMPORTED.difference_update(stale_names)
+            for name in stale_names:
                 sys.modules.pop(name, None)
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Where a top module would be imported from now."""
+    """The spec by which a top module would be imported now."""
     finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
     specs = (find_spec(name, None, None) for find_spec in finders if find_spec is not None)
     return next((spec for spec in specs if spec is not None), None)
@@ -278,5 +275,5 @@ def _places(spec: ModuleSpec) -> set[str]:
     return {*(spec.submodule_search_locations or ()), *filter(None, [spec.origin])}
 
 
-def _shown(spec: ModuleSpec) -> str:
+def _location(spec: ModuleSpec) -> str:
     return spec.origin or next(iter(spec.submodule_search_locations or ()), spec.name)

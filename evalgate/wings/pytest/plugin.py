@@ -1,8 +1,9 @@
-"""Evaluation files as pytest tests: each case an item, all of a session's cases one run of the
-gate. Off unless asked for (`evalgate = true`, or `--evalgate`); see docs/pytest.md.
+"""Evaluation files as pytest tests: each case is an item, and one run of the gate measures all
+cases of a session. Off by default (to enable it: `evalgate = true`, or `--evalgate`); see
+docs/pytest.md.
 
-pytest loads this module wherever evalgate is installed, so it imports nothing of evalgate before it
-is used."""
+pytest loads this module wherever evalgate is installed, so it imports nothing of evalgate before a
+test needs it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ NOT_MEASURED = "not_measured"
 
 
 class NotMeasuredError(Exception):
-    """A case that has no verdict: an error of its test, never a pass."""
+    """A case without a verdict: an error of its test, never a pass."""
 
 
 class FailedCaseError(Exception):
@@ -39,7 +40,7 @@ class FailedCaseError(Exception):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The two switches and the settings."""
+    """Add the two switches and the settings."""
     group = parser.getgroup("evalgate")
     group.addoption(
         "--evalgate", action="store_true", help="Collect agent evaluation files as tests."
@@ -60,13 +61,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register if it is enabled."""
+    """Register the plugin if it is enabled."""
     if config.getoption("evalgate") or config.getini("evalgate"):
         config.pluginmanager.register(Evaluations(config), "evalgate-evaluations")
 
 
 def pytest_runtest_logfinish() -> None:
-    """A test and its fixtures are over; see `guest.forget_moved`."""
+    """Call `guest.forget_moved` when a test and its fixtures are over."""
     guest = sys.modules.get("evalgate.wings.pytest.guest")
     if guest is not None:
         guest.forget_moved()
@@ -82,24 +83,24 @@ class Evaluations:
         self._project: Project | None = None
 
     def settings(self) -> JsonObject:
-        """As given to pytest, the command line before the ini file. Raises UsageError."""
+        """The settings from pytest; the command line overrides the ini file. Raises UsageError."""
         options: JsonObject = {"baseline": "none", "output": OUTPUT}
         for text in (
             *self.config.getini("evalgate_settings"),
             *self.config.getoption("evalgate_setting"),
         ):
-            name, equals, value = text.partition("=")
+            name, equals, setting = text.partition("=")
             if not equals:
                 raise pytest.UsageError(
                     f"evalgate: `{text}` is not a setting; write NAME=VALUE, as `runs=3`"
                 )
-            options[name.strip().replace("-", "_")] = value.strip()
+            options[name.strip().replace("-", "_")] = setting.strip()
         return options
 
     def pytest_collect_file(
         self, file_path: Path, parent: pytest.Collector
     ) -> pytest.Collector | None:
-        """An evaluation file, by its name."""
+        """Collect an evaluation file, by its name."""
         if not file_path.name.endswith(SUFFIXES):
             return None
         file: EvaluationFile = EvaluationFile.from_parent(parent, path=file_path)
@@ -119,8 +120,8 @@ class Evaluations:
         return self._project
 
     def measure(self, items: Sequence[EvaluationCase]) -> None:
-        """Run all cases of the session, once; with pytest-xdist in the process that comes first,
-        for all of them."""
+        """Run all cases of the session once. With pytest-xdist, the first process runs them for
+        all."""
         if self.outcomes:
             return
         worker = getattr(self.config, "workerinput", None)
@@ -129,21 +130,21 @@ class Evaluations:
         else:
             from filelock import FileLock
 
-            shared = Path(self.config._tmp_path_factory.getbasetemp()).parent  # type: ignore[attr-defined]  # noqa: SLF001 - as pytest-xdist documents it
-            result_file = shared / f"evalgate-{worker['testrunuid']}.json"
+            shared_folder = Path(self.config._tmp_path_factory.getbasetemp()).parent  # type: ignore[attr-defined]  # noqa: SLF001 - as pytest-xdist documents it
+            result_file = shared_folder / f"evalgate-{worker['testrunuid']}.json"
             with FileLock(f"{result_file}.lock"):
                 if not result_file.exists():
-                    part = result_file.with_suffix(".part")
-                    part.write_text(json.dumps(self._run(items)), encoding="utf-8")
-                    part.replace(result_file)
+                    part_file = result_file.with_suffix(".part")
+                    part_file.write_text(json.dumps(self._run(items)), encoding="utf-8")
+                    part_file.replace(result_file)
                 summary = json.loads(result_file.read_text(encoding="utf-8"))
             self.config.workeroutput["evalgate"] = summary["verdict"]  # type: ignore[attr-defined] # set by pytest-xdist
         self.outcomes = summary["outcomes"]
         self.verdicts.append(summary["verdict"])
 
     def _run(self, items: Sequence[EvaluationCase]) -> JsonObject:
-        """`outcomes`: the outcome of each item, and its text; `verdict`: why the gate blocks, "" if
-        it does not."""
+        """`outcomes`: the outcome of each item, with its text. `verdict`: the reason why the gate
+        blocks, "" if it does not."""
         import evalgate
         from evalgate.config.context import SilentWatcher
         from evalgate.gate import prepare
@@ -151,7 +152,7 @@ class Evaluations:
         outcomes: dict[str, list[str]] = {}
         try:
             settings = evalgate.load_settings(
-                self.config.rootpath, **self.settings(), paths=self._selected(items)
+                self.config.rootpath, **self.settings(), paths=self._selection(items)
             )
             context = prepare.make_context(
                 settings,
@@ -172,26 +173,26 @@ class Evaluations:
             "verdict": f"{report.verdict.reason}{report_line}" if report.exit_code else "",
         }
 
-    def _selected(self, items: Sequence[EvaluationCase]) -> list[str]:
-        """Whole files if all of their cases are wanted; ids with a comma cannot be picked, and
-        select the file."""
+    def _selection(self, items: Sequence[EvaluationCase]) -> list[str]:
+        """Select whole files if all of their cases are wanted. A selection cannot name an id with a
+        comma, so it has the whole file instead."""
         ids_by_suite: dict[str, list[str]] = {}
         for item in items:
             ids_by_suite.setdefault(item.suite, []).append(item.case_id)
-        every = {
+        all_ids = {
             suite.key: [case.case_id for case in suite.eval_set.cases]
             for suite in self.project().suites
         }
         return [
             suite
-            if len(ids) == len(every[suite]) or "," in "".join(ids)
+            if len(ids) == len(all_ids[suite]) or "," in "".join(ids)
             else f"{suite}:{','.join(ids)}"
             for suite, ids in ids_by_suite.items()
         ]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """A process of pytest-xdist is done."""
+        """Take the verdict of a process of pytest-xdist that ends."""
         if "evalgate" in getattr(node, "workeroutput", {}):
             self.verdicts.append(node.workeroutput["evalgate"])
 
@@ -199,20 +200,20 @@ class Evaluations:
     def pytest_runtest_makereport(
         self, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Why a case was not measured, and no traceback of ours: pytest asks no item about errors
-        of its setup."""
+        """Show why a case was not measured, without a traceback of ours: pytest does not ask an
+        item about errors of its setup."""
         report = yield
         if call.excinfo is not None and isinstance(call.excinfo.value, NotMeasuredError):
             report.longrepr = str(call.excinfo.value)
         return report
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """What no single case tells blocks as well, such as `pass-rate`."""
+        """Fail the session also for rules over all cases, such as `pass-rate`."""
         if any(self.verdicts) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The verdict, if it blocks."""
+        """Print the verdict if it blocks."""
         for reason in sorted({verdict for verdict in self.verdicts if verdict}):
             terminalreporter.section("evalgate", red=True)
             terminalreporter.line(reason)
@@ -226,7 +227,7 @@ def _error_text(error: EvalgateError) -> str:
 def item_outcomes(
     report: Report, items: Sequence[EvaluationCase]
 ) -> Iterator[tuple[str, list[str]]]:
-    """What became of each item: its node id, its outcome and the text that tells why."""
+    """The node id of each item, with its outcome and the text that explains it."""
     from evalgate import reports
     from evalgate.model import VerdictKind
 
@@ -254,12 +255,12 @@ def item_outcomes(
 
 
 class EvaluationFile(pytest.File):
-    """One file with the cases that evalgate reads in it."""
+    """One evaluation file with its cases."""
 
     evaluations: Evaluations
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Its cases in their order; none if evalgate.yml excludes it. Raises CollectError if it is
+        """Its cases in order; none if evalgate.yml excludes it. Raises CollectError if it is
         broken."""
         project = self.evaluations.project()
         name = Path(os.path.relpath(self.path, self.config.rootpath)).as_posix()
@@ -281,14 +282,14 @@ class EvaluationFile(pytest.File):
 
 
 class EvaluationCase(pytest.Item):
-    """One case. The first that is set up runs them all."""
+    """One case. The first case in setup runs all of them."""
 
     suite: str
     case_id: str
     evaluations: Evaluations
 
     def setup(self) -> None:
-        """Raises NotMeasuredError: pytest counts that as an error, not as a failure."""
+        """Raises NotMeasuredError, which pytest counts as an error, not as a failure."""
         items = [item for item in self.session.items if isinstance(item, EvaluationCase)]
         self.evaluations.measure(items)
         outcome, text = self._outcome
@@ -311,7 +312,7 @@ class EvaluationCase(pytest.Item):
         return outcome, text
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What differed, instead of a traceback of ours."""
+        """The difference, instead of a traceback of ours."""
         if isinstance(excinfo.value, FailedCaseError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)

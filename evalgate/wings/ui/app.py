@@ -1,4 +1,4 @@
-"""The page and what it asks for, over HTTP on the loopback interface."""
+"""The live page and the requests that it makes, over HTTP on the loopback interface."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from evalgate.values import JsonObject, mapped_json
 from evalgate.wings.ui.workspace import LATEST, Workspace
 
 MOST_BYTES: Final = 8 * 1024 * 1024
-"""Of what the page sends at once."""
+"""The longest body of one request."""
 TELL_EVERY_S: Final = 0.15
 HEADERS: Final = {
     "cache-control": "no-store",
@@ -41,27 +41,27 @@ NOTHING: Final = "default-src 'none'; frame-ancestors 'none'"
 
 
 class Order(BaseModel):
-    """What the page asks for; one class for each request."""
+    """A request of the page; each request has its own class."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class OfCase(Order):
-    """A case."""
+    """A case, by its suite and its id."""
 
     suite: str
     case: str
 
 
 class Call(Order):
-    """A tool call as a case expects it."""
+    """A tool call that a case expects."""
 
     name: str = Field(min_length=1)
     args: JsonObject = {}
 
 
 class RunOrder(Order):
-    """Which cases, and which criteria are scored; None: all of them."""
+    """The cases to run and the criteria to score; None: all criteria."""
 
     which: str = Field(pattern="^(all|failed|selected)$")
     cases: list[tuple[str, str]] = []
@@ -70,7 +70,7 @@ class RunOrder(Order):
 
 
 class Accept(OfCase):
-    """What to accept of a case; with a `version`: do it."""
+    """The parts of a case to accept. A `version` writes them; without one the page only looks."""
 
     head: str = LATEST
     parts: list[str] = []
@@ -79,7 +79,7 @@ class Accept(OfCase):
 
 
 class Decide(Order):
-    """A change that waits, as it was looked at; whether it is made or forgotten."""
+    """A decision about a waiting change, in the version that the page showed."""
 
     change: str
     version: str
@@ -87,7 +87,7 @@ class Decide(Order):
 
 
 class Edit(OfCase):
-    """What a case expects from now on; what is absent stays."""
+    """The new expectations of a case; absent ones stay."""
 
     version: str
     answers: dict[int, str] = {}
@@ -96,19 +96,19 @@ class Edit(OfCase):
 
 
 class Delete(OfCase):
-    """A case to delete, as it was looked at."""
+    """The case to delete, in the version that the page showed."""
 
     version: str
 
 
 class OpenChat(Order):
-    """Whose agent to talk to."""
+    """The suite whose agent the session is with."""
 
     suite: str
 
 
 class SaveChat(OfCase):
-    """The suite and ID of the case made from the session."""
+    """The suite and the id of the case that is made from the session."""
 
     case: str = Field(min_length=1)
 
@@ -137,7 +137,7 @@ class Say(Order):
 
 
 class Numbered(Order):
-    """A turn or a file of the session, counted from 0."""
+    """The number of a turn or a file of the session, from 0."""
 
     number: int = Field(ge=0)
 
@@ -210,14 +210,14 @@ CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
 
 
 class Pages:
-    """What is answered to whoever the guard lets through."""
+    """The answers to requests that the guard has allowed."""
 
     def __init__(self, space: Workspace, *, read_only: bool) -> None:
         self._space = space
         self._read_only = read_only
 
     def routes(self) -> list[Route]:
-        """By path."""
+        """The routes of all requests."""
         return [
             Route("/", self.page),
             Route("/api/state", self.state),
@@ -226,7 +226,7 @@ class Pages:
         ]
 
     async def page(self, request: Request) -> Response:
-        """The page of a run beside a base."""
+        """The page of a run alongside a base."""
         query = request.query_params
         try:
             text, policy = await run_in_threadpool(
@@ -238,7 +238,7 @@ class Pages:
         return HTMLResponse(text, headers=_headers(f"{policy}; frame-ancestors 'none'"))
 
     async def state(self, _: Request) -> Response:
-        """What there is."""
+        """The state of the workspace."""
         try:
             return _json(
                 {**await run_in_threadpool(self._space.state), "readOnly": self._read_only}
@@ -247,30 +247,30 @@ class Pages:
             return _json(_error_json(error), status=409)
 
     async def events(self, request: Request) -> Response:
-        """What becomes known of a run and of the agent's turn, as long as somebody listens."""
+        """The progress of a run and of the agent's turn, until the page disconnects."""
         return EventSourceResponse(self._snapshots(request), headers=_headers(NOTHING))
 
     async def _snapshots(self, request: Request) -> AsyncIterator[dict[str, str]]:
         serial = -1
         number = 0
         trials = 0
-        heard = -1
+        chat_serial = -1
         while not await request.is_disconnected():
             if self._space.running.serial != serial:
                 snapshot = self._space.running.snapshot(trials)
-                if snapshot["number"] != number:  # another run: its trials from the first on
+                if snapshot["number"] != number:  # another run: send all of its trials
                     snapshot = self._space.running.snapshot()
                 serial = snapshot["serial"]
                 number = snapshot["number"]
                 trials = snapshot["next"]
                 yield {"data": json.dumps(_finite(snapshot))}
-            if (live := self._space.live())["serial"] != heard:
-                heard = live["serial"]
+            if (live := self._space.live())["serial"] != chat_serial:
+                chat_serial = live["serial"]
                 yield {"event": "chat", "data": json.dumps(_finite(live))}
             await asyncio.sleep(TELL_EVERY_S)
 
     async def act(self, request: Request) -> Response:
-        """One of READS or CHANGES."""
+        """Run one of READS or CHANGES."""
         name = request.path_params["name"]
         shape, action = {**READS, **CHANGES}.get(name, (None, None))
         if shape is None or action is None:
@@ -296,7 +296,7 @@ class Pages:
 
 
 def make(space: Workspace, *, port: int, token: str, read_only: bool) -> App:
-    """The application, for whoever has the token."""
+    """The application, behind a guard that asks for the token."""
     pages = Pages(space, read_only=read_only)
     return Guard(
         Starlette(routes=pages.routes()), port=port, token=token, cookie=f"evalgate-{port}"
@@ -320,7 +320,8 @@ def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: 
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on the loopback interface; port 0: a free one. Raises ConfigError if it is taken."""
+    """A socket on the loopback interface; port 0: a free one. Raises ConfigError if the port is
+    taken."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -334,7 +335,7 @@ def listen(port: int) -> socket.socket:
 
 
 async def _body(request: Request) -> bytes:
-    """Raises ConfigError if it is too long."""
+    """The body of a request. Raises ConfigError if it is too long."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -345,15 +346,15 @@ async def _body(request: Request) -> bytes:
 
 def _error_json(error: EvalgateError) -> JsonObject:
     prefix = f"{error.where}: " if error.where else ""
-    more = [
+    problem_lines = [
         f"{problem.place}: {problem.message}" if problem.place else problem.message
         for problem in error.problems[:20]
     ]
-    return {"error": "\n".join([f"{prefix}{error.message}", *more]), "hint": error.hint}
+    return {"error": "\n".join([f"{prefix}{error.message}", *problem_lines]), "hint": error.hint}
 
 
 def _json(content: Mapping[str, Any], *, status: int = 200) -> Response:
-    # in ASCII: half a character of an agent's is no reason to say nothing
+    # ASCII: an agent's half character does not make the response fail
     text = json.dumps(_finite(content))
     return Response(
         text, status_code=status, headers=_headers(NOTHING), media_type="application/json"
@@ -361,7 +362,7 @@ def _json(content: Mapping[str, Any], *, status: int = 200) -> Response:
 
 
 def _finite(value: Any) -> Any:
-    """The same with numbers that JSON lacks as text."""
+    """The same value with numbers that JSON lacks as text."""
     return mapped_json(
         value,
         lambda item: str(item) if isinstance(item, float) and not math.isfinite(item) else item,

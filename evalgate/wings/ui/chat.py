@@ -1,4 +1,4 @@
-"""A conversation of a person with the agent of a suite, as its cases would have it."""
+"""A person's conversation with the agent of a suite, set up as for the suite's cases."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from evalgate.values import Json, JsonObject
 
 CASE: Final = "chat"
 LIVE_TEXT: Final = 20_000
-"""Characters that are shown of what an agent says while it speaks: the last ones."""
+"""The most characters of a running answer that the page shows: its last ones."""
 FILES_ROOM: Final = 100_000_000
-"""Characters, in base64, of all files of a session that are kept for the page."""
+"""The most characters, in base64, of all files that a session keeps for the page."""
 
 
 class Chat:
-    """One session with the agent. Its worker runs until `close`; `is_over`: the agent failed in it.
-    `traces`: the entries of each turn (worker/trace.py), also of one that failed. `files`: what the
-    page can ask for by number. `serial` changes with everything that becomes known."""
+    """One session with the agent. Its worker runs until `close`. `is_over`: the agent failed.
+    `traces`: the entries of each turn (worker/trace.py), failed turns included. `files`: the files
+    that the page requests by number. `serial` changes whenever the session does."""
 
     def __init__(self, suite: Suite, settings: Settings, context: Context) -> None:
         """Open it. Raises UnavailableError if the agent does not start."""
@@ -63,16 +63,16 @@ class Chat:
         self._artifacts: list[JsonObject] = []
         self._room = FILES_ROOM
         self._redact = redact.redactor_of_files(os.environ)
-        self._hearing = threading.Lock()
+        self._state_lock = threading.Lock()
         self._clear()
         self._stack = ExitStack()
-        self._speaking = threading.Lock()
+        self._turn_lock = threading.Lock()
         self._closed = False
-        if toolbox.mode_of(settings) is ToolMode.RECORD:  # cassettes are of cases
+        if toolbox.mode_of(settings) is ToolMode.RECORD:  # a cassette belongs to a case
             settings = settings.model_copy(update={"tools": "live"})
-        asked_with = project.environment_of_judges(settings, (suite,), context.environ).environ
+        judge_environ = project.environment_of_judges(settings, (suite,), context.environ).environ
         keys = baseline_settings.judge_keys(
-            settings, settings, (suite,), None, context, asked_with=asked_with
+            settings, settings, (suite,), None, context, asked_with=judge_environ
         )
         open_agents = opening.open_agents(
             (suite,), settings, context, root=settings.root, judge_keys=keys
@@ -86,34 +86,34 @@ class Chat:
                     Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE)
                 )
             )
-        except AgentFailed as failed:
+        except AgentFailed as error:
             self._stack.close()
-            raise _unavailable(failed.failure) from failed
+            raise _unavailable(error.failure) from error
         except BaseException:
             self._stack.close()
             raise
         if isinstance(self._conversation, WorkerConversation):
-            self._conversation.listen(self._hear)
+            self._conversation.listen(self._note_step)
 
     def say(self, parts: Sequence[Part]) -> None:
-        """The agent's next turn. Raises UnavailableError if it fails, or if the session is over,
+        """Run the agent's next turn. Raises UnavailableError if it fails or the session is over,
         ConfigError if an answer has no question."""
-        with self._speaking:
+        with self._turn_lock:
             if self._closed or self.is_over:
                 raise UnavailableError("the session with the agent has ended", hint="Start one.")
             questions = {call.id for call in self.questions()}
             if any(part.id not in questions for part in parts if isinstance(part, ToolResponse)):
                 raise ConfigError("the agent does not ask this", hint="Load the page again.")
-            with self._hearing:
+            with self._state_lock:
                 self._clear(is_busy=True)
             turn: Invocation | None = None
             try:
                 turn = self._conversation.send(Content(parts=tuple(parts), role="user"))
-            except AgentFailed as failed:
+            except AgentFailed as error:
                 self.is_over = True
-                raise _unavailable(failed.failure) from failed
+                raise _unavailable(error.failure) from error
             finally:
-                with self._hearing:
+                with self._state_lock:
                     self._end_turn(turn)
 
     def _clear(self, *, is_busy: bool = False) -> None:
@@ -133,12 +133,12 @@ class Chat:
             entries = entries or _entries_of(turn)
         self.traces.append(entries)
 
-    def _hear(self, step: Step) -> None:
-        """A step of the turn that is under way, in the worker's thread."""
-        with self._hearing:
+    def _note_step(self, step: Step) -> None:
+        """Note a step of the current turn; the worker's thread calls this."""
+        with self._state_lock:
             self.serial = time.monotonic_ns()
             if isinstance(step, ArtifactMessage):
-                file = next(iter(self._kept([step.part or {}])), None)
+                file = next(iter(self._file_references([step.part or {}])), None)
                 self._artifacts.append({"name": step.name, "version": step.version, "file": file})
             elif not isinstance(step, EventMessage):
                 entry = cassette.redacted(step.entry, self._redact)
@@ -154,15 +154,15 @@ class Chat:
                 self._calls += [part.name for part in content.parts if isinstance(part, ToolCall)]
 
     def questions(self) -> list[ToolCall]:
-        """The calls of the last turn that wait for somebody to answer them."""
+        """The calls of the last turn that a person has to answer."""
         trace = self.traces[-1] if self.traces else []
         ids = [name for entry in trace for name in _list(entry.get("long_running_tool_ids"))]
         turn = self.turns[-1] if self.turns and not self.is_over else None
         return [call for call in turn.tool_calls if call.id in ids] if turn else []
 
     def live(self) -> JsonObject:
-        """What is known of the turn that is under way."""
-        with self._hearing:
+        """The current turn so far."""
+        with self._state_lock:
             return {
                 "serial": self.serial,
                 "busy": self._is_busy,
@@ -174,7 +174,7 @@ class Chat:
 
     def view(self) -> JsonObject:
         """The session as the page shows it."""
-        with self._hearing:
+        with self._state_lock:
             return {
                 "suite": self.suite,
                 "turns": list(self._views),
@@ -192,16 +192,16 @@ class Chat:
         return {
             "user": turns.answer_text(turn.user_content) or "",
             "answers": [{"name": part.name, "response": part.response} for part in answers],
-            "attached": self._kept(_attachments([turn.user_content])),
+            "attached": self._file_references(_attachments([turn.user_content])),
             "answer": turns.answer_text(turn.final_response),
             "calls": [_call(call) for call in turn.tool_calls],
-            "files": self._kept(_attachments(contents)),
+            "files": self._file_references(_attachments(contents)),
             "seconds": turn.timings.total_s if turn.timings else None,
         }
 
-    def _kept(self, parts: Iterable[Json]) -> list[JsonObject]:
-        """The files among parts, as the page asks for them: their type and number, None if there is
-        no room."""
+    def _file_references(self, parts: Iterable[Json]) -> list[JsonObject]:
+        """References to the files among the parts: type, size, and the number by which the page
+        requests the file, None if there is no room for it."""
         references: list[JsonObject] = []
         for part in parts:
             blob = part.get("inline_data") or part.get("inlineData")
@@ -220,11 +220,11 @@ class Chat:
         return references
 
     def close(self) -> None:
-        """End the session and the agent's processes; a turn that is under way fails."""
+        """End the session and the agent's processes; a running turn fails."""
         self._closed = True
-        # which a turn that is under way hears of as long as the session is open
+        # the session is still open, so a running turn fails now
         self._agent.close()
-        with self._speaking, suppress(AgentFailed):
+        with self._turn_lock, suppress(AgentFailed):
             self._stack.close()
 
 
@@ -238,12 +238,12 @@ def _attachments(contents: Iterable[Content]) -> list[Json]:
 
 
 def _list(value: object) -> list[object]:
-    """An entry of a trace may hold anything: it comes from the agent's process."""
+    """The value if it is a list, else an empty list: the agent's process may send anything."""
     return value if isinstance(value, list) else []
 
 
 def _entries_of(turn: Invocation) -> list[JsonObject]:
-    """The trace of an agent that records none, as far as its events and times tell."""
+    """The trace of an agent that records none, made from its events and times."""
     events = turn.events or ()
     author = next((event.author for event in events), "agent")
     entries: list[JsonObject] = [
@@ -270,7 +270,7 @@ def _entries_of(turn: Invocation) -> list[JsonObject]:
 
 
 def _unavailable(failure: AgentFailure) -> UnavailableError:
-    last = failure.detail.strip().splitlines()[-1][:500] if failure.detail.strip() else ""
+    line = failure.detail.strip().splitlines()[-1][:500] if failure.detail.strip() else ""
     return UnavailableError(
-        f"the agent failed: {failure.message}", hint="" if last in failure.message else last
+        f"the agent failed: {failure.message}", hint="" if line in failure.message else line
     )

@@ -1,7 +1,7 @@
 """`python -m evalgate.wings.ui.child`: one run of the gate for the page, reported as JSON lines.
 
-A process of its own, so that it is stopped as Ctrl-C stops a run at a terminal, and the page
-survives its failures."""
+The run has its own process, so that it stops as on Ctrl-C in a terminal, and the page survives its
+failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tell = Callable[..., None]
 
 
 class LineWatcher:
-    """Passes events on (config.context.Watcher)."""
+    """Writes the events of a run (config.context.Watcher)."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -61,45 +61,47 @@ class LineWatcher:
 
 
 def main() -> int:
-    """Run the gate with what standard input orders; the exit code of `evalgate run`."""
+    """Run the gate by the order on standard input; return the exit code of `evalgate run`."""
     # other code's output must not mix with our lines
     output = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace", buffering=1)
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
 
-    def tell(event_name: str, **fields: Any) -> None:
-        # in one call: threads do not mix their lines
+    def write_event(event_name: str, **fields: Any) -> None:
+        # one call, so that threads do not mix their lines
         output.write(json.dumps({"what": event_name, **fields}) + "\n")
 
     try:
         with errors.paths_explained():
-            return _run(json.loads(sys.stdin.readline()), tell)
+            return _run(json.loads(sys.stdin.readline()), write_event)
     except EvalgateError as error:
         prefix = f"{error.where}: " if error.where else ""
         problems = [
             f"{problem.place}: {problem.message}" if problem.place else problem.message
             for problem in error.problems
         ]
-        tell("error", message=f"{prefix}{error.message}", hint=error.hint, problems=problems[:50])
+        write_event(
+            "error", message=f"{prefix}{error.message}", hint=error.hint, problems=problems[:50]
+        )
         return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
 
 
-def _run(order: dict[str, Any], tell: Tell) -> int:
+def _run(order: dict[str, Any], write_event: Tell) -> int:
     settings = load.load_settings(order["given"])
     scored = None if order["scored"] is None else frozenset(order["scored"])
     context = prepare.make_context(
         settings,
         environ=os.environ,
-        watcher=LineWatcher(tell),
+        watcher=LineWatcher(write_event),
         keep=True,
         scored=scored,
         reproduce=order["reproduce"],
     )
     report = gate_run.run(settings, context)
-    tell(
+    write_event(
         "done",
         kind=report.verdict.kind.value,
         reason=report.verdict.reason,

@@ -54,18 +54,18 @@ def ui(port: int, read_only: bool, no_open: bool, **values: Any) -> int:
             f"`{error.name}` is not installed", hint=extras.install_command("ui")
         ) from error
     space = Workspace(commands.explicit_options(values))
-    # a browser gets the address, with its token, by a file of ours: anybody may list its arguments
+    # the browser reads the address with its token from a file: anybody may list its arguments
     with (
         app.listen(port) as listening,
-        tempfile.NamedTemporaryFile("w", prefix="evalgate-ui-", suffix=".html") as door,
+        tempfile.NamedTemporaryFile("w", prefix="evalgate-ui-", suffix=".html") as redirect_file,
     ):
         token = loopback.new_token()
         address = f"http://{loopback.HOST}:{listening.getsockname()[1]}/?token={token}"
         click.echo(plain.visible(f"{address}\n(Ctrl-C ends it)"))
         if not no_open and sys.stdout.isatty():
-            door.write(f'<meta http-equiv="refresh" content="0; url={address}">')
-            door.flush()
-            webbrowser.open(Path(door.name).as_uri())
+            redirect_file.write(f'<meta http-equiv="refresh" content="0; url={address}">')
+            redirect_file.flush()
+            webbrowser.open(Path(redirect_file.name).as_uri())
         try:
             app.serve(space, listening, token=token, read_only=read_only)
         finally:

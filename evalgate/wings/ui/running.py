@@ -1,4 +1,4 @@
-"""The run that the page started: its process, and what is known of it."""
+"""The run that the page started: its process and its progress."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from evalgate.values import JsonObject
 LONGEST_LINE: Final = 1_000_000
 LINES: Final = 200
 STOP_S: Final = 30.0
-"""For a run to write what it has."""
+"""The time that a stopped run has to write its results."""
 STOPPED: Final = {"kind": "not_measured", "reason": "", "complete": False}
 
 
 class Running:
-    """At most one run at a time. `serial` grows with everything that becomes known, `number` with
-    each run."""
+    """At most one run at a time. `serial` grows with each change, `number` with each run."""
 
     def __init__(self, root: str) -> None:
         self.serial = 0
@@ -33,9 +32,9 @@ class Running:
         self._lock = threading.Lock()
         self._child: Child | None = None
         self._splitter = LineSplitter(limit=LONGEST_LINE)
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._about: JsonObject = {
             "running": False,
             "total": 0,
@@ -52,7 +51,7 @@ class Running:
     def start(
         self, options: Mapping[str, Any], *, scored: Collection[str] | None, reproduce: str
     ) -> None:
-        """Start a run with these settings. Raises ConfigError if one is under way,
+        """Start a run with these settings. Raises ConfigError if another run is active,
         UnavailableError."""
         order = {
             "given": options,
@@ -62,7 +61,7 @@ class Running:
         with self._lock:
             if self._child is not None:
                 raise ConfigError("a run is under way", hint="Stop it, or wait for its end.")
-            self._forget()
+            self._reset()
             self._number += 1
             self._splitter = LineSplitter(limit=LONGEST_LINE)
             # -P: do not import modules of the repository
@@ -73,11 +72,12 @@ class Running:
                 raise UnavailableError(f"the run cannot be started: {error}") from error
             self._about["running"] = True
             self.serial += 1
-        child.listen(self._heard, self._ended)
+        child.listen(self._read_output, self._note_end)
         child.write(json.dumps(order, default=str).encode() + b"\n", timeout_s=10.0)
 
     def stop(self) -> None:
-        """Stop it as Ctrl-C does: what was measured is kept, and continued by the next run."""
+        """Stop the run as Ctrl-C does: its results so far are kept, and the next run continues
+        it."""
         with self._lock:
             child = self._child
             self._about["stopping"] = self._child is not None
@@ -86,14 +86,14 @@ class Running:
             child.end(grace_s=STOP_S)
 
     def close(self) -> None:
-        """Stop it, and wait for its end."""
+        """Stop the run and wait for its end."""
         self.stop()
         child = self._child
         if child is not None:
             child.wait(STOP_S + 5.0)
 
     def snapshot(self, trials_from: int = 0) -> JsonObject:
-        """What is known now, with the trials from a number on."""
+        """The current state of the run, with its trials from number `trials_from` on."""
         with self._lock:
             return {
                 **self._about,
@@ -108,23 +108,23 @@ class Running:
                 "next": len(self._trials),
             }
 
-    def _heard(self, chunk: bytes) -> None:
+    def _read_output(self, chunk: bytes) -> None:
         try:
             for line in self._splitter.feed(chunk):
                 with self._lock:
-                    self._take(json.loads(line))
+                    self._apply_message(json.loads(line))
                     self.serial += 1
-        except (LineTooLong, ValueError):  # it is our own process: nothing else writes there
+        except (LineTooLong, ValueError):  # only our own process writes there
             self.stop()
 
-    def _take(self, message: JsonObject) -> None:
-        about = self._about
+    def _apply_message(self, message: JsonObject) -> None:
+        progress = self._about
         match message.pop("what"):
             case "begin":
-                about.update(total=message["trials"], done=message["done"], why=message["why"])
+                progress.update(total=message["trials"], done=message["done"], why=message["why"])
             case "trial":
-                about["done"] += 1
-                about["usd"] = max(about["usd"], message["usd"])
+                progress["done"] += 1
+                progress["usd"] = max(progress["usd"], message["usd"])
                 if not message["base"]:
                     self._counts[message["kind"] or "not_measured"] += 1
                     self._trials.append((message["suite"], message["case"], message["kind"]))
@@ -133,22 +133,22 @@ class Running:
             case "say":
                 self._lines.append(message["line"])
             case "done":
-                about["verdict"] = message
+                progress["verdict"] = message
             case "error":
-                about["error"] = message
+                progress["error"] = message
 
-    def _ended(self, ended: Ended) -> None:
+    def _note_end(self, end: Ended) -> None:
         with self._lock:
             child = self._child
             self._child = None
-            # before it could tell anything
+            # the run was stopped before its verdict
             if self._about.get("stopping") and "verdict" not in self._about:
                 self._about["verdict"] = STOPPED
             self._about["running"] = self._about["stopping"] = False
             if "verdict" not in self._about and self._about["error"] is None and child is not None:
                 output = child.stderr.text(limit=2000).strip()
                 self._about["error"] = {
-                    "message": f"the run {ended}",
+                    "message": f"the run {end}",
                     "hint": output,
                     "problems": [],
                 }

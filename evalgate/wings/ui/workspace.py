@@ -1,4 +1,4 @@
-"""What the page shows and does: each method is one request, and calls the gate."""
+"""The page's requests: each method answers one of them and calls the gate."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ from evalgate.wings.ui.chat import Chat
 from evalgate.wings.ui.running import Running
 
 LATEST: Final = ""
-"""In the place of a run's name: the newest results of each case."""
+"""Used as the name of a run: the newest results of each case."""
 OF_RUN: Final = ":base"
-"""Behind a run's name: the base that it was compared with."""
+"""The suffix of a run's name that means the base of its comparison."""
 NONE: Final = "none"
 
 
 class Workspace:
-    """One repository, as `options` and evalgate.yml say. Safe to use from many threads."""
+    """One repository under `options` and evalgate.yml. Many threads may use it."""
 
     def __init__(self, options: JsonObject) -> None:
-        """Raises ConfigError."""
+        """Raises ConfigError if the options are invalid."""
         self._given = dict(options)
         self.running = Running(str(self.settings().root))
         self._writing = threading.Lock()
@@ -62,31 +62,31 @@ class Workspace:
         self._chat: Chat | None = None
 
     def settings(self) -> Settings:
-        """As they are now. Raises ConfigError."""
+        """The current settings. Raises ConfigError."""
         return load.load_settings(self._given)
 
     def close(self) -> None:
-        """End what runs."""
+        """End the run and the session."""
         self.end_chat()
         self.running.close()
 
     # --- looking ------------------------------------------------------------------------------
 
     def page(self, head: str, base: str | None) -> tuple[str, str]:
-        """The page of a run (LATEST: the newest results of each case) beside a base, and its
+        """The page of a run (LATEST: the newest results of each case) alongside a base, and its
         policy. Raises EvalgateError."""
         settings = self.settings()
         context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
-        stored, own_base = self._sides(settings, head)
-        beside = own_base if base is None else self._base(settings, base)
-        report = compare_files.beside(settings, context, head=stored, base=beside)
+        head_results, own_base = self._sides(settings, head)
+        base_results = own_base if base is None else self._base(settings, base)
+        report = compare_files.beside(settings, context, head=head_results, base=base_results)
         style, script = (
             templates.source(name, package=__package__) for name in ("ui.css", "ui.js")
         )
         return html_report.render_live(report, style=Safe(style), script=Safe(script))
 
     def state(self) -> JsonObject:
-        """The cases, criteria and kept runs that there are."""
+        """The cases, criteria, kept runs and waiting changes."""
         settings = self.settings()
         project, problems = self._project(settings)
         runs = kept.runs(settings.root)
@@ -120,7 +120,7 @@ class Workspace:
         }
 
     def case(self, suite: str, case: str) -> JsonObject:
-        """A case as its file has it now, to be edited. Raises EvalgateError."""
+        """The case in the current form of its file, for the editor. Raises EvalgateError."""
         eval_case = self._case((suite, case))
         return {
             "version": edit.version_of(eval_case),
@@ -147,7 +147,7 @@ class Workspace:
         *,
         fresh: bool = False,
     ) -> JsonObject:
-        """Start a run of all cases, of those that failed when they last ran, or of `cases`. Raises
+        """Start a run of all cases, of the cases that failed last, or of `cases`. Raises
         EvalgateError."""
         settings = self.settings()
         options = dict(self._given)
@@ -162,8 +162,8 @@ class Workspace:
         return self.running.snapshot()
 
     def rebuild(self) -> JsonObject:
-        """After a change of the code: run all cases, whatever was measured before, and open the
-        session with the agent again, in new processes. Raises EvalgateError."""
+        """Run all cases after a change of the code, without reused results, and reopen the session
+        with the agent in new processes. Raises EvalgateError."""
         chat = self._chat
         snapshot = self.run("all", (), None, fresh=True)
         if chat is not None:
@@ -187,8 +187,8 @@ class Workspace:
         run: int | None,
         version: str = "",
     ) -> JsonObject:
-        """What accepting a case changes in its file; with the `version` that a call without one
-        gave, change it. Raises ConfigError, UnavailableError."""
+        """The changes of its file if a case is accepted. A call with `version`, which a call
+        without one returned, makes them. Raises ConfigError, UnavailableError."""
         settings = self.settings()
         stored_case = self._stored_cases(settings, head).get((suite, case))
         if stored_case is None:
@@ -198,8 +198,8 @@ class Workspace:
                 proposal = edit.propose(
                     stored_case, root=settings.root, parts=parts, run_number=run
                 )
-            except CaseUnchanged as why:
-                raise ConfigError(f"not accepted: {why}") from why
+            except CaseUnchanged as reason:
+                raise ConfigError(f"not accepted: {reason}") from reason
             old_text = rewrite.read(proposal.path, shown_as=suite).text
             new_text = edit.apply(proposal)
             current_version = fingerprints.digest([old_text, new_text])
@@ -216,8 +216,8 @@ class Workspace:
         }
 
     def decide(self, name: str, version: str, *, accept: bool) -> JsonObject:
-        """Make a change that waits, or forget it. Raises ConfigError, also if it is another than
-        the `version` that was looked at, UnavailableError."""
+        """Make or drop a waiting change. Raises ConfigError, also if the change is no longer
+        `version`, and UnavailableError."""
         root = self.settings().root
         with self._writing:
             (change,) = waiting.select(root, [name])
@@ -236,7 +236,7 @@ class Workspace:
         calls: Mapping[int, Sequence[ToolCall]],
         rubrics: Sequence[tuple[str, str]] | None,
     ) -> JsonObject:
-        """Change what a case expects. Raises ConfigError, UnavailableError."""
+        """Change the expectations of a case. Raises ConfigError, UnavailableError."""
         key = (suite, case)
         with self._writing:
             rubrics_by_id = {rubric.rubric_id: rubric for rubric in self._case(key).rubrics}
@@ -255,7 +255,7 @@ class Workspace:
         return {"written": True}
 
     def delete(self, suite: str, case: str, version: str) -> JsonObject:
-        """Take a case out of its file. Raises ConfigError, UnavailableError."""
+        """Delete a case from its file. Raises ConfigError, UnavailableError."""
         with self._writing:
             edit.delete(self.settings().root, (suite, case), version=version)
         return {"written": True}
@@ -263,7 +263,8 @@ class Workspace:
     # --- talking ------------------------------------------------------------------------------
 
     def open_chat(self, suite: str) -> JsonObject:
-        """Open a session with the agent of a suite; one that is open ends. Raises EvalgateError."""
+        """Open a session with the agent of a suite; an open session ends first. Raises
+        EvalgateError."""
         settings = self.settings()
         project, problems = self._project(settings)
         project_suite = next(
@@ -278,13 +279,13 @@ class Workspace:
             reason = project_suite.problem if project_suite is not None else "; ".join(problems)
             raise ConfigError(f"{suite} cannot be run: {reason}")
         context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
-        with self._opening:  # of two pages at once, one has the session
+        with self._opening:  # if two pages open a session at once, one of the sessions stays
             self.end_chat()
             chat = self._chat = Chat(project_suite, settings, context)
         return self._chat_json(chat)
 
     def say(self, parts: Sequence[Part]) -> JsonObject:
-        """Say something to the agent. Raises EvalgateError."""
+        """Send a message to the agent. Raises EvalgateError."""
         if not parts:
             raise ConfigError("nothing was said")
         chat = self._open()
@@ -292,7 +293,7 @@ class Workspace:
         return self._chat_json(chat)
 
     def live(self) -> JsonObject:
-        """What the agent does now, with a serial that changes whenever something becomes known."""
+        """The agent's current turn, with a serial that changes whenever the session does."""
         chat = self._chat
         return {"serial": 0} if chat is None else chat.live()
 
@@ -311,8 +312,8 @@ class Workspace:
         return {"entries": traces[turn]}
 
     def save_chat(self, suite: str, case: str) -> JsonObject:
-        """Make a case of the session in a file, secrets taken out; its id. Raises ConfigError,
-        UnavailableError."""
+        """Save the session as a case in a file, without secrets; return the id of the case. Raises
+        ConfigError, UnavailableError."""
         chat_turns = tuple(self._open().turns)
         if not chat_turns:
             raise ConfigError("nothing was said yet")
@@ -327,9 +328,9 @@ class Workspace:
         recording = Recording(
             case_id=case, eval_set_id=None, transcript=Transcript(invocations=chat_turns)
         )
-        take_out = redact.redactor_of_files(os.environ)
+        redactor = redact.redactor_of_files(os.environ)
         with self._writing:
-            cases = record.add(target, [recording], name=case, redact=take_out)
+            cases = record.add(target, [recording], name=case, redact=redactor)
             record.write_patterns(target, cases, settings, os.environ)
         return {"written": True, "case": cases[0].case_id}
 
@@ -352,7 +353,7 @@ class Workspace:
     # --- what is there ------------------------------------------------------------------------
 
     def _project(self, settings: Settings) -> tuple[Project | None, list[str]]:
-        """What would run, and every problem on the way."""
+        """The project of a run, None if an error prevents it, and all problems."""
         try:
             project = prepare.prepare(settings, environ=os.environ)
             if not project.fatal():
@@ -381,7 +382,7 @@ class Workspace:
             return {}
 
     def _sides(self, settings: Settings, head: str) -> tuple[Stored, Stored | None]:
-        """The results of a run, and those of the base that it was compared with, if any."""
+        """The results of a run, and those of the base of its comparison, if any."""
         if head != LATEST:
             results = self._results(settings, head)
             base = results.with_name(BASE_RESULTS)
@@ -400,7 +401,7 @@ class Workspace:
         return compare_files.read_run(self._results(settings, base), of="the base")
 
     def _results(self, settings: Settings, name: str) -> Path:
-        """Of a kept run, by its folder's name. Raises ConfigError."""
+        """The results file of a kept run, by its folder's name. Raises ConfigError."""
         folder = name.removesuffix(OF_RUN)
         stored_run = next(
             (run for run in kept.runs(settings.root) if run.folder.name == folder), None
@@ -426,7 +427,7 @@ def _calls(turn: Invocation) -> list[JsonObject]:
 
 
 def _change(change: TurnEdit) -> JsonObject:
-    """What a turn would expect: the answer before and then, the lines of its calls."""
+    """The new expectations of a turn: the old and the new answer, and the lines of its calls."""
     expected_answer = turns.answer_text(change.expected.final_response)
     pairs = call_diff.pair(change.expected.tool_calls, change.actual.tool_calls)
     return {
@@ -439,7 +440,7 @@ def _change(change: TurnEdit) -> JsonObject:
 
 
 def _paths(cases: Sequence[CaseKey]) -> tuple[str, ...]:
-    """A selection of paths; an id with a comma cannot be named there."""
+    """The cases as a selection of paths, which cannot name an id with a comma."""
     if not cases:
         raise ConfigError("no case is selected")
     odd_id = next((case_id for _, case_id in cases if "," in case_id), None)

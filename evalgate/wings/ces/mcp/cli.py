@@ -1,4 +1,4 @@
-"""`evalgate mcp`: the server for assistants, and what starts it in their own files."""
+"""`evalgate mcp`: the server for assistants, and the lines in their files that start it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ CLIENTS: Final[Mapping[str, tuple[str, str, JsonObject]]] = {
     "cursor": (".cursor/mcp.json", "mcpServers", {"type": "stdio"}),
     "vscode": (".vscode/mcp.json", "servers", {"type": "stdio"}),
 }
-"""Of each assistant: its file in a project, the key of its servers, and what each server has."""
+"""For each assistant: its file in a project, the key of its servers, and the fields of each
+server."""
 
 _OPTIONS: Final = (
     click.option(
@@ -130,7 +131,7 @@ def install(client: str, root: Path, only_print: bool, **options: Any) -> int:
 
 
 def _command() -> list[str]:
-    """How this evalgate is started from any folder."""
+    """The command that starts this evalgate from any folder."""
     program = Path(sys.argv[0]).absolute()
     if program.name == NAME and os.access(program, os.X_OK):
         return [str(program)]

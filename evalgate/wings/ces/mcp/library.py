@@ -1,5 +1,5 @@
-"""The CES files below a root and what runs gave that were started here; a file is read again only
-if it was changed."""
+"""The CES files below a root, and the results of runs that were started here. A file is read again
+only if it has changed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Reading
 from evalgate.wings.ces.shapes import AggregatedMetrics, EvaluationResult
 
 RUNS: Final = f"{kept.FOLDER}/ces"
-"""Where runs that were started here keep what they gave."""
+"""The folder of the results of runs that were started here."""
 MOST_VERSIONS: Final = 3
-"""Versions of the agent whose metrics are shown, the newest."""
+"""The most versions of the agent whose metrics are shown: the newest."""
 _TICK_NS: Final = 100_000_000
 _COARSE_TICK_NS: Final = 2_000_000_000
 """Longer than a file system's clock stands still; of one that counts whole seconds."""
@@ -32,7 +32,7 @@ _Stamp: TypeAlias = tuple[int, ...]
 
 
 class StoredFiles:
-    """The CES files below a root, as they are now. Safe to use from many threads."""
+    """The current CES files below a root. Many threads may use them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -40,7 +40,7 @@ class StoredFiles:
         self._known: tuple[list[str], list[_Stamp], Library] = ([], [], Library())
 
     def library(self) -> Library:
-        """All of them, with their problems except those between files."""
+        """All files, with their problems except those between files."""
         paths, stamps, library = self._known
         if not paths or stamps != list(map(self._stamp, paths)):
             library = self._read_library()
@@ -100,7 +100,7 @@ class StoredFiles:
         return reading
 
     def _cached(self, key: tuple[str, str], make: Callable[[], Any]) -> Any:
-        """What is made of a file; as before if nothing that its entry says has changed."""
+        """The result for a file; the earlier one if its entry has not changed."""
         started = time.time_ns()
         stamp = self._stamp(key[1])
         stored = self._contents.get(key)
@@ -112,7 +112,7 @@ class StoredFiles:
         return content
 
     def _stamp(self, path: str) -> _Stamp:
-        """What changes with the content of a file or a folder; () if it is not there."""
+        """Values that change with the content of a file or a folder; () if it does not exist."""
         try:
             entry = os.stat(f"{self._root}/{path}")  # noqa: PTH116 - pathlib is slower
         except (OSError, ValueError):
@@ -121,8 +121,7 @@ class StoredFiles:
 
 
 def _is_settled(stamps: Iterable[_Stamp], *, before: int) -> bool:
-    """True if nothing was changed so shortly before a time that a change after it may look the
-    same."""
+    """True unless a change was so recent that a later change may look the same."""
     newest = max((max(stamp[:2]) for stamp in stamps if stamp), default=0)
     tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
     return newest < before - tick

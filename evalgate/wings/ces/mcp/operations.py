@@ -1,5 +1,5 @@
-"""Runs that an assistant starts: one after another in the background, with progress and an outcome
-to be asked for."""
+"""Runs that an assistant starts: they run one after another in the background, and report progress
+and an outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from evalgate.wings.ces.edit import CODES, Refused, invalid
 from evalgate.wings.ces.mcp.resources import Resources
 
 MOST_RUNS: Final = 100
-"""Of one evaluation, in one operation."""
+"""The most runs of one evaluation in one operation."""
 MOST_WAITING = 100
 MOST_KEPT = 1000
 """Operations that are not over, and that are remembered."""
@@ -43,7 +43,7 @@ class _Cancelled(Exception):  # noqa: N818 - the end of a run, not an error
 @dataclass(slots=True)
 class Operation:
     """A run of files and cases (`paths`), some of which are the evaluations `names`. `done` and
-    `total`: trials; `response` or `error` in the end; `over` is set then."""
+    `total` count trials; `response` or `error` is set at the end, and then `over`."""
 
     name: str
     paths: tuple[str, ...]
@@ -61,7 +61,7 @@ class Operation:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def json(self) -> JsonObject:
-        """As google.longrunning.Operation has it."""
+        """The operation as google.longrunning.Operation."""
         metadata: JsonObject = {
             "state": self.state,
             "evaluations": list(self.names) or list(self.paths),
@@ -154,7 +154,7 @@ class Operations:
         return self._operations[name]
 
     def cancel(self, name: str) -> Operation:
-        """End an operation: at once if it waits, else after the trials that are under way. Raises
+        """End an operation: at once if it waits, otherwise after the current trials. Raises
         Refused."""
         operation = self.get(name)
         operation.cancelled.set()
@@ -209,7 +209,7 @@ class Operations:
         }
 
     def _error(self, status: str, message: str) -> JsonObject:
-        """As google.rpc.Status has it, without secrets."""
+        """The error as google.rpc.Status, without secrets."""
         text = redact.redactor(self._environ)(message)[:2000]
         return {"code": CODES[status], "status": status, "message": text}
 
@@ -219,7 +219,7 @@ def _timestamp() -> str:
 
 
 def response_of(report: Report) -> JsonObject:
-    """What a run says: the verdict, and each case with its criteria."""
+    """The response of a run: the verdict, and each case with its criteria."""
     cases = [_case(verdict) for verdict in report.verdict.cases]
     return {"verdict": report.verdict.kind.value, "reason": report.verdict.reason, "cases": cases}
 

@@ -1,8 +1,8 @@
-"""The CES resources and the ADK evaluation cases of a repository, as an assistant reads and writes
-them.
+"""The CES resources and the ADK evaluation cases of a repository, for an assistant to read and
+write.
 
-By name, with masks, etags and a word on what each change relaxes; of a file only the values change
-that differ."""
+Every resource has a name and an etag, an update has a mask, and the answer lists the relaxations.
+Only the changed values of a file differ."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
 @frozen_dataclass
 class Done:
-    """A change that was made, or would be: the resource after it (None: deleted), what differs,
-    what that relaxes, and the difference of the file."""
+    """A change that was made or previewed: the new resource (None: deleted), the differences, the
+    relaxations, and the difference of the file."""
 
     resource: JsonObject | None
     changes: tuple[compare.FieldChange, ...] = ()
@@ -62,8 +62,8 @@ class Done:
 
 
 class Resources:
-    """The resources below a root. Every method raises Refused for what is not done, with a code of
-    google.rpc."""
+    """The resources below a root. Every method raises Refused with a code of google.rpc for a
+    rejected request."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Resources:
         read_only: bool = False,
         no_relaxing: bool = False,
     ) -> None:
-        """`app`: the app of resources that are written without a name."""
+        """`app`: the app of resources without a name."""
         self.root = root.resolve()
         self._app = app
         self._read_only = read_only
@@ -98,9 +98,9 @@ class Resources:
         failing: bool = False,
         **chosen: Any,
     ) -> JsonObject:
-        """One page of the resources of a kind, by name, and the token of the next one; of each what
-        a list needs, or all (FULL). `failing`: only evaluations whose last result is no pass;
-        `chosen`: see `selected`."""
+        """One page of the resources of a kind, by name, and the token of the next page; each
+        resource has the fields of a list, or all fields (FULL). `failing`: only evaluations whose
+        last result is not a pass; `chosen`: see `selected`."""
         if order_by not in ("", "name", "name asc"):
             message = "`orderBy`: files are ordered by name"
             raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
@@ -130,7 +130,7 @@ class Resources:
         return {**page, **more}
 
     def get(self, kind: Kind, name: str) -> JsonObject:
-        """A resource by its name; an evaluation or a dataset with what its runs here gave."""
+        """A resource by its name; an evaluation or a dataset has the results of its runs here."""
         library = self._files.library()
         resource = self._find(library, kind, name)
         return self._with_results(resource, library, results_of(library), is_full=True)
@@ -143,8 +143,7 @@ class Resources:
         dataset: str = "",
         tags: Collection[str] = (),
     ) -> list[Resource]:
-        """The evaluations of these names, those of a dataset, and those that have one of the
-        tags."""
+        """The evaluations with these names, those of a dataset, and those with one of the tags."""
         evaluations = library.of(Kind.EVALUATION)
         chosen = [self._find(library, Kind.EVALUATION, name) for name in names]
         if dataset:
@@ -174,7 +173,7 @@ class Resources:
         }
 
     def name_of(self, resource: Resource) -> str:
-        """The name of a resource; one that has none is called after its title."""
+        """The name of a resource; without one, a name from its title."""
         return (
             resource.name
             if "/" in resource.name
@@ -193,7 +192,7 @@ class Resources:
         return self._files.keep(document, app=self._app)
 
     def _fails(self, resource: Resource, results: Mapping[str, list[EvaluationResult]]) -> bool:
-        """True if an evaluation did not pass when it last ran."""
+        """True if an evaluation did not pass in its last run."""
         last = results.get(self.name_of(resource), [])[-1:]
         return bool(last) and last[0].evaluation_status is not Outcome.PASS
 
@@ -205,7 +204,7 @@ class Resources:
         *,
         is_full: bool,
     ) -> JsonObject:
-        """What is shown of a resource: all of it, or what a list needs; and what runs gave."""
+        """The shown fields of a resource, all or those of a list, with the results of its runs."""
         view = self.view(resource)
         names = [self.name_of(resource)]
         if resource.kind is Kind.DATASET:
@@ -241,7 +240,7 @@ class Resources:
         return Done(resource=self.view(_parsed(text, file, kind)))
 
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
-        """Write the masked fields of the body; with `preview` only tell what that would be."""
+        """Write the masked fields of the body; with `preview` only report the change."""
         if not preview:
             self.insist_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
@@ -308,8 +307,8 @@ class Resources:
         return Done(resource=None, relaxations=relaxations)
 
     def make(self, change: WaitingChange) -> None:
-        """Make a change; under `--no-relaxing` keep one that may relax for a person, and raise
-        Refused."""
+        """Make a change. Under `--no-relaxing`, keep a change that may relax for a person, and
+        raise Refused."""
         if self._no_relaxing and change.reasons:
             waiting.keep(self.root, change)
             violations = [
@@ -332,13 +331,13 @@ class Resources:
     # --- how -------------------------------------------------------------------------------------
 
     def library(self) -> Library:
-        """All files with all of their problems, also those between them."""
+        """All files with all of their problems, including those between files."""
         library = self._files.library()
         folders = partial(walk.folder_names, self.root)
         return replace(library, problems=(*library.problems, *read.across(library, folders)))
 
     def _names(self, resource: Resource) -> set[str]:
-        """All that a reference may call it."""
+        """All names that a reference may use for it."""
         return {self.name_of(resource), resource.id, resource.title}
 
     def _referred(self, library: Library, message: Proto) -> list[Resource | str]:
@@ -357,7 +356,7 @@ class Resources:
         ]
 
     def _prefix(self, library: Library, kind: Kind, parent: str) -> str:
-        """What the names of a collection begin with. Results are below an evaluation, or below any
+        """The prefix of the names of a collection. Results are below an evaluation, or below any
         (`-`). Raises Refused if there is no such app."""
         app, _, below = parent.partition("/evaluations/")
         is_shaped = bool(below) == (kind is Kind.RESULT) and "/" not in below
@@ -399,7 +398,7 @@ class Resources:
         raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
 
     def _body(self, body: Any, kind: Kind, *, is_partial: bool = False) -> JsonObject:
-        """What the caller may write of a body, in protobuf's JSON."""
+        """The fields of a body that the caller may write, in protobuf's JSON."""
         message, problems = read.parse_message(body, kind, file="", is_partial=is_partial)
         if message is None:
             raise _refused(problems, str(kind))
@@ -408,7 +407,7 @@ class Resources:
     def _checked(
         self, content: Json, kind: Kind, library: Library, *, besides: Resource | None
     ) -> Proto:
-        """The resource that is to be written, valid by itself and among the others."""
+        """The resource to be written, valid alone and among the others."""
         message, problems = read.parse_message(dict(content), kind, file="")
         if message is None:
             raise _refused(problems, str(kind))
@@ -498,7 +497,7 @@ class Resources:
         return WaitingChange(name=name, texts=texts, reasons=tuple(map(str, relaxations)))
 
     def _without_reference(self, user: Resource, resource: Resource) -> tuple[str, str]:
-        """The text of a file, and without the references to a resource."""
+        """The text of a file, before and after the references to a resource are removed."""
         old = shapes.comparable(user.message)
         new = json.loads(json.dumps(old))
         *within, key = read.references_of(user.message)[2]
@@ -510,14 +509,14 @@ class Resources:
         return text, self._spliced(user, text, old, new)
 
     def source(self, file: str) -> rewrite.Source:
-        """A file as it is now."""
+        """The current file."""
         try:
             return rewrite.read(self.inside(file), shown_as=file)
         except EvalgateError as error:
             raise Refused("FAILED_PRECONDITION", f"{file}: {error.message}") from error
 
     def inside(self, file: str) -> Path:
-        """The path of a file, which no link leads out of the root."""
+        """The path of a file; links may not lead out of the root."""
         path = self.root / file
         if (
             ".." in Path(file).parts
@@ -530,7 +529,7 @@ class Resources:
         return path
 
     def save(self, file: str, text: str) -> None:
-        """Replace a file as a whole, or write a new one."""
+        """Replace a file as a whole, or create it."""
         path = self.inside(file)
         try:
             if path.exists():
@@ -542,7 +541,7 @@ class Resources:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other writers out meanwhile. Raises Refused if one takes too long."""
+        """Keep other writers out. Raises Refused if one takes too long."""
         try:
             with self._lock:
                 yield
@@ -562,11 +561,11 @@ _LISTED: Final = (
 )
 _OF_RESULT: Final = ("name", "evaluationStatus", "createTime")
 _OF_VERSION: Final = ("appVersionId", "passCount", "failCount")
-"""The fields that a list shows: of a resource, of its last result and of a version's metrics."""
+"""The fields in a list: of a resource, of its last result and of a version's metrics."""
 
 
 def _summary(view: Json) -> JsonObject:
-    """What a list shows of a resource, as a message of the API: what it is, and how it ended."""
+    """A resource in a list, as a message of the API: its main fields and its last result."""
     summary = {key: view[key] for key in _LISTED if key in view}
     if "golden" in view:
         summary["golden"] = {}  # that it is one
@@ -585,7 +584,7 @@ def _summary(view: Json) -> JsonObject:
 
 
 def etag_of(message: Proto) -> str:
-    """A hash of what a caller can write."""
+    """A hash of the fields that a caller can write."""
     return _hash(shapes.comparable(message))
 
 
@@ -602,7 +601,7 @@ def _check_etag(etag: Any, content: Any, noun: str) -> None:
 
 
 def _parsed(text: str, file: str, kind: Kind) -> Resource:
-    """The resource that a text is."""
+    """The resource in a text."""
     resources = read.parse(text, file=file, kind=kind).resources
     return next(resource for resource in resources if not resource.path)
 
@@ -636,7 +635,7 @@ def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
 FIELDS: Final = tuple(
     name for name in EvalCaseWire.model_fields if name not in ("eval_id", "creation_timestamp")
 )
-"""What may be changed of a case."""
+"""The fields of a case that may change."""
 
 _WHAT: Final[Mapping[str, str]] = {
     "conversation": "turn",
@@ -664,8 +663,8 @@ _FREE: Final = frozenset(
         "conversation.intermediate_data.invocation_events.content.parts.function_response.id",
     }
 )
-"""Fields that neither ask nor expect anything, by the keys on the way: an argument may have the
-same name."""
+"""Fields that neither ask nor expect anything, by their keys: an argument may have the same
+name."""
 _STATE: Final = "final_session_state"
 _NEW: Final = frozenset(
     {
@@ -676,12 +675,12 @@ _NEW: Final = frozenset(
         "conversation.rubrics",
     }
 )
-"""Fields that expect more where there was nothing before."""
+"""Fields that expect more if they were absent before."""
 
 
 @frozen_dataclass
 class _CaseSource:
-    """A case in its file: the file's source, the case as it is written, and its path."""
+    """A case in its file: the file's source, the raw case, and its path."""
 
     file: str
     source: rewrite.Source
@@ -690,7 +689,7 @@ class _CaseSource:
 
 
 class EvalCases:
-    """The cases below a root. Every method raises Refused for what is not done."""
+    """The cases below a root. Every method raises Refused for a rejected request."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -704,7 +703,7 @@ class EvalCases:
         for file in tree.evaluation_files:
             try:
                 reading = eval_set.parse_eval_set(self._read(file).text, file=file)
-            except Refused as refused:  # one bad file hides no other
+            except Refused as refused:  # a broken file does not hide the others
                 eval_sets.append({"file": file, "problem": refused.message, "evalIds": []})
                 continue
             if reading.eval_set is not None:
@@ -719,7 +718,7 @@ class EvalCases:
         return {"evalSets": eval_sets}
 
     def get(self, file: str, eval_id: str) -> JsonObject:
-        """A case as it is written, and the etag of its content."""
+        """The raw case, and the etag of its content."""
         return _view(file, eval_id, self._find(file, eval_id).raw)
 
     def update(
@@ -732,7 +731,7 @@ class EvalCases:
         etag: str = "",
         preview: bool = False,
     ) -> Done:
-        """Write the masked fields of the body; with `preview` only tell what that would be."""
+        """Write the masked fields of the body; with `preview` only report the change."""
         if not preview:
             self._resources.insist_writable()
         fields = _mask(mask, body)
@@ -793,8 +792,8 @@ class EvalCases:
         )
 
     def _spliced(self, stored_case: _CaseSource, new: Json, canonical_case: Any) -> str:
-        """The file's text with the new version of the case. Raises Refused if that would change
-        anything else."""
+        """The file's text with the new version of the case. Raises Refused if other text would
+        change."""
         new_text = edit.spliced(
             stored_case.source.text, stored_case.raw, new, is_json=True, path=stored_case.path
         )
@@ -820,7 +819,7 @@ def _view(file: str, eval_id: str, raw: Json) -> JsonObject:
 
 
 def _mask(mask: Any, body: Json) -> list[str]:
-    """The fields that an update names, as ADK writes them."""
+    """The fields that an update names, in ADK's spelling."""
     paths = edit.paths_of(mask) or list(body)
     if paths == [EVERYTHING]:
         return list(FIELDS)
@@ -880,5 +879,5 @@ def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[Relaxation]:
         noun = next((_WHAT[key] for key in reversed(keys) if key in _WHAT), "expectation")
         how = "removed" if change.new is MISSING else "replaced by another"
         if change.old is MISSING and is_item:
-            how = "added beside others"  # an easy turn raises a mean, one more call may be made
+            how = "added beside others"  # an easy turn raises a mean; a call may be made anyway
         yield Relaxation(path=change.path, reason=f"the {noun} is {how}")

@@ -1,4 +1,4 @@
-"""The tools over stdio, or over HTTP on the loopback interface for whoever has the token."""
+"""The tools over stdio, or over HTTP on the loopback interface for requests with the token."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _called(
         return types.CallToolResult(
             content=[_text(text) for text in texts], structured_content=error, is_error=True
         )
-    # half a character, NUL in a path, values within values
+    # half a character, NUL in a path, too many nested values
     except (ValueError, RecursionError) as problem:
         message = f"INVALID_ARGUMENT: {type(problem).__name__}: {problem}"[:500]
         return types.CallToolResult(content=[_text(message)], is_error=True)
@@ -96,7 +96,7 @@ def _called(
 
 
 async def _watched(context: Any, operation: Operation) -> None:
-    """Wait until a run is over, and tell whoever asked for progress what changes."""
+    """Wait for the end of a run, and report its progress if the caller asked for it."""
     last_progress = (-1, "")
     while not operation.over.is_set():
         progress = (operation.done, operation.lines[-1] if operation.lines else operation.state)
@@ -123,7 +123,7 @@ def _text(text: str) -> types.TextContent:
 
 
 def run_stdio(resources: Resources) -> None:
-    """Serve the client that started this process, until it hangs up."""
+    """Serve the client that started this process, until it disconnects."""
 
     async def serve() -> None:
         server = server_of(resources)
@@ -135,7 +135,7 @@ def run_stdio(resources: Resources) -> None:
 
 def http_app(resources: Resources, *, port: int, token: str) -> App:
     """The tools under /mcp, for requests from this machine that carry the token."""
-    # whom it answers is the guard's to say
+    # the guard decides which requests it answers
     inner = server_of(resources).streamable_http_app(
         host=HOST,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
@@ -144,8 +144,8 @@ def http_app(resources: Resources, *, port: int, token: str) -> App:
 
 
 def run_http(resources: Resources, *, port: int) -> None:
-    """Serve on the loopback interface until interrupted. The token of a root is made once, outside
-    of it; standard error names its file."""
+    """Serve on the loopback interface until interrupted. The token of a root is created once,
+    outside of the root; standard error names its file."""
     digest = hashlib.sha256(str(resources.root).encode()).hexdigest()[:16]
     path = Path(platformdirs.user_data_dir("evalgate")) / f"mcp/{digest}.token"
     token = loopback.kept_token(path)

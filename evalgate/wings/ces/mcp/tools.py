@@ -1,5 +1,5 @@
-"""The tools: what they are called, what they take and give, and which change of the resources each
-is."""
+"""The tools: their names, arguments and results, and the method of the resources that each
+calls."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CHANGES: Final = "evalgate/changes"
 
 @frozen_dataclass
 class ToolAnswer:
-    """What a tool says: the resource or the list, and beside it what the change was. `awaited`: a
-    run whose end the caller wants to wait for."""
+    """The answer of a tool: the resource or the list, and the facts about a change. `awaited`: a
+    run whose end the caller waits for."""
 
     content: JsonObject
     awaited: Operation | None = None
@@ -47,7 +47,7 @@ class Tool:
     open_world: bool = False
 
     def answer(self, resources: Resources, arguments: JsonObject) -> ToolAnswer:
-        """Check the arguments and call it. Raises Refused."""
+        """Check the arguments and call the tool. Raises Refused."""
         properties: JsonObject = self.takes["properties"]
         for key, value in arguments.items():
             if key not in properties:
@@ -71,7 +71,7 @@ _JSON_TYPES: Final[Mapping[str, type]] = {
 
 
 def _fault(value: Any, schema: Json) -> str:
-    """What is wrong with an argument, as far as its schema says it without references."""
+    """The problem of an argument, as far as its schema shows it without references."""
     kind = schema.get("type", "")
     texts: Any = value if schema.get("items") == {"type": "string"} else ()
     expected = _JSON_TYPES.get(kind, object)
@@ -89,7 +89,7 @@ def _wrong(field_name: str, description: str, message: str) -> Refused:
 def _calling(
     action: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **names: str
 ) -> Callable[[Resources, JsonObject], ToolAnswer]:
-    """The call of a tool: of `action`, with each argument under its name in Python, or the one in
+    """The call of a tool: `action`, with each argument under its name in Python, or the name in
     `names`."""
 
     def call(resources: Resources, arguments: JsonObject) -> ToolAnswer:
@@ -104,7 +104,7 @@ def _plain(content: JsonObject) -> ToolAnswer:
 
 
 def error_of(refused: Refused) -> JsonObject:
-    """An error as google.rpc.Status has it, with a BadRequest for its fields."""
+    """The error as google.rpc.Status, with a BadRequest for its fields."""
     violations = [
         {"field": path, "description": description} for path, description in refused.violations
     ]
@@ -122,11 +122,11 @@ _TYPES: Final[Mapping[str, JsonObject]] = {
     "float": {"type": "number"},
     "Struct": {"type": "object"},
 }
-"""JSON's types of fields; of all others it is text."""
+"""JSON's types of fields; all other fields are text."""
 
 
 def schema_of(name: str) -> JsonObject:
-    """The JSON schema of a message: the fields that are read, with what each is."""
+    """The JSON schema of a message: the fields that are read, with their types."""
     definitions: JsonObject = {}
 
     def describe(message: str) -> JsonObject:
@@ -143,7 +143,7 @@ def schema_of(name: str) -> JsonObject:
 
     def refer(message: str) -> JsonObject:
         if message not in definitions:
-            definitions[message] = {}  # it may hold itself
+            definitions[message] = {}  # a message may contain itself
             definitions[message] = describe(message)
         return {"$ref": f"#/$defs/{message}"}
 
@@ -175,7 +175,7 @@ def _object(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:
 
 
 def _holds(*required: str, **properties: str) -> JsonObject:
-    """What a tool gives: the types of its properties; without `required` all are there."""
+    """The result of a tool: the types of its properties; without `required`, all are present."""
     types = {key: {"type": kind} for key, kind in properties.items()}
     return {"type": "object", "properties": types, "required": list(required or properties)}
 
@@ -187,8 +187,8 @@ def _text(description: str) -> JsonObject:
 def _with(
     key: str, shape: type[Proto], description: str, required: tuple[str, ...], **more: JsonObject
 ) -> JsonObject:
-    """An object with a message as one property; its definitions move to the top, where `$ref` finds
-    them."""
+    """An object with a message as one property; its definitions move to the top, because `$ref`
+    finds them there."""
     inner = schema_of(shape.__name__)
     definitions = inner.pop("$defs", {})
     return {
@@ -226,14 +226,14 @@ _NAMES: Final = {
     Kind.RESULT: "evaluation_result",
     Kind.RUN: "evaluation_run",
 }
-"""What tools call a resource."""
+"""The tools' name for a resource."""
 
 
 _CHOSEN: Final = {"evaluations": "names", "evaluationDataset": "dataset"}
 
 
 def _changed(done: Done) -> ToolAnswer:
-    """A change with its relaxations, also in words: not every client shows `_meta`."""
+    """A change with its relaxations, also as text: not every client shows `_meta`."""
     relaxes = [str(relaxation) for relaxation in done.relaxations]
     notes = tuple(f"This may relax: {relaxation}" for relaxation in relaxes)
     meta: JsonObject = {RELAXATIONS: relaxes, CHANGES: [str(change) for change in done.changes]}
@@ -319,7 +319,7 @@ def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
     names = {key: "body", f"{key}Id": "resource_id", "updateMask": "mask"}
     gives: JsonObject = {"type": "object"}
     description = f"The {noun}, with its `name`; an `etag` guards against changes of others."
-    # the schema stands once: tools are listed together, and cannot refer to each other
+    # the schema occurs once: tools are listed together, and cannot refer to each other
     same = {"type": "object", "description": f"The {noun}, as update_{one} takes it."}
     about_id = _text("Without it one is made of the displayName.")
     takes_new = _object((key,), **{key: same, f"{key}Id": about_id}, parent=_PARENT)

@@ -36,14 +36,14 @@ def chat() -> Chat:
     made.suite, made.turns, made.traces, made.files = "s", [], [], []
     made.is_over, made._views, made._artifacts = False, [], []
     made._room, made._redact = 100, lambda text: text.replace("secret", "***")
-    made._hearing = threading.Lock()
+    made._state_lock = threading.Lock()
     made._clear(is_busy=True)
     return made
 
 
 def hear(chat: Chat, **message: Any) -> None:
     line = protocol.render_line({"session": "s1", **message})
-    chat._hear(protocol.parse_worker_message(line))  # type: ignore[arg-type]  # steps, all of them
+    chat._note_step(protocol.parse_worker_message(line))  # type: ignore[arg-type]  # steps, all of them
 
 
 def test_the_trace_of_an_agent_that_records_none_is_made_of_its_events() -> None:
