@@ -101,8 +101,8 @@ def render(report: Report) -> str:
         if counts:
             cells = [str(counts[column]) for column in columns]
             agreeing = sum(counts[column] for column in _AGREE)
-            decided = counts.total() - counts[_OPEN]
-            share = f"{agreeing / decided:.0%}" if decided else ""
+            decided_count = counts.total() - counts[_OPEN]
+            share = f"{agreeing / decided_count:.0%}" if decided_count else ""
             lines.append(f"| {' | '.join((row, *cells, share))} |")
     differing = [(side, pair) for side, pair in all_pairs if pair.column in _DIFFER]
     lines += ["", *(_difference(side, pair) for side, pair in differing[:MOST])]

@@ -107,8 +107,8 @@ def eval_sets(
                 message = f"the evaluation {resource.title!r} is not run: {reason}"
                 ids = (selected_ids or {}).get(file)
                 is_named = ids is not None and (not ids or resource.title in ids)
-                tell = errors.error if is_named and reason != ALL_SKIPPED else errors.warning
-                problems.append(tell("ces-not-run", message, resource.place, "See docs/ces.md."))
+                factory = errors.error if is_named and reason != ALL_SKIPPED else errors.warning
+                problems.append(factory("ces-not-run", message, resource.place, "See docs/ces.md."))
                 continue
             name = resource.title
             number = 1
@@ -237,11 +237,11 @@ def _invocation(turn: GoldenTurn) -> Invocation:
         role = "user" if expectation.tool_response or expectation.mock_tool_response else "model"
         events.append(Event(author=author, content=Content(parts=tuple(parts), role=role)))
     answer = None if last is None else events.pop(last).content
-    is_told = events or any(expectation.no_tool_calls is not None for expectation in expected)
+    has_calls = events or any(expectation.no_tool_calls is not None for expectation in expected)
     return Invocation(
         user_content=_user_content(turn),
         final_response=answer,
-        events=tuple(events) if is_told else None,
+        events=tuple(events) if has_calls else None,
     )
 
 
@@ -369,16 +369,16 @@ def _rules(responses: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, t
         for name in _names(response):
             by_name.setdefault(name, []).append((response, args))
     rules_by_tool = {}
-    for name, listed in by_name.items():
+    for name, responses_of_tool in by_name.items():
         rules: list[Json] = []
-        for response, args in listed if len(listed) > 1 else ():
+        for response, args in responses_of_tool if len(responses_of_tool) > 1 else ():
             exact = {
                 key: value for key, value in (args or {}).items() if not isinstance(value, Mapping)
             }
             if exact:
                 rules.append({"args": exact, **_answer(response)})
-        rules += [{"times": 1, **_answer(response)} for response, _ in listed[:-1]]
-        rules_by_tool[name] = (*rules, _answer(listed[-1][0]))
+        rules += [{"times": 1, **_answer(response)} for response, _ in responses_of_tool[:-1]]
+        rules_by_tool[name] = (*rules, _answer(responses_of_tool[-1][0]))
     return rules_by_tool
 
 
@@ -404,11 +404,11 @@ def _criteria_of_golden(plan: Plan) -> Iterator[str]:
         for step in turn.steps
         if step.expectation is not None
     ]
-    counted = [expectation for expectation in expected if not expectation.skip_evaluation]
+    counted_answers = [expectation for expectation in expected if not expectation.skip_evaluation]
     compares_calls = plan.compares_tools(of_step=True)
     if any(
         plan.judges_answer(expectation) or (compares_calls and _has_semantic(expectation))
-        for expectation in counted
+        for expectation in counted_answers
     ):
         yield SIMILARITY
     if any(plan.assesses_hallucination(turn) for turn in plan.turns):
@@ -507,11 +507,11 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
 def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: str) -> Case:
     """A simulation. Its goals are the plan, and each is scored in order. `inject_variables` of the
     first step are set from the start; those of later steps have no effect."""
-    first = simulation.steps[0]
+    first_step = simulation.steps[0]
     goals = tuple(
         _goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal
     )
-    state = {**simulation.session_parameters, **first.inject_variables}
+    state = {**simulation.session_parameters, **first_step.inject_variables}
     turns = simulation.max_turns or sum(step.max_turns for step in simulation.steps)
     names = tuple(
         f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(prompt)}"
@@ -531,7 +531,7 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
     )
     plan = _plan(app, evaluation, prompts, goals)
     scenario = ConversationScenario(
-        starting_prompt=first.static_utterance or _beginning(app),
+        starting_prompt=first_step.static_utterance or _beginning(app),
         conversation_plan=plan_text,
         persona=_persona(app, name),
         max_turns=min(turns or shapes.MOST_TURNS, shapes.MOST_TURNS),
@@ -565,14 +565,14 @@ def _goal(number: int, step: Goal) -> str:
 def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
     """The criteria that decide on any of the cases, or inform about them, in the order of the
     reports."""
-    used = {name for case in cases for name in case.criteria or ()}
-    return tuple(name for name in CRITERIA if name in used)
+    used_names = {name for case in cases for name in case.criteria or ()}
+    return tuple(name for name in CRITERIA if name in used_names)
 
 
 def _end_of(path: Path) -> Path:
     """The last name of a path with its index: the whole path is long and adds little."""
-    last = max(at for at, step in enumerate(path) if isinstance(step, str))
-    return path[last:]
+    last_index = max(index for index, step in enumerate(path) if isinstance(step, str))
+    return path[last_index:]
 
 
 def changed(base: Case, head: Case) -> list[str]:
@@ -586,8 +586,8 @@ def changed(base: Case, head: Case) -> list[str]:
     if base.isolated != head.isolated and all(
         len(case.conversation or ()) > 1 for case in (base, head)
     ):
-        was, replacement = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
-        messages.append(f"goldenRunMethod: {was} -> {replacement}")
+        old_name, new_name = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
+        messages.append(f"goldenRunMethod: {old_name} -> {new_name}")
     fakes = [any(setup.fakes for setup in case.setups) for case in (base, head)]
     if fakes[1] and not fakes[0]:
         messages.append("tools are faked")
@@ -601,13 +601,13 @@ def changed(base: Case, head: Case) -> list[str]:
         and head.scenario is not None
         and base.scenario.persona != head.scenario.persona
     ):
-        was, replacement = (
+        old_name, new_name = (
             scenario.persona.persona_id if isinstance(scenario.persona, Persona) else "none"
             for scenario in (base.scenario, head.scenario)
         )
         # the new persona may be easier to please
         messages.append(
-            f"persona: {was} {'is changed' if was == replacement else f'-> {replacement}'}"
+            f"persona: {old_name} {'is changed' if old_name == new_name else f'-> {new_name}'}"
         )
     return messages
 

@@ -77,8 +77,8 @@ def leaves(change: FieldChange) -> Iterator[FieldChange]:
     if change.old is not change.new and isinstance(old, dict) and isinstance(new, dict):
         inner_changes = list(changes(old, new, change.path))
         if inner_changes and (change.old is MISSING or change.new is MISSING):
-            for inner in inner_changes:
-                yield from leaves(inner)
+            for inner_change in inner_changes:
+                yield from leaves(inner_change)
             return
     yield change
 
@@ -167,14 +167,14 @@ def _reason(change: FieldChange) -> str:
 def _only_asks_more(change: FieldChange) -> bool:
     """True if an evaluation that failed before the change fails after it."""
     keys = tuple(step for step in change.path if isinstance(step, str))
-    last = keys[-1] if keys else ""
-    if last in _LARGEST:
-        return _is_raised(change.old, change.new, largest=_LARGEST[last])
+    last_key = keys[-1] if keys else ""
+    if last_key in _LARGEST:
+        return _is_raised(change.old, change.new, largest=_LARGEST[last_key])
     if change.old is not MISSING:
         return False
     if change.path and isinstance(change.path[-1], int):
         return change.is_last and (keys in _OPEN_LISTS or _is_open_to(keys, change.new))
-    if isinstance(change.new, dict) and "Threshold" in last:
+    if isinstance(change.new, dict) and "Threshold" in last_key:
         inner_changes = changes({}, change.new, change.path)
         return bool(change.new) and all(map(_only_asks_more, inner_changes))
     return keys in _OPEN_LISTS

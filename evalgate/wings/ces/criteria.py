@@ -158,9 +158,11 @@ def _grade_checks(
         message = f"{unknown.subject}: {unknown.explanation or 'no verdict'}"
         lack = lack or NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
         return replace(lack, turns=by_turn, findings=findings)
-    decided = [check for check in group_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)]
-    if decided:
-        return Score(value=_share(decided) or 0.0, turns=by_turn, findings=findings)
+    decided_checks = [
+        check for check in group_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)
+    ]
+    if decided_checks:
+        return Score(value=_share(decided_checks) or 0.0, turns=by_turn, findings=findings)
     if all(check.outcome is Outcome.SKIPPED for check in checks):
         skipped = words.counted(len(checks), "expectation")
         message = f"all of it is skipped ({skipped})" if checks else "nothing is expected"
@@ -173,11 +175,11 @@ def _grade_checks(
 
 def _share(checks: Iterable[Check]) -> float | None:
     """The share of met checks, among those that count; None if none counts or one is unknown."""
-    counted = [check.outcome for check in checks if check.outcome is not Outcome.SKIPPED]
+    check_outcomes = [check.outcome for check in checks if check.outcome is not Outcome.SKIPPED]
     return (
         None
-        if not counted or outcomes.UNKNOWN in counted
-        else counted.count(Outcome.PASS) / len(counted)
+        if not check_outcomes or outcomes.UNKNOWN in check_outcomes
+        else check_outcomes.count(Outcome.PASS) / len(check_outcomes)
     )
 
 
@@ -271,15 +273,15 @@ def _is_unasked(finding: Finding, judge_findings: Sequence[Finding]) -> bool:
 def _verdict_of(
     question: JudgeQuestion, result: VoteResult, sampled_request: SampledRequest
 ) -> tuple[Verdict, Finding, NotEvaluated | None]:
-    item = result.items[""]
+    answer = result.items[""]
     turn = question.turn + 1 if question.turn >= 0 else None
     subject = question.argument or question.expected[:200] or question.kind.value
     finding = judged.finding_of(result, sampled_request, turn=turn, subject=subject)
-    label = item.vote.label if item.vote is not None and item.passed is not None else ""
+    label = answer.vote.label if answer.vote is not None and answer.passed is not None else ""
     return (
         Verdict(score=_SCORES.get(label), explanation=finding.text),
         finding,
-        judged.lack_of(item, result.samples),
+        judged.lack_of(answer, result.samples),
     )
 
 
@@ -421,7 +423,7 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
             plan.prompts.get(expectation.rpartition("/")[2], "")
             for expectation in plan.conversation_expectations
         ]
-        lost = next(
+        missing_name = next(
             (
                 expectation
                 for expectation, text in zip(plan.conversation_expectations, texts, strict=True)
@@ -429,8 +431,8 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
             ),
             None,
         )
-        if lost is not None:
-            message = f"the expectation {lost.rpartition('/')[2]!r} is not among the files"
+        if missing_name is not None:
+            message = f"the expectation {missing_name.rpartition('/')[2]!r} is not among the files"
             return NotEvaluated(reason=Reason.RUBRICS_MISSING, message=message)
     elif name == cases.GOALS:
         texts = list(plan.goals)
@@ -451,8 +453,8 @@ def _in_order(grade: Grade) -> Grade:
         return grade
     scores = [finding.score or 0.0 for finding in grade.findings]
     reached = next((number for number, score in enumerate(scores) if score < 1), len(scores))
-    value = reached / len(scores) if scores else 0.0
-    return replace(grade, value=value, turns=(*grade.turns[:-1], value))
+    share = reached / len(scores) if scores else 0.0
+    return replace(grade, value=share, turns=(*grade.turns[:-1], share))
 
 
 # --- the rows -------------------------------------------------------------------------------------

@@ -55,13 +55,13 @@ def _variables(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     variables: JsonObject = {}
-    for item in value:
-        if isinstance(item, dict) and "name" in item:
-            variables[str(item["name"])] = item.get("value")
-        elif isinstance(item, dict):
-            variables |= item
-        elif isinstance(item, str):
-            variables[item] = None
+    for entry in value:
+        if isinstance(entry, dict) and "name" in entry:
+            variables[str(entry["name"])] = entry.get("value")
+        elif isinstance(entry, dict):
+            variables |= entry
+        elif isinstance(entry, str):
+            variables[entry] = None
         else:
             raise PydanticCustomError(
                 "wrong_type", "expected a variable: `{name, value}`, or its name"
@@ -189,13 +189,13 @@ class Operator(enum.StrEnum):
 def _operator(value: Any) -> Any:
     if value not in list(Operator):
         operators = words.listed([f"`{operator}`" for operator in Operator])
-        near = (
+        suggestion = (
             words.nearest(value, list(Operator))
             if isinstance(value, str) and len(value) < 100
             else None
         )
         raise PydanticCustomError(
-            "wrong_value", "expected one of {known}", {"known": operators, "near": near or ""}
+            "wrong_value", "expected one of {known}", {"known": operators, "near": suggestion or ""}
         )
     return Operator(value)
 

@@ -174,22 +174,22 @@ def _clear(path: Path, live: Live) -> bool:
     its names. Raises LiveFailed.
 
     The author of the file is unknown: only resources with our prefix are deleted."""
-    noted = [
+    records = [
         record
         for line in path.read_text("utf-8", "replace").splitlines()
-        if (record := _noted(line))
+        if (record := _parse_record(line))
     ]
-    for base, name in reversed(noted):
+    for base, name in reversed(records):
         if base == live.base:
             try:
                 live.delete(name)
             except LiveFailed as failed:
                 if failed.code != "NOT_FOUND":
                     raise
-    return all(base == live.base for base, _ in noted)
+    return all(base == live.base for base, _ in records)
 
 
-def _noted(line: str) -> tuple[str, str] | None:
+def _parse_record(line: str) -> tuple[str, str] | None:
     """The address and the name in a line of a journal; None if it is truncated, or not in our
     format."""
     try:
@@ -260,7 +260,7 @@ class CesConversation(RemoteTurns):
         if setup.agent:
             config = {**config, "entryAgent": f"{self._app}/agents/{setup.agent}"}
         timeout_s, too_long = self.limit()
-        began = time.monotonic()
+        start_s = time.monotonic()
         try:
             with self.watch:
                 answer = self._live.call(
@@ -275,7 +275,7 @@ class CesConversation(RemoteTurns):
             message = too_long if failed.code == "DEADLINE_EXCEEDED" else str(failed)
             raise self.failed(kind, message, retry_after_s=failed.retry_after_s) from None
         invocation = self._invocation(
-            user_content, answer, Timings(total_s=time.monotonic() - began)
+            user_content, answer, Timings(total_s=time.monotonic() - start_s)
         )
         self.done.append(invocation)
         return invocation
@@ -306,10 +306,10 @@ class CesConversation(RemoteTurns):
         events = [event for message in messages if (event := _event(message)) is not None]
         events += [event for event in call_events if event.content and event.content.parts]
         if events and _is_text(events[-1]):  # the answer to the user
-            last = events.pop()
+            last_event = events.pop()
             texts = (
-                ["".join(part.text for part in last.content.parts if isinstance(part, Text))]
-                if last.content
+                ["".join(part.text for part in last_event.content.parts if isinstance(part, Text))]
+                if last_event.content
                 else []
             )
         return Invocation(
@@ -386,10 +386,10 @@ def _calls(output: Json) -> list[Part]:
 
 def _name(tool: Json) -> str:
     """A tool's name for people."""
-    inner = tool.get("toolsetTool") or {}
+    toolset_tool = tool.get("toolsetTool") or {}
     return str(
         tool.get("displayName")
-        or inner.get("toolId")
+        or toolset_tool.get("toolId")
         or str(tool.get("tool", "")).rpartition("/")[2]
     )
 
@@ -459,7 +459,7 @@ def _inputs(content: Content, app: str) -> list[JsonObject]:
 
 # --- evaluations that the platform runs -----------------------------------------------------------
 
-_DECIDING: Final = (
+_OUTCOME_FIELDS: Final = (
     *("golden", "scenario"),
     *("evaluationMetricsThresholdOverride", "evaluationMetricsConfigOverride"),
 )
@@ -512,18 +512,18 @@ class AppEvaluations:
             raise _unmeasured(FailureKind.UNREACHABLE, "the run has no result that can be read")
         if result.execution_state is not ExecutionState.COMPLETED:
             error = result.error_info or EvaluationErrorInfo()
-            said = ": ".join(filter(None, (result.execution_state.name, error.error_message)))
+            error_text = ": ".join(filter(None, (result.execution_state.name, error.error_message)))
             kind = _ERRORS.get(error.error_type, FailureKind.UNREACHABLE)
-            raise _unmeasured(kind, f"the platform did not finish it: {said}")
+            raise _unmeasured(kind, f"the platform did not finish it: {error_text}")
         turns = tuple(_turns(live, result))
         return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
 
     def _name_of(self, live: Live, plan: Plan) -> str:
         """The name of the app's evaluation that equals the plan's evaluation."""
-        wanted = shapes.comparable(plan.evaluation)
-        names = names_behind(live, self._app, json.dumps(wanted))
-        wanted = move_to_app(wanted, self._app, names)
-        name, title = wanted.pop("name", ""), plan.evaluation.display_name
+        expected = shapes.comparable(plan.evaluation)
+        names = names_behind(live, self._app, json.dumps(expected))
+        expected = move_to_app(expected, self._app, names)
+        name, title = expected.pop("name", ""), plan.evaluation.display_name
         raws = list(live.listed(self._app, "evaluations"))
         raw = next((raw for raw in raws if raw.get("name") == name), None) or next(
             (raw for raw in raws if raw.get("displayName") == title), None
@@ -531,7 +531,8 @@ class AppEvaluations:
         message, _ = read.parse_message(raw or {}, Kind.EVALUATION, file=name, unknown=[])
         stored = {} if message is None else shapes.comparable(message)
         old, new = (
-            {key: side[key] for key in _DECIDING if key in side} for side in (stored, wanted)
+            {key: side[key] for key in _OUTCOME_FIELDS if key in side}
+            for side in (stored, expected)
         )
         paths = mask(old, new, Evaluation)
         if plan.goals:
@@ -543,7 +544,7 @@ class AppEvaluations:
             refusal = f"the evaluation {title!r} of the app {reason}: `evalgate ces push` writes it"
             raise _unmeasured(FailureKind.START, refusal)
         if raw is None:
-            return str(live.create(self._app, "evaluations", wanted)["name"])
+            return str(live.create(self._app, "evaluations", expected)["name"])
         body = {**new, "name": raw["name"], "etag": raw.get("etag", "")}
         return str(live.update(body, mask=",".join(paths))["name"])
 
@@ -587,7 +588,7 @@ def _invocations(conversation: Json) -> list[Invocation]:
             state = {**(state or {}), **variables}
         events = [event for message in messages if (event := _event(message)) is not None]
         answer = events.pop().content if events and _is_text(events[-1]) else None
-        said = [
+        user_messages = [
             part
             for message in messages
             if str(message.get("role")).lower() == "user" and _event(message) is None
@@ -596,7 +597,7 @@ def _invocations(conversation: Json) -> list[Invocation]:
         ]
         invocations.append(
             Invocation(
-                user_content=Content(parts=tuple(said), role="user"),
+                user_content=Content(parts=tuple(user_messages), role="user"),
                 final_response=answer,
                 events=tuple(events),
                 state=state,
@@ -774,7 +775,7 @@ class CesAgent(Agent):
 def _zipped(folder: Path) -> str:
     """A folder as the API takes it: without links, and without the job's credentials if they lie
     there. Raises AgentFailed."""
-    apart = isolation.credential_files(os.environ)
+    secret_files = isolation.credential_files(os.environ)
     buffer = io.BytesIO()
     size = 0
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -783,7 +784,7 @@ def _zipped(folder: Path) -> str:
             if (
                 path.is_symlink()
                 or not path.is_file()
-                or path in apart
+                or path in secret_files
                 or any(map(isolation.is_private, inside.parts))
             ):
                 continue

@@ -69,14 +69,14 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
             raise invalid(("updateMask", "`*` stands alone"))
         return [(EVERYTHING,)]
     key_paths = []
-    wrong = []
+    violations = []
     for path in paths:
         try:
             key_paths.append(_keys(path, shape))
         except ValueError as error:
-            wrong.append(("updateMask", f"`{path[:100]}`: {error}"))
-    if wrong:
-        raise invalid(*wrong)
+            violations.append(("updateMask", f"`{path[:100]}`: {error}"))
+    if violations:
+        raise invalid(*violations)
     return list(dict.fromkeys(key_path for key_path in key_paths if key_path))
 
 
@@ -84,13 +84,13 @@ def paths_of(mask: Any) -> list[str]:
     """The paths of a mask: a text with commas, a list, or `{"paths": [...]}`. Raises Refused for
     any other form."""
     mask = mask.get("paths") if isinstance(mask, dict) else mask
-    listed = mask.split(",") if isinstance(mask, str) else mask
-    if listed is not None and not (
-        isinstance(listed, list) and all(isinstance(path, str) for path in listed)
+    path_list = mask.split(",") if isinstance(mask, str) else mask
+    if path_list is not None and not (
+        isinstance(path_list, list) and all(isinstance(path, str) for path in path_list)
     ):
         message = "expected text with commas, a list of texts, or {paths: [...]}"
         raise invalid(("updateMask", message))
-    return [path.strip() for path in listed or () if path.strip()]
+    return [path.strip() for path in path_list or () if path.strip()]
 
 
 def _keys(path: str, shape: type[Proto]) -> Path:
@@ -144,12 +144,12 @@ def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) 
 def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> None:
     key = path[0]
     name = shapes.fields_of(shape)[path[0]]
-    inner = shapes.message_in(shape, name) or shape
+    field_shape = shapes.message_in(shape, name) or shape
     for other in shapes.siblings(shape, name) if value is not None else ():
         here.pop(other, None)
     if len(path) > 1:
         if value is not None or key in here:  # an absent field needs no clearing
-            _put(here.setdefault(key, {}), path[1:], value, inner)
+            _put(here.setdefault(key, {}), path[1:], value, field_shape)
     elif value is None:
         here.pop(key, None)
     else:
@@ -271,47 +271,47 @@ class _Splicer:
             self._edits.append((node.start, node.end, self._value(new, node)))
 
     def _change_object(self, node: _Node, old: Json, new: Json) -> None:
-        written = dict(node.members)
-        gone = []
-        added = {}
+        members = dict(node.members)
+        removed = []
+        additions = {}
         for key in dict.fromkeys((*old, *new)):
             name = next(
                 (
                     spelling
                     for spelling in (key, to_snake(key), to_camel(key))
-                    if spelling in written
+                    if spelling in members
                 ),
                 None,
             )
             if key not in new:
-                gone += [name] if name is not None else []
+                removed += [name] if name is not None else []
             elif name is None:
-                added[key] = new[key]
+                additions[key] = new[key]
             else:
-                self.change(written[name], old.get(key), new[key])
-        if len(gone) == len(node.members):
+                self.change(members[name], old.get(key), new[key])
+        if len(removed) == len(node.members):
             self._edits[:] = [edit for edit in self._edits if not node.start <= edit[0] < node.end]
             self._edits.append((node.start, node.end, self._value(new, node)))
             return
         self._remove(
-            node, [number for number, (name, _) in enumerate(node.members) if name in gone]
+            node, [number for number, (name, _) in enumerate(node.members) if name in removed]
         )
-        last = max(number for number, (name, _) in enumerate(node.members) if name not in gone)
-        self._insert(node, last, list(added.items()))
+        last = max(number for number, (name, _) in enumerate(node.members) if name not in removed)
+        self._insert(node, last, list(additions.items()))
 
     def _change_list(self, node: _Node, old: Sequence[Any], new: Sequence[Any]) -> None:
-        gone: list[int] = []
+        removed: list[int] = []
         for start, end, begin, stop in compare.differing(old, new):
             pairs = min(end - start, stop - begin)
             for number in range(pairs):
                 self.change(
                     node.members[start + number][1], old[start + number], new[begin + number]
                 )
-            gone += range(start + pairs, end)
+            removed += range(start + pairs, end)
             if stop - begin > pairs:
                 items = [("", element) for element in new[begin + pairs : stop]]
                 self._insert(node, start + pairs - 1, items)
-        self._remove(node, gone)
+        self._remove(node, removed)
 
     def _remove(self, node: _Node, gone: Sequence[int]) -> None:
         """Remove members with their comma or their lines; never all members."""
@@ -339,9 +339,9 @@ class _Splicer:
         """Insert members after member number `position`; -1: before all."""
         if not items:
             return
-        beside = node.members[max(position, 0)][1]
-        column = beside.at - (self._text.rfind("\n", 0, beside.at) + 1)
-        lead = self._text[beside.at - column : beside.at]
+        neighbor = node.members[max(position, 0)][1]
+        column = neighbor.at - (self._text.rfind("\n", 0, neighbor.at) + 1)
+        lead = self._text[neighbor.at - column : neighbor.at]
         indent = lead if not lead.strip() else " " * column
         if node.is_block:
             texts = [f"{indent}{self._member(key, value, indent)}" for key, value in items]
@@ -349,9 +349,9 @@ class _Splicer:
                 first = (
                     texts[0].lstrip() + "\n" + "".join(f"{text}\n" for text in texts[1:]) + indent
                 )
-                self._edits.append((beside.at, beside.at, first))
+                self._edits.append((neighbor.at, neighbor.at, first))
                 return
-            end = self._text.find("\n", beside.end)
+            end = self._text.find("\n", neighbor.end)
             end = len(self._text) if end < 0 else end
             self._edits.append((end, end, "".join(f"\n{text}" for text in texts)))
             return
@@ -362,10 +362,10 @@ class _Splicer:
             for key, value in items
         ]
         if position < 0:
-            self._edits.append((beside.at, beside.at, between.join(texts) + between))
+            self._edits.append((neighbor.at, neighbor.at, between.join(texts) + between))
         else:
             self._edits.append(
-                (beside.end, beside.end, "".join(f"{between}{text}" for text in texts))
+                (neighbor.end, neighbor.end, "".join(f"{between}{text}" for text in texts))
             )
 
     def _member(self, key: str, value: Any, indent: str) -> str:

@@ -67,11 +67,11 @@ def library(paths: Iterable[Path]) -> Library:
     """The CES files of the paths. Raises ConfigError if a file is broken, or none is a CES file."""
     root_paths = tuple(paths)
     texts = {str(path): _text(path) for path in _files(root_paths)}
-    is_meant = {str(path) for path in root_paths}
+    named_paths = {str(path) for path in root_paths}
     of_ces = {
         file: text
         for file, text in texts.items()
-        if file in is_meant or read.kind_of(text, file=file)
+        if file in named_paths or read.kind_of(text, file=file)
     }
     ces_library = read.library(of_ces)
     if errors_in(ces_library.problems):
@@ -89,12 +89,12 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
     libraries = [library([path]) for path in (old, new)]
     resource_differences: list[Difference] = []
     for pair in pairs(*map(_compared, libraries)):
-        one = pair[1] or pair[0]
-        assert one is not None
+        resource = pair[1] or pair[0]
+        assert resource is not None
         old_content, right = (
             None if version is None else shapes.comparable(version.message) for version in pair
         )
-        resource_differences += _difference(one, old_content, right)
+        resource_differences += _difference(resource, old_content, right)
     return resource_differences, tuple(
         problem for ces_library in libraries for problem in ces_library.problems
     )
@@ -236,7 +236,7 @@ class AppFiles:
                 try:
                     content = self._merged(pair, overwrite=overwrite)
                     if not preview:
-                        self._take(pair, content)
+                        self._write_to_file(pair, content)
                 except Refused as refused:
                     done.refused.append(f"{label}: {refused.message}")
                     continue
@@ -284,7 +284,7 @@ class AppFiles:
             for pair, difference in changed:
                 try:
                     if not preview:
-                        self._give(pair, overwrite=overwrite)
+                        self._write_to_app(pair, overwrite=overwrite)
                 except Refused as refused:
                     done.refused.append(f"{pair.kind} {pair.title}: {refused.message}")
                 else:
@@ -364,10 +364,10 @@ class AppFiles:
         """The names for display names, which an export has instead of names."""
         for kind, pairs in app_pairs.items():
             self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in pairs}
-        used = json.dumps(
+        used_text = json.dumps(
             [shapes.comparable(resource.message) for resource in self._library.of(*ORDER)]
         )
-        self._names |= live.names_behind(self._live, self.app, used)
+        self._names |= live.names_behind(self._live, self.app, used_text)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -381,15 +381,15 @@ class AppFiles:
         content = dict(pair.file_content)
         conflicts: list[str] = []
         for key in dict.fromkeys((*content, *app_content)):
-            mine, theirs, was = (
+            file_value, app_value, base_value = (
                 {key: side[key]} if key in side else {} for side in (content, app_content, base)
             )
-            if theirs in (mine, was):
+            if app_value in (file_value, base_value):
                 continue
-            if mine == was:
-                content = {**{k: v for k, v in content.items() if k != key}, **theirs}
+            if file_value == base_value:
+                content = {**{k: v for k, v in content.items() if k != key}, **app_value}
             else:
-                conflicts += live.mask(mine, theirs, read.SHAPES[pair.kind])
+                conflicts += live.mask(file_value, app_value, read.SHAPES[pair.kind])
         if conflicts:
             fields = words.listed(conflicts)
             reason = f"{fields} changed in the app and in {pair.file}"
@@ -407,21 +407,21 @@ class AppFiles:
         except (OSError, ValueError, LookupError, TypeError):
             return {}
 
-    def _keep(self, name: str, etag: str, content: JsonObject) -> None:
+    def _note_base(self, name: str, etag: str, content: JsonObject) -> None:
         """Save the app's content under its etag."""
         record = {"name": name, "etag": etag, "content": content}
         path = self._files.inside(_record(name, etag))
         output.make_folder(path.parent)
         output.write_file(path, [json.dumps(record) + "\n"])
 
-    def _take(self, pair: Pair, content: JsonObject) -> None:
+    def _write_to_file(self, pair: Pair, content: JsonObject) -> None:
         """Write the content to the pair's file. Raises Refused."""
-        new = {**content, "name": pair.name, "etag": pair.etag}
+        new_content = {**content, "name": pair.name, "etag": pair.etag}
         if pair.file_content is None:
-            self._write_new(pair, new)
+            self._write_new(pair, new_content)
         else:
-            self._splice(pair, new)
-        self._keep(pair.name, pair.etag, pair.app_content or {})
+            self._splice(pair, new_content)
+        self._note_base(pair.name, pair.etag, pair.app_content or {})
 
     def _write_new(self, pair: Pair, new: JsonObject) -> None:
         if pair.kind is Kind.APP:
@@ -439,7 +439,7 @@ class AppFiles:
             + "\n",
         )
 
-    def _give(self, pair: Pair, *, overwrite: bool) -> None:
+    def _write_to_app(self, pair: Pair, *, overwrite: bool) -> None:
         """Write the file's content to the app: all of it if the app lacks the resource, otherwise
         the changes. Raises Refused."""
         content: JsonObject = live.move_to_app(pair.file_content, self.app, self._names)
@@ -452,7 +452,7 @@ class AppFiles:
                 else self._updated(pair, content, overwrite=overwrite)
             )
         identity = {"name": resource["name"], "etag": resource.get("etag", "")}
-        self._keep(identity["name"], identity["etag"], content)
+        self._note_base(identity["name"], identity["etag"], content)
         self._splice(pair, {**(pair.file_content or {}), **identity}, names_only=True)
 
     def _created(self, pair: Pair, content: JsonObject) -> JsonObject:
@@ -466,15 +466,15 @@ class AppFiles:
 
     def _updated(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
         paths = live.mask(pair.app_content or {}, content, read.SHAPES[pair.kind])
-        lost = [
+        lost_fields = [
             field_name
             for field_name in pair.unknown
             if any(field_name.startswith(path) for path in paths)
         ]
-        if lost:
+        if lost_fields:
             raise Refused(
                 "FAILED_PRECONDITION",
-                f"{words.listed(lost)}, which evalgate does not know, would be lost",
+                f"{words.listed(lost_fields)}, which evalgate does not know, would be lost",
             )
         etag = pair.etag if overwrite else pair.my_etag or pair.etag
         tops = {path.partition(".")[0] for path in paths}
@@ -582,12 +582,12 @@ def _app_name(library: Library) -> str:
     """The app that the files name. Raises ConfigError if they name none, or several."""
     matches = (APP_NAME.match(resource.name) for resource in library.of(*ORDER))
     apps = {match[0] for match in matches if match} - {read.LOCAL_APP}
-    raws = [
+    documents = [
         reading.raw
         for reading in library.readings.values()
         if reading.kind is Kind.APP and reading.raw.get("name")
     ]
-    apps |= {str(raw["name"]) for raw in raws}
+    apps |= {str(document["name"]) for document in documents}
     if len(apps) != 1:
         message = (
             f"the files name {words.listed(sorted(apps))}" if apps else "the files name no app"

@@ -201,20 +201,20 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     if not file.endswith(ENDINGS):
         return None
     if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML reads JSON
-        top, opening, inner, innermost = first_keys(text)
+        top, opening, inner_keys, innermost = first_keys(text)
         if not file.endswith(".json") and not any(top):
-            top, inner = _flow_keys(text[:_HEAD])
+            top, inner_keys = _flow_keys(text[:_HEAD])
         elif opening == "[":  # in the place of an evaluation, a list is an error
-            return kind_by_folder(file) if inner & _OF_EVALUATION else None
-        inner |= innermost
+            return kind_by_folder(file) if inner_keys & _OF_EVALUATION else None
+        inner_keys |= innermost
     else:
         head = text[:_HEAD]
         top = {to_snake(key) for key in _TOP_KEY.findall(head)}
-        inner = {to_snake(first or second) for first, second in _INNER_KEY.findall(head)}
+        inner_keys = {to_snake(first or second) for first, second in _INNER_KEY.findall(head)}
     if stem(file) == "app" and top & _APP_MARKS:
         return Kind.APP
     for kind, needed, within in _MARKS:
-        if top.issuperset(needed.split()) and (not within or within in inner):
+        if top.issuperset(needed.split()) and (not within or within in inner_keys):
             return kind
     return kind_by_folder(file) if not top or not top.isdisjoint(_OF_EVALUATION) else None
 
@@ -225,8 +225,8 @@ _OF_EVALUATION: Final = frozenset({"display_name", "golden", "scenario"})
 def _flow_keys(head: str) -> tuple[set[str], set[str]]:
     """The keys of YAML in brackets: those at the top, and those below. Broken YAML has the keys
     before the error."""
-    top: set[str] = set()
-    inner: set[str] = set()
+    top_keys: set[str] = set()
+    inner_keys: set[str] = set()
     # what each open bracket expects next
     awaits: list[str] = []
     with suppress(pyyaml.YAMLError):
@@ -237,14 +237,14 @@ def _flow_keys(head: str) -> tuple[set[str], set[str]]:
             if not isinstance(event, pyyaml.NodeEvent):
                 continue
             if awaits and awaits[-1] == "key" and isinstance(event, pyyaml.ScalarEvent):
-                (top if len(awaits) == 1 else inner).add(to_snake(event.value))
+                (top_keys if len(awaits) == 1 else inner_keys).add(to_snake(event.value))
             if awaits and awaits[-1] != "element":
                 awaits[-1] = "value" if awaits[-1] == "key" else "key"
             if isinstance(event, pyyaml.MappingStartEvent):
                 awaits.append("key")
             elif isinstance(event, pyyaml.SequenceStartEvent):
                 awaits.append("element")
-    return top, inner
+    return top_keys, inner_keys
 
 
 def kind_by_folder(file: str) -> Kind | None:
@@ -339,12 +339,12 @@ def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
     written: list[str | int] = []
     for step in path:
         spellings = (step, to_camel(step), to_snake(step)) if isinstance(step, str) else ()
-        used = next(
+        file_key = next(
             (spelling for spelling in spellings if isinstance(raw, dict) and spelling in raw), step
         )
-        written.append(used)
+        written.append(file_key)
         try:
-            raw = raw[used]
+            raw = raw[file_key]
         except (LookupError, TypeError):
             raw = None
     place = locator(*written)
@@ -417,8 +417,8 @@ class _Reader:
                 self._tool_test(test, ("tests", number))
 
     def _report(self, fault: EvaluationFault, path: Path) -> None:
-        tell = self.problems.error if fault.is_error else self.problems.warning
-        tell(fault.code, fault.message, path=path, hint=fault.hint)
+        make_problem = self.problems.error if fault.is_error else self.problems.warning
+        make_problem(fault.code, fault.message, path=path, hint=fault.hint)
 
     def _simulation(self, simulation: Simulation, path: Path) -> None:
         for number, step in enumerate(simulation.steps):
@@ -827,10 +827,10 @@ def app_folder(file: str) -> str:
     """The folder of the app of a file: the one above `evaluations` and its siblings; otherwise the
     file's own."""
     parts = dirname(file).split("/")
-    at = next(
+    index = next(
         (number for number, part in enumerate(parts) if part in (*COLLECTIONS, "evals")), len(parts)
     )
-    return "/".join(parts[:at])
+    return "/".join(parts[:index])
 
 
 def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
@@ -838,9 +838,9 @@ def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterat
     with two files."""
     files: dict[str, str] = {}
     for file in (file for file, reading in library.readings.items() if reading.kind is Kind.APP):
-        first = files.setdefault(app_folder(file), file)
-        if first != file:
-            message = f"{first} says already what applies to the evaluations of this app"
+        first_file = files.setdefault(app_folder(file), file)
+        if first_file != file:
+            message = f"{first_file} says already what applies to the evaluations of this app"
             yield errors.error(
                 "ces-duplicate-name", message, Place(file=file), "Delete one of the two files."
             )
@@ -867,16 +867,16 @@ def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
             ("", "displayName") if resource.kind in RESOURCES else (resource.file, "name")
         )
         for key, value in ((title, resource.title), ("name", resource.name)):
-            first = (
+            first_resource = (
                 resources_by_name.setdefault((resource.kind, within, key, value), resource)
                 if value
                 else resource
             )
             # two evaluations may contain the same expectation
-            if first is not resource and (
-                within or first.message != resource.message or not resource.path
+            if first_resource is not resource and (
+                within or first_resource.message != resource.message or not resource.path
             ):
-                message = f"the {key} {value[:80]!r} is already used ({first.place})"
+                message = f"the {key} {value[:80]!r} is already used ({first_resource.place})"
                 hint = f"Each one in {'a file' if within else 'an app'} needs its own."
                 yield errors.error("ces-duplicate-name", message, resource.place, hint)
 
@@ -893,23 +893,23 @@ def _references(
         message = resource.message
         kind, names, _ = references_of(message)
         for name in names if resource.kind in RESOURCES else ():  # goldens for cxas have no names
-            there = names_by_kind.get(kind, set())
-            last = name.rpartition("/")[2]
-            if last in there:
+            known_names = names_by_kind.get(kind, set())
+            last_part = name.rpartition("/")[2]
+            if last_part in known_names:
                 continue
-            hint = words.suggest(last[:100], there)
+            hint = words.suggest(last_part[:100], known_names)
             text = f"no {kind} {name[-100:]!r} is there"
             # an export of single evaluations has no expectations: that is not an error
-            yield (errors.error if there else errors.warning)(
+            yield (errors.error if known_names else errors.warning)(
                 "ces-reference", text, resource.place, hint
             )
-        for collection, used in sorted(used_of_app(message)):
+        for collection, used_name in sorted(used_of_app(message)):
             folder_names = folders.get(collection, frozenset())
-            if folder_names and used not in folder_names:
-                hint = words.suggest(used[:100], folder_names)
+            if folder_names and used_name not in folder_names:
+                hint = words.suggest(used_name[:100], folder_names)
                 yield errors.warning(
                     "ces-reference",
-                    f"the app has no {collection}/{used[:80]}",
+                    f"the app has no {collection}/{used_name[:80]}",
                     resource.place,
                     hint,
                 )

@@ -377,10 +377,10 @@ def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByA
 
 def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResult]) -> JsonObject:
     """The lists in the metrics of a version and in those of a turn."""
-    rated = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
-    rated += [rating for scenario in scenarios for rating in scenario.hallucination_result]
-    claims = [rating.score for rating in rated if rating.score in (0, 1)]  # -1: no claim
-    similar = [score for turn in turns for score in _similarities(turn)]
+    ratings = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
+    ratings += [rating for scenario in scenarios for rating in scenario.hallucination_result]
+    claims = [rating.score for rating in ratings if rating.score in (0, 1)]  # -1: no claim
+    similarities = [score for turn in turns for score in _similarities(turn)]
     calls = [latency for turn in turns for latency in turn.tool_call_latencies]
     calls += [latency for scenario in scenarios for latency in scenario.tool_call_latencies]
     by_tool = _grouped(
@@ -388,11 +388,13 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
         for latency in calls
         if (seconds := _seconds(latency.execution_latency)) is not None
     )
-    waits = [seconds for turn in turns if (seconds := _seconds(turn.turn_latency)) is not None]
+    durations = [seconds for turn in turns if (seconds := _seconds(turn.turn_latency)) is not None]
     return {
         "tool_metrics": tuple(_tool_metrics(turns)),
-        "semantic_similarity_metrics": (SemanticSimilarityMetrics(score=statistics.fmean(similar)),)
-        if similar
+        "semantic_similarity_metrics": (
+            SemanticSimilarityMetrics(score=statistics.fmean(similarities)),
+        )
+        if similarities
         else (),
         "hallucination_metrics": (HallucinationMetrics(score=statistics.fmean(claims)),)
         if claims
@@ -402,9 +404,9 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
             for tool, seconds in by_tool.items()
         ),
         "turn_latency_metrics": (
-            TurnLatencyMetrics(average_latency=_duration(statistics.fmean(waits))),
+            TurnLatencyMetrics(average_latency=_duration(statistics.fmean(durations))),
         )
-        if waits
+        if durations
         else (),
     }
 

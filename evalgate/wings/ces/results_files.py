@@ -154,14 +154,14 @@ def _measured(
     )
 
 
-def _merged(far: Json, near: Json) -> JsonObject:
+def _merged(base: Json, override: Json) -> JsonObject:
     """Merge two objects; if both have a value, the second one counts."""
     shared_fields = {
-        key: _merged(far[key], near[key])
-        for key in far
-        if isinstance(far[key], dict) and key in near
+        key: _merged(base[key], override[key])
+        for key in base
+        if isinstance(base[key], dict) and key in override
     }
-    return {**far, **near, **shared_fields}
+    return {**base, **override, **shared_fields}
 
 
 RENDERER: Final = Renderer(

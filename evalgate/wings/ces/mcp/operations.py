@@ -123,13 +123,13 @@ class Operations:
             raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
         if not 1 <= runs <= MOST_RUNS:
             raise invalid(("runCount", f"1 to {MOST_RUNS}"))
-        over = [
+        finished = [
             operation.name for operation in self._operations.values() if operation.over.is_set()
         ]
-        if len(self._operations) - len(over) >= MOST_WAITING:
+        if len(self._operations) - len(finished) >= MOST_WAITING:
             raise Refused("RESOURCE_EXHAUSTED", f"{MOST_WAITING} runs are waiting already")
-        for old in over[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
-            del self._operations[old]
+        for old_operation in finished[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
+            del self._operations[old_operation]
         name = f"operations/run-{uuid.uuid4().hex[:12]}"
         operation = Operation(
             name=name,

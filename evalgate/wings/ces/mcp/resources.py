@@ -145,13 +145,13 @@ class Resources:
     ) -> list[Resource]:
         """The evaluations with these names, those of a dataset, and those with one of the tags."""
         evaluations = library.of(Kind.EVALUATION)
-        chosen = [self._find(library, Kind.EVALUATION, name) for name in names]
+        selection = [self._find(library, Kind.EVALUATION, name) for name in names]
         if dataset:
             message = self._find(library, Kind.DATASET, dataset).message
             for evaluation in self._referred(library, message):
                 if isinstance(evaluation, str):
                     raise Refused("NOT_FOUND", evaluation)
-                chosen.append(evaluation)
+                selection.append(evaluation)
         of_tags = {
             tag: [evaluation for evaluation in evaluations if tag in _tags(evaluation)]
             for tag in tags
@@ -161,8 +161,8 @@ class Resources:
                 known_tags = {known for evaluation in evaluations for known in _tags(evaluation)}
                 hint = words.suggest(tag[:100], known_tags, prefix="; ")
                 raise Refused("NOT_FOUND", f"no evaluation has the tag {tag[:100]!r}{hint}")
-            chosen += tagged
-        return list({(resource.file, resource.path): resource for resource in chosen}.values())
+            selection += tagged
+        return list({(resource.file, resource.path): resource for resource in selection}.values())
 
     def selections(self, **chosen: Any) -> dict[str, str]:
         """Evaluations as a run names them (file and title) by their names; `chosen`: see
@@ -193,8 +193,8 @@ class Resources:
 
     def _fails(self, resource: Resource, results: Mapping[str, list[EvaluationResult]]) -> bool:
         """True if an evaluation did not pass in its last run."""
-        last = results.get(self.name_of(resource), [])[-1:]
-        return bool(last) and last[0].evaluation_status is not Outcome.PASS
+        last_result = results.get(self.name_of(resource), [])[-1:]
+        return bool(last_result) and last_result[0].evaluation_status is not Outcome.PASS
 
     def _with_results(
         self,
@@ -209,7 +209,11 @@ class Resources:
         names = [self.name_of(resource)]
         if resource.kind is Kind.DATASET:
             evaluations = self._referred(library, resource.message)
-            names = [self.name_of(one) for one in evaluations if not isinstance(one, str)]
+            names = [
+                self.name_of(evaluation)
+                for evaluation in evaluations
+                if not isinstance(evaluation, str)
+            ]
         completed = [
             result
             for name in names
@@ -456,8 +460,8 @@ class Resources:
 
     def new_file(self, library: Library, kind: Kind, title: str) -> str:
         """The file of a new resource: beside the others, as in an export."""
-        beside = library.of(*WRITABLE)
-        app = read.app_folder(beside[0].file) if beside else ""
+        siblings = library.of(*WRITABLE)
+        app = read.app_folder(siblings[0].file) if siblings else ""
         name = read.file_name(title)
         file = "/".join(part for part in (app, COLLECTION_OF[kind], name, f"{name}.json") if part)
         if (self.root / file).exists():
@@ -486,8 +490,8 @@ class Resources:
         return kind is resource.kind and any(self._is_called(resource, name) for name in names)
 
     def _is_called(self, resource: Resource, reference: str) -> bool:
-        last = reference.rpartition("/")[2]
-        return not {reference, last}.isdisjoint(self._names(resource))
+        last_part = reference.rpartition("/")[2]
+        return not {reference, last_part}.isdisjoint(self._names(resource))
 
     def _change(
         self, resource: Resource, texts: Texts, relaxations: Sequence[Relaxation]
@@ -823,13 +827,13 @@ def _mask(mask: Any, body: Json) -> list[str]:
     paths = edit.paths_of(mask) or list(body)
     if paths == [EVERYTHING]:
         return list(FIELDS)
-    wrong = []
+    violations = []
     for path in paths:
         if to_snake(path) not in EvalCaseWire.model_fields:
             hint = words.suggest(to_snake(path)[:100], FIELDS, prefix="; ")
-            wrong.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
-    if wrong:
-        raise invalid(*wrong)
+            violations.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
+    if violations:
+        raise invalid(*violations)
     return [name for name in dict.fromkeys(map(to_snake, paths)) if name in FIELDS]
 
 

@@ -189,10 +189,10 @@ def _with(
 ) -> JsonObject:
     """An object with a message as one property; its definitions move to the top, because `$ref`
     finds them there."""
-    inner = schema_of(shape.__name__)
-    definitions = inner.pop("$defs", {})
+    definition = schema_of(shape.__name__)
+    definitions = definition.pop("$defs", {})
     return {
-        **_object(required, **{key: {**inner, "description": description}}, **more),
+        **_object(required, **{key: {**definition, "description": description}}, **more),
         "$defs": definitions,
     }
 
@@ -262,9 +262,9 @@ _PREVIEW: Final = {
 }
 
 
-def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
+def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     listed = {"type": "array", "items": {"type": "object"}}
-    noun = one.replace("_", " ")
+    noun = tool_noun.replace("_", " ")
     about_view = "BASIC, the default, has what a list needs."
     about_failing = "Only those whose last run here did not pass."
     filters: JsonObject = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
@@ -283,7 +283,7 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
     }
     return (
         Tool(
-            name=f"list_{one}s",
+            name=f"list_{tool_noun}s",
             description=f"Lists the {noun}s.",
             takes=takes,
             gives=gives,
@@ -291,7 +291,7 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
             read_only=True,
         ),
         Tool(
-            name=f"get_{one}",
+            name=f"get_{tool_noun}",
             description=f"Gets one {noun}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
             gives={"type": "object"},
@@ -301,11 +301,11 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
     )
 
 
-def _deleter(kind: Kind, one: str) -> Tool:
+def _deleter(kind: Kind, tool_noun: str) -> Tool:
     about = {"type": "boolean", "description": "Drop references to it."}
     return Tool(
-        name=f"delete_{one}",
-        description=f"Deletes the specified {one.replace('_', ' ')}.{_TELLS}",
+        name=f"delete_{tool_noun}",
+        description=f"Deletes the specified {tool_noun.replace('_', ' ')}.{_TELLS}",
         takes=_object(("name",), name=_NAME, etag=_ETAG, force=about),
         gives={"type": "object"},
         call=_calling(partial(Resources.delete, kind=kind), _changed),
@@ -313,35 +313,35 @@ def _deleter(kind: Kind, one: str) -> Tool:
     )
 
 
-def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
-    key = to_camel(one)
-    noun = one.replace("_", " ")
+def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
+    key = to_camel(tool_noun)
+    noun = tool_noun.replace("_", " ")
     names = {key: "body", f"{key}Id": "resource_id", "updateMask": "mask"}
     gives: JsonObject = {"type": "object"}
     description = f"The {noun}, with its `name`; an `etag` guards against changes of others."
     # the schema occurs once: tools are listed together, and cannot refer to each other
-    same = {"type": "object", "description": f"The {noun}, as update_{one} takes it."}
+    same = {"type": "object", "description": f"The {noun}, as update_{tool_noun} takes it."}
     about_id = _text("Without it one is made of the displayName.")
     takes_new = _object((key,), **{key: same, f"{key}Id": about_id}, parent=_PARENT)
     update = partial(Resources.update, kind=kind)
     return (
         Tool(
-            name=f"create_{one}",
+            name=f"create_{tool_noun}",
             description=f"Creates the {noun} in a file of its own.",
             takes=takes_new,
             gives=gives,
             call=_calling(partial(Resources.create, kind=kind), _changed, **names),
         ),
         Tool(
-            name=f"update_{one}",
+            name=f"update_{tool_noun}",
             description=f"Updates the specified {noun}. Always pass an update mask.{_TELLS}",
             takes=_with(key, read.RESOURCES[kind], description, (key,), updateMask=_MASK),
             gives=gives,
             call=_calling(update, _changed, **names),
         ),
         Tool(
-            name=f"preview_update_{one}",
-            description=f"Tells what update_{one} would change and may relax, with the difference of its file; no write.",
+            name=f"preview_update_{tool_noun}",
+            description=f"Tells what update_{tool_noun} would change and may relax, with the difference of its file; no write.",
             takes=_object((key,), **{key: same}, updateMask=_MASK),
             gives=_PREVIEW,
             call=_calling(partial(update, preview=True), _previewed, **names),
@@ -366,9 +366,9 @@ def _of_cases() -> tuple[Tool, ...]:
         **_MASK,
         "description": "Fields of the case, such as `conversation,rubrics`; as for evaluations.",
     }
-    at = {"file": _FILE, "evalId": _EVAL_ID}
+    place = {"file": _FILE, "evalId": _EVAL_ID}
     takes = _object(
-        ("file", "evalId", "evalCase"), **at, evalCase=case, updateMask=mask, etag=_ETAG
+        ("file", "evalId", "evalCase"), **place, evalCase=case, updateMask=mask, etag=_ETAG
     )
     names = {"evalCase": "body", "updateMask": "mask"}
 
@@ -390,9 +390,9 @@ def _of_cases() -> tuple[Tool, ...]:
         Tool(
             name="get_eval_case",
             description="Gives one case of an ADK evaluation set as it is written, with the etag of its content.",
-            takes=_object(("file", "evalId"), **at),
+            takes=_object(("file", "evalId"), **place),
             gives=view,
-            call=_calling(lambda resources, **at: EvalCases(resources).get(**at), _plain),
+            call=_calling(lambda resources, **place: EvalCases(resources).get(**place), _plain),
             read_only=True,
         ),
         Tool(
@@ -481,9 +481,9 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
 def tools(operations: Operations) -> dict[str, Tool]:
     """Every tool by its name; `operations`: those of this server."""
     catalog: list[Tool] = []
-    for kind, one in _NAMES.items():
-        catalog += _readers(kind, one)
-        catalog += _writers(kind, one) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
-        catalog += (_deleter(kind, one),) if kind is not Kind.EXPECTATION else ()
+    for kind, tool_noun in _NAMES.items():
+        catalog += _readers(kind, tool_noun)
+        catalog += _writers(kind, tool_noun) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
+        catalog += (_deleter(kind, tool_noun),) if kind is not Kind.EXPECTATION else ()
     catalog += (*_of_cases(), *_runners(operations))
     return {tool.name: tool for tool in catalog}
