@@ -143,7 +143,7 @@ def test_a_proposed_change_is_accepted(open_page, server: Ui, repo: Repository) 
     assert "<b>replaced</b>" in section.first.inner_text()
     assert "answer 0" in section.first.locator(".come").all_inner_texts()[-1]
     section.first.locator(".accept-change").click()
-    page.wait_for_function("document.querySelectorAll('dialog section.waiting').length === 1")
+    expect(section).to_have_count(1)
     assert (repo.root / SUITE).read_text() == new
     page.click("dialog .reject-change")
     page.wait_for_selector("dialog", state="hidden")

@@ -14,17 +14,17 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    # agents-cli projects, a first case, six frameworks, the kinds of ADK agents, a live chat
-    "tokens": 511_070,
-    "tokens_per_statement": 11.2,
+    # CES on its platform and for assistants, one report of all that is known, guests, a watchdog
+    "tokens": 526_580,
+    "tokens_per_statement": 11.3,
     "odd_names_per_1000": 10,
-    "modules": 291,  # with six wings and how they are found
-    "value_classes": 430,
+    "modules": 294,  # with six wings and how they are found
+    "value_classes": 432,
     "over_8_fields": 32,
     "doubled_class_names": 6,
-    "words": 1487,  # functions are named by what they do
-    "replace": 181,
-    "largest_room": 9163,  # lines of 100
+    "words": 1500,  # functions are named by what they do
+    "replace": 192,
+    "largest_room": 9889,  # lines of 100, of the CES wing
     "longest_function": 450,  # tokens
 }
 

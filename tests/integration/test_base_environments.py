@@ -161,7 +161,7 @@ NOW = "import shelf\nassert shelf.VERSION == '1.0'\n\ndef answer(text):\n    ret
             {},
             "2.0",
             "not_measured",
-            "AssertionError; the cause may be this change: the base has no environment of its own and used head's (.venv/",
+            "AssertionError; the cause may be this change: the base has no environment of its own, and used head's (.venv/",
         ),
     ],
 )
