@@ -147,7 +147,7 @@ def test_a_proposed_change_is_accepted(open_page, server: Ui, repo: Repository) 
     assert (repo.root / SUITE).read_text() == new
     page.click("dialog .reject-change")
     page.wait_for_selector("dialog", state="hidden")
-    assert page.locator("#waiting").count() == 0
+    expect(page.locator("#waiting")).to_have_count(0)
     assert trouble == []
 
 
