@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from evalgate.wings.ces.mcp.resources import Resources  # noqa: E402 - the checkout's
+from evalgate.wings.assistant.resources import ServerResources  # noqa: E402 - the checkout's
 from evalgate.wings.ces.read import Kind  # noqa: E402 - as above
 
 GOLDEN = ROOT / "tests/data/ces/golden_library_renewal.json"
@@ -47,7 +47,7 @@ def milliseconds(call: Callable[[], Any]) -> float:
 
 
 def measured(root: Path, times: int) -> dict[str, float]:
-    resources = Resources(root)
+    resources = ServerResources(root)
     name = f"{APP}/evaluations/evaluation-0"
     samples: dict[str, list[float]] = {"get": [], "update": [], "list": []}
     first = milliseconds(lambda: resources.get(Kind.EVALUATION, name))

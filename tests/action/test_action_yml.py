@@ -247,7 +247,7 @@ def test_the_lock_of_the_image_covers_every_dependency() -> None:
 
 OUTSIDE = {
     # an extra: no step serves an assistant
-    "evalgate.wings.ces.mcp.server": "evalgate.wings.ces.mcp.cli",
+    "evalgate.wings.assistant.server": "evalgate.wings.assistant.cli",
     "evalgate.wings.ui.app": "evalgate.wings.ui.cli",  # an extra: no step serves a browser
     "evalgate.wings.pytest.plugin": None,  # pytest loads it, where pytest is
 }

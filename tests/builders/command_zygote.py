@@ -29,7 +29,7 @@ LATE = (
 )
 # the agent's interpreter is its place; it runs the command; no forked test starts this server,
 # which takes half a load
-NEVER = ("evalgate.worker", "evalgate.__main__", "evalgate.wings.ces.mcp")
+NEVER = ("evalgate.worker", "evalgate.__main__", "evalgate.wings.assistant")
 
 
 def preload():

@@ -14,8 +14,8 @@ from builders import repositories
 from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
-from evalgate.wings.ces.mcp import server
-from evalgate.wings.ces.mcp.resources import Resources
+from evalgate.wings.assistant import server
+from evalgate.wings.assistant.resources import ServerResources
 from tests.integration import test_ces_run
 from tests.integration.test_ces_run import GOLDEN, SCENARIO, Judge, repository, run
 
@@ -177,7 +177,7 @@ def test_an_assistant_runs_an_evaluation_and_reads_its_result(
     judge.worst = "You lost your library card"
 
     async def talk() -> None:
-        async with mcp.Client(server.server_of(Resources(root))) as client:
+        async with mcp.Client(server.server_of(ServerResources(root))) as client:
 
             async def call(tool: str, **given: Any) -> Any:
                 done = await client.call_tool(tool, given)

@@ -25,11 +25,11 @@ from builders import node
 from mcp.client.stdio import StdioServerParameters
 
 from evalgate.system import loopback
+from evalgate.wings.assistant import operations, server
+from evalgate.wings.assistant.operations import Operations
+from evalgate.wings.assistant.resources import ServerResources
+from evalgate.wings.assistant.tools import RELAXATIONS, tools
 from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.mcp import operations, server
-from evalgate.wings.ces.mcp.operations import Operations
-from evalgate.wings.ces.mcp.resources import Resources
-from evalgate.wings.ces.mcp.tools import RELAXATIONS, tools
 
 pytestmark = pytest.mark.integration
 
@@ -75,7 +75,7 @@ def test_nothing_outside_of_the_repository_is_run(root: Path, asked: str) -> Non
     (root.parent / "taken.evalset.json").write_text(
         json.dumps({"eval_set_id": "taken", "eval_cases": [case]})
     )
-    operation = Operations(Resources(root)).start([asked])
+    operation = Operations(ServerResources(root)).start([asked])
     assert operation.over.wait(60)
     assert (operation.state, operation.response) == ("ERROR", None)
     assert operation.error is not None
@@ -90,7 +90,7 @@ def test_list_get_preview_update_over_stdio(root: Path) -> None:
     async def talk() -> None:
         async with over_stdio(root) as client:
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert listed.keys() == tools(Operations(Resources(root))).keys()
+            assert listed.keys() == tools(Operations(ServerResources(root))).keys()
             update = listed["update_evaluation"]
             assert update.description is not None
             assert update.description.startswith(
@@ -159,7 +159,7 @@ ERRORS = [  # tool, arguments, status, field
 
 def test_errors_are_those_of_google_rpc(root: Path) -> None:
     async def talk() -> None:
-        async with mcp.Client(server.server_of(Resources(root))) as client:
+        async with mcp.Client(server.server_of(ServerResources(root))) as client:
             for name, given, status, where in ERRORS:
                 told = await client.call_tool(name, given)
                 assert told.is_error, name
@@ -233,7 +233,7 @@ def test_what_a_list_of_tools_and_a_loop_cost(root: Path) -> None:
     """An assistant pays for every character of it."""
 
     async def talk() -> None:
-        async with mcp.Client(server.server_of(Resources(root))) as client:
+        async with mcp.Client(server.server_of(ServerResources(root))) as client:
             tools = (await client.list_tools()).tools
             listing = json.dumps([tool.model_dump(mode="json", by_alias=True) for tool in tools])
             assert len(listing) <= 40_000
@@ -262,7 +262,7 @@ def test_runs_that_wait_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(operations, "MOST_WAITING", 2)
     monkeypatch.setattr(operations, "MOST_KEPT", 2)
     monkeypatch.setattr(Operations, "_work", lambda self: None)  # none begins
-    made = Operations(Resources(root))
+    made = Operations(ServerResources(root))
     first, _ = made.start([CASES]), made.start([CASES])
     with pytest.raises(Refused, match="2 runs are waiting"):
         made.start([CASES])
@@ -577,9 +577,9 @@ import sys
 from pathlib import Path
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.read import Kind
-from evalgate.wings.ces.mcp.resources import Resources
+from evalgate.wings.assistant.resources import ServerResources
 root, me, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-resources, done, aborted = Resources(root), 0, 0
+resources, done, aborted = ServerResources(root), 0, 0
 while done < 100:
     found = resources.get(Kind.EVALUATION, name)
     body = {"name": name, "etag": found["etag"], "tags": [*found["tags"], f"{me}{done}"]}

@@ -14,9 +14,4 @@ COMMANDS = (
         "A live CES app and its files: `ces pull`, `ces push`, `ces drift`, `ces run`.",
         "evalgate.wings.ces.cli:group",
     ),
-    Command(
-        "mcp",
-        "Serve CES evaluations to an assistant (Model Context Protocol).",
-        "evalgate.wings.ces.mcp.cli:mcp",
-    ),
 )

@@ -22,8 +22,8 @@ from evalgate.wings.ces import compare, edit, live, read, shapes
 from evalgate.wings.ces.compare import FieldChange, Relaxation
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed
-from evalgate.wings.ces.mcp.resources import ID, Resources
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
+from evalgate.wings.ces.resources import ID, Resources
 
 
 @frozen_dataclass

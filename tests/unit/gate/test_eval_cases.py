@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from evalgate.wings.assistant.eval_cases import EvalCases
 from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.mcp.resources import EvalCases, Resources
+from evalgate.wings.ces.resources import Resources
 
 FILE = "agents/desk.evalset.json"
 TEXT = """\

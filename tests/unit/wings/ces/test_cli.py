@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from evalgate.cli import cli
+from evalgate.wings.assistant.eval_cases import EvalCases
 from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.mcp.resources import EvalCases, Resources
 from evalgate.wings.ces.read import Kind
+from evalgate.wings.ces.resources import Resources
 
 DATA = Path(__file__).parents[3] / "data/ces"
 CASES = "s.evalset.json"

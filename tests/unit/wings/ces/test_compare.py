@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from evalgate.gate import waiting
-from evalgate.wings.ces import compare, shapes
+from evalgate.wings.ces import compare, resources as gate_resources, shapes
 from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.mcp import resources as gate_resources
-from evalgate.wings.ces.mcp.resources import Resources
 from evalgate.wings.ces.read import Kind
+from evalgate.wings.ces.resources import Resources
 
 DATA = Path(__file__).parents[3] / "data/ces"
 GOLDEN = json.loads((DATA / "golden_library_renewal.json").read_text())

@@ -14,13 +14,12 @@ import pytest
 from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
-from evalgate.wings.ces import read
+from evalgate.wings.assistant.resources import ServerResources
+from evalgate.wings.ces import library as gate_library, read, resources as gate_resources
 from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.mcp import library as gate_library, resources as gate_resources
-from evalgate.wings.ces.mcp.resources import Resources
 from evalgate.wings.ces.read import Kind
 
-DATA = Path(__file__).parents[4] / "data/ces"
+DATA = Path(__file__).parents[3] / "data/ces"
 APP = "projects/local/locations/local/apps/library-desk"
 RENEW = f"{APP}/evaluations/renew-loan-happy-path"
 LOST = f"{APP}/evaluations/lost-card-scenario"
@@ -60,7 +59,7 @@ def refusal(call: Any) -> Refused:
 
 
 def test_listed_by_page_and_found_by_name(root: Path) -> None:
-    resources = Resources(root)
+    resources = ServerResources(root)
     names = [f"{read.LOCAL_APP}/evaluations/bye", LOST, RENEW]
     listed = resources.listed(Kind.EVALUATION)
     assert sorted(each["name"] for each in listed["evaluations"]) == sorted(names)
@@ -81,7 +80,7 @@ def test_listed_by_page_and_found_by_name(root: Path) -> None:
 def test_an_update_changes_one_value_of_the_file(root: Path) -> None:
     before = (root / FILE).read_text()
     (root / FILE).chmod(0o640)
-    done = Resources(root).update(
+    done = ServerResources(root).update(
         Kind.EVALUATION, {"name": RENEW, "description": "Else"}, mask="description"
     )
     assert [str(each) for each in done.relaxations] == ["description: it is replaced by another"]
@@ -92,7 +91,7 @@ def test_an_update_changes_one_value_of_the_file(root: Path) -> None:
         if pair[0] != pair[1]
     ]
     assert [new for _, new in changed] == ['  "description": "Else",']
-    stored = Resources(root).get(Kind.EVALUATION, RENEW)
+    stored = ServerResources(root).get(Kind.EVALUATION, RENEW)
     assert stored.pop("lastCompletedResult")["evaluationStatus"] == "FAIL"
     assert stored.pop("aggregatedMetrics")["metricsByAppVersion"][0]["failCount"] == 1
     assert done.resource == stored
@@ -104,7 +103,7 @@ def test_comments_of_yaml_stay(root: Path) -> None:
     step = {"expectation": {"agentResponse": {"chunks": [{"text": "See you"}]}}}
     turns = [{"steps": [{"userInput": {"text": "Bye"}}, step]}]
     body = {"name": name, "golden": {"turns": turns}, "tags": ["P1"]}
-    done = Resources(root).update(Kind.EVALUATION, body, mask="golden.turns,tags")
+    done = ServerResources(root).update(Kind.EVALUATION, body, mask="golden.turns,tags")
     assert (root / "evaluations/bye.yaml").read_text() == YAML.replace(
         '"Goodbye"', "See you"
     ) + "tags:\n- P1\n"
@@ -112,7 +111,7 @@ def test_comments_of_yaml_stay(root: Path) -> None:
 
 
 def test_etags(root: Path) -> None:
-    resources = Resources(root)
+    resources = ServerResources(root)
     first = resources.get(Kind.EVALUATION, RENEW)["etag"]
     body = {"name": RENEW, "etag": first, "tags": ["a"]}
     second = resources.update(Kind.EVALUATION, body, mask="tags").resource
@@ -131,7 +130,7 @@ def test_etags(root: Path) -> None:
 def test_a_preview_writes_nothing(root: Path) -> None:
     before = (root / FILE).read_text()
     body = {"name": RENEW, "golden": {"turns": json.loads(before)["golden"]["turns"][:1]}}
-    done = Resources(root, read_only=True, no_relaxing=True).update(
+    done = ServerResources(root, read_only=True, no_relaxing=True).update(
         Kind.EVALUATION, body, mask="golden.turns", preview=True
     )
     assert (root / FILE).read_text() == before
@@ -164,7 +163,7 @@ def test_what_is_refused_is_not_written(
     root: Path, body: Any, mask: str, code: str, where: str | None
 ) -> None:
     before = {path: path.read_bytes() for path in root.rglob("*.*") if path.is_file()}
-    told = refusal(lambda: Resources(root).update(Kind.EVALUATION, body, mask=mask))
+    told = refusal(lambda: ServerResources(root).update(Kind.EVALUATION, body, mask=mask))
     assert told.code == code
     assert where is None or where in [field for field, _ in told.violations]
     assert {path: path.read_bytes() for path in root.rglob("*.*") if path.is_file()} == before
@@ -172,7 +171,7 @@ def test_what_is_refused_is_not_written(
 
 def test_no_relaxing_and_read_only(root: Path) -> None:
     before = (root / FILE).read_text()
-    strict = Resources(root, no_relaxing=True)
+    strict = ServerResources(root, no_relaxing=True)
     override = {"goldenHallucinationMetricBehavior": "DISABLED"}
     relaxing = [
         (
@@ -203,7 +202,7 @@ def test_no_relaxing_and_read_only(root: Path) -> None:
     # what only asks for more is made
     tags = [*json.loads(before)["tags"], "more"]
     strict.update(Kind.EVALUATION, {"name": RENEW, "tags": tags}, mask="tags")
-    closed = Resources(root, read_only=True)
+    closed = ServerResources(root, read_only=True)
     for call in (
         lambda: closed.update(Kind.EVALUATION, {"name": RENEW, "tags": []}, mask="tags"),
         lambda: closed.delete(Kind.EVALUATION, RENEW),
@@ -213,7 +212,7 @@ def test_no_relaxing_and_read_only(root: Path) -> None:
 
 
 def test_create(root: Path) -> None:
-    resources = Resources(root)
+    resources = ServerResources(root)
     body = {"displayName": "Return a book", "scenario": {"task": "Return it."}}
     made = resources.create(Kind.EVALUATION, body, parent=APP, resource_id="return-a-book").resource
     assert made is not None
@@ -235,7 +234,7 @@ def test_create(root: Path) -> None:
 
 
 def test_delete_and_what_refers_to_it(root: Path) -> None:
-    resources = Resources(root)
+    resources = ServerResources(root)
     dataset = {"displayName": "nightly", "evaluations": [RENEW, LOST]}
     name = resources.create(Kind.DATASET, dataset, parent=APP).resource
     assert name is not None
@@ -258,11 +257,11 @@ def put_result(root: Path, evaluation: str, number: int, version: str, **fields:
         "appVersion": f"{APP}/versions/{version}",
         **fields,
     }
-    Resources(root).keep({"evaluationRuns": [], "evaluationResults": [result]})
+    ServerResources(root).keep({"evaluationRuns": [], "evaluationResults": [result]})
 
 
 def test_what_runs_gave_is_shown_with_evaluations_and_datasets(root: Path) -> None:
-    resources = Resources(root)
+    resources = ServerResources(root)
     dataset = {"displayName": "nightly", "evaluations": [LOST, "bye"]}
     dataset_name = resources.create(Kind.DATASET, dataset, parent=APP).resource["name"]  # type: ignore[index]
     for number, (status, version) in enumerate(
@@ -303,7 +302,7 @@ def test_what_runs_gave_is_shown_with_evaluations_and_datasets(root: Path) -> No
 
 def test_what_is_shown_are_messages_of_the_api(root: Path) -> None:
     """Google's parser knows every field, also of what lists show."""
-    resources = Resources(root)
+    resources = ServerResources(root)
     dataset = {"displayName": "nightly", "evaluations": [LOST, RENEW]}
     resources.create(Kind.DATASET, dataset, parent=APP)
     put_result(root, LOST, 1, "v1", evaluationStatus="PASS")
@@ -327,7 +326,7 @@ def test_what_is_shown_are_messages_of_the_api(root: Path) -> None:
 
 def test_the_app_of_results_is_that_of_the_server(root: Path) -> None:
     """An evaluation without a name gets its results, whatever app the server was started for."""
-    resources = Resources(root, app="projects/p/locations/l/apps/mine")
+    resources = ServerResources(root, app="projects/p/locations/l/apps/mine")
     name = "projects/p/locations/l/apps/mine/evaluations/bye"
     result = {"name": f"{read.LOCAL_APP}/evaluations/bye/results/r1", "evaluationStatus": "PASS"}
     kept = resources.keep(
@@ -341,7 +340,7 @@ def test_the_app_of_results_is_that_of_the_server(root: Path) -> None:
 
 def test_what_get_gives_can_be_written(root: Path) -> None:
     """With results, metrics and etag, as it is: an update that changes nothing, and a new one."""
-    resources = Resources(root, no_relaxing=True)
+    resources = ServerResources(root, no_relaxing=True)
     before = {path: path.read_bytes() for path in root.rglob("*.*") if path.is_file()}
     for name in (LOST, RENEW, f"{read.LOCAL_APP}/evaluations/bye"):
         shown = resources.get(Kind.EVALUATION, name)
@@ -358,7 +357,7 @@ def test_what_get_gives_can_be_written(root: Path) -> None:
 
 
 def test_evaluations_are_selected_by_tag_and_dataset(root: Path) -> None:
-    resources = Resources(root)
+    resources = ServerResources(root)
     dataset = {"displayName": "nightly", "evaluations": [LOST, "bye"]}
     made = resources.create(Kind.DATASET, dataset, parent=APP).resource
     assert made is not None
@@ -402,7 +401,7 @@ ONES = {"displayName": "y", "scenario": {"task": "t", "evaluationExpectations": 
 def test_parents_and_references_lead_somewhere(
     root: Path, kind: Kind, body: Any, parent: str, code: str, where: str | None
 ) -> None:
-    resources = Resources(root)
+    resources = ServerResources(root)
     told = refusal(lambda: resources.create(kind, body, parent=parent))
     assert told.code == code
     assert where is None or where in [field for field, _ in told.violations]
@@ -412,7 +411,7 @@ def test_parents_and_references_lead_somewhere(
 
 def test_an_update_may_leave_a_reference_that_leads_nowhere(root: Path) -> None:
     """Whoever changes something else did not break it."""
-    resources = Resources(root)
+    resources = ServerResources(root)
     made = resources.create(
         Kind.DATASET, {"displayName": "nightly", "evaluations": [LOST, RENEW]}, parent=APP
     ).resource
@@ -427,7 +426,7 @@ def test_an_update_may_leave_a_reference_that_leads_nowhere(root: Path) -> None:
 
 def test_only_changed_files_are_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_library, "_TICK_NS", 0)
-    resources = Resources(root)
+    resources = ServerResources(root)
     (root / "drafts").mkdir()
     resources.get(Kind.EVALUATION, RENEW)
     parsed: list[str] = []
@@ -479,7 +478,7 @@ def test_a_clock_of_whole_seconds_is_not_relied_on(
     monkeypatch.setattr(gate_library, "os", coarse)
     clock = SimpleNamespace(time_ns=lambda: second + 900_000_000)
     monkeypatch.setattr(gate_library, "time", clock)
-    resources = Resources(root)
+    resources = ServerResources(root)
     for answer in ("Goodbye", "Welcome"):
         (root / "evaluations/bye.yaml").write_text(YAML.replace("Goodbye", answer))
         evaluation = resources.get(Kind.EVALUATION, f"{read.LOCAL_APP}/evaluations/bye")
@@ -491,7 +490,7 @@ def test_links_that_lead_out_are_not_followed(root: Path, tmp_path: Path) -> Non
     shutil.move(root / FILE, outside)
     (root / FILE).symlink_to(outside)
     before = outside.read_text()
-    resources = Resources(root)
+    resources = ServerResources(root)
     assert (
         refusal(
             lambda: resources.update(Kind.EVALUATION, {"name": RENEW, "tags": []}, mask="tags")

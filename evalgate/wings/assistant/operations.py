@@ -21,8 +21,8 @@ from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact
 from evalgate.values import Environ, JsonObject
+from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.edit import CODES, Refused, invalid
-from evalgate.wings.ces.mcp.resources import Resources
 
 MOST_RUNS: Final = 100
 """The most runs of one evaluation in one operation."""
@@ -106,7 +106,7 @@ class Operation:
 class Operations:
     """The runs of this process, below a root."""
 
-    def __init__(self, resources: Resources, *, environ: Environ = os.environ) -> None:
+    def __init__(self, resources: ServerResources, *, environ: Environ = os.environ) -> None:
         self._resources = resources
         self._environ = environ
         self._operations: dict[str, Operation] = {}

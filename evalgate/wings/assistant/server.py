@@ -21,13 +21,13 @@ from evalgate import __version__
 from evalgate.system import loopback
 from evalgate.system.loopback import HOST, App, Guard
 from evalgate.text import plain
+from evalgate.wings.assistant.operations import Operation, Operations
+from evalgate.wings.assistant.resources import ServerResources
+from evalgate.wings.assistant.tools import Tool, ToolAnswer, error_of, tools
 from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.mcp.operations import Operation, Operations
-from evalgate.wings.ces.mcp.resources import Resources
-from evalgate.wings.ces.mcp.tools import Tool, ToolAnswer, error_of, tools
 
 
-def server_of(resources: Resources) -> Server[Any]:
+def server_of(resources: ServerResources) -> Server[Any]:
     """The server, on any transport."""
     table = tools(Operations(resources))
 
@@ -73,7 +73,7 @@ def _described(tool: Tool) -> types.Tool:
 
 
 def _called(
-    table: dict[str, Tool], resources: Resources, params: types.CallToolRequestParams
+    table: dict[str, Tool], resources: ServerResources, params: types.CallToolRequestParams
 ) -> ToolAnswer | types.CallToolResult:
     tool = table.get(params.name)
     try:
@@ -122,7 +122,7 @@ def _text(text: str) -> types.TextContent:
     return types.TextContent(type="text", text=text.encode("utf-8", "backslashreplace").decode())
 
 
-def run_stdio(resources: Resources) -> None:
+def run_stdio(resources: ServerResources) -> None:
     """Serve the client that started this process, until it disconnects."""
 
     async def serve() -> None:
@@ -133,7 +133,7 @@ def run_stdio(resources: Resources) -> None:
     anyio.run(serve)
 
 
-def http_app(resources: Resources, *, port: int, token: str) -> App:
+def http_app(resources: ServerResources, *, port: int, token: str) -> App:
     """The tools under /mcp, for requests from this machine that carry the token."""
     # the guard decides which requests it answers
     inner = server_of(resources).streamable_http_app(
@@ -143,7 +143,7 @@ def http_app(resources: Resources, *, port: int, token: str) -> App:
     return Guard(inner, port=port, token=token)
 
 
-def run_http(resources: Resources, *, port: int) -> None:
+def run_http(resources: ServerResources, *, port: int) -> None:
     """Serve on the loopback interface until interrupted. The token of a root is created once,
     outside of the root; standard error names its file."""
     digest = hashlib.sha256(str(resources.root).encode()).hexdigest()[:16]

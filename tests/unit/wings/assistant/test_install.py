@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from evalgate.cli import cli
-from evalgate.wings.ces.mcp.cli import CLIENTS
+from evalgate.wings.assistant.cli import CLIENTS
 
 
 def called(*args: str) -> Result:

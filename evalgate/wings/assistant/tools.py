@@ -11,11 +11,13 @@ from typing import Any, Final
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.wings.assistant.eval_cases import EvalCases
+from evalgate.wings.assistant.operations import Operation, Operations
+from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces import read, shapes
 from evalgate.wings.ces.edit import CODES, Refused
-from evalgate.wings.ces.mcp.operations import Operation, Operations
-from evalgate.wings.ces.mcp.resources import Done, EvalCases, Resources
 from evalgate.wings.ces.read import COLLECTION_OF, Kind
+from evalgate.wings.ces.resources import Done
 from evalgate.wings.ces.shapes import Proto
 
 RELAXATIONS: Final = "evalgate/relaxations"
@@ -41,12 +43,12 @@ class Tool:
     description: str
     takes: JsonObject
     gives: JsonObject
-    call: Callable[[Resources, JsonObject], ToolAnswer]
+    call: Callable[[ServerResources, JsonObject], ToolAnswer]
     read_only: bool = False
     destructive: bool = False
     open_world: bool = False
 
-    def answer(self, resources: Resources, arguments: JsonObject) -> ToolAnswer:
+    def answer(self, resources: ServerResources, arguments: JsonObject) -> ToolAnswer:
         """Check the arguments and call the tool. Raises Refused."""
         properties: JsonObject = self.takes["properties"]
         for key, value in arguments.items():
@@ -88,11 +90,11 @@ def _wrong(field_name: str, description: str, message: str) -> Refused:
 
 def _calling(
     action: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **names: str
-) -> Callable[[Resources, JsonObject], ToolAnswer]:
+) -> Callable[[ServerResources, JsonObject], ToolAnswer]:
     """The call of a tool: `action`, with each argument under its name in Python, or the name in
     `names`."""
 
-    def call(resources: Resources, arguments: JsonObject) -> ToolAnswer:
+    def call(resources: ServerResources, arguments: JsonObject) -> ToolAnswer:
         keywords = {names.get(key, to_snake(key)): value for key, value in arguments.items()}
         return answer(action(resources, **keywords))
 
@@ -287,7 +289,7 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
             description=f"Lists the {noun}s.",
             takes=takes,
             gives=gives,
-            call=_calling(partial(Resources.listed, kind=kind), _plain, **_CHOSEN),
+            call=_calling(partial(ServerResources.listed, kind=kind), _plain, **_CHOSEN),
             read_only=True,
         ),
         Tool(
@@ -295,7 +297,7 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
             description=f"Gets one {noun}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
             gives={"type": "object"},
-            call=_calling(partial(Resources.get, kind=kind), _plain),
+            call=_calling(partial(ServerResources.get, kind=kind), _plain),
             read_only=True,
         ),
     )
@@ -308,7 +310,7 @@ def _deleter(kind: Kind, tool_noun: str) -> Tool:
         description=f"Deletes the specified {tool_noun.replace('_', ' ')}.{_TELLS}",
         takes=_object(("name",), name=_NAME, etag=_ETAG, force=about),
         gives={"type": "object"},
-        call=_calling(partial(Resources.delete, kind=kind), _changed),
+        call=_calling(partial(ServerResources.delete, kind=kind), _changed),
         destructive=True,
     )
 
@@ -323,14 +325,14 @@ def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     same = {"type": "object", "description": f"The {noun}, as update_{tool_noun} takes it."}
     about_id = _text("Without it one is made of the displayName.")
     takes_new = _object((key,), **{key: same, f"{key}Id": about_id}, parent=_PARENT)
-    update = partial(Resources.update, kind=kind)
+    update = partial(ServerResources.update, kind=kind)
     return (
         Tool(
             name=f"create_{tool_noun}",
             description=f"Creates the {noun} in a file of its own.",
             takes=takes_new,
             gives=gives,
-            call=_calling(partial(Resources.create, kind=kind), _changed, **names),
+            call=_calling(partial(ServerResources.create, kind=kind), _changed, **names),
         ),
         Tool(
             name=f"update_{tool_noun}",
@@ -372,7 +374,7 @@ def _of_cases() -> tuple[Tool, ...]:
     )
     names = {"evalCase": "body", "updateMask": "mask"}
 
-    def update(resources: Resources, **more: Any) -> Done:
+    def update(resources: ServerResources, **more: Any) -> Done:
         return EvalCases(resources).update(**more)
 
     return (
@@ -427,7 +429,7 @@ _OPERATION: Final = _holds(
 
 def _runners(operations: Operations) -> tuple[Tool, ...]:
     def run(
-        resources: Resources,
+        resources: ServerResources,
         *,
         eval_cases: Sequence[str] = (),
         run_count: int = 1,

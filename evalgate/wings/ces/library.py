@@ -3,7 +3,6 @@ only if it has changed."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,17 +13,13 @@ from evalgate.config import load
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem
 from evalgate.formats.base import SearchedTree
-from evalgate.results import kept, output
+from evalgate.results import kept
 from evalgate.text import plain
-from evalgate.values import Json
-from evalgate.wings.ces import format as ces_format, read, results as ces_results
+from evalgate.wings.ces import format as ces_format, read
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Reading
-from evalgate.wings.ces.shapes import AggregatedMetrics, EvaluationResult
 
 RUNS: Final = f"{kept.FOLDER}/ces"
 """The folder of the results of runs that were started here."""
-MOST_VERSIONS: Final = 3
-"""The most versions of the agent whose metrics are shown: the newest."""
 _TICK_NS: Final = 100_000_000
 _COARSE_TICK_NS: Final = 2_000_000_000
 """Longer than a file system's clock stands still; of one that counts whole seconds."""
@@ -64,20 +59,6 @@ class StoredFiles:
         if _is_settled(stamps, before=started):
             self._known = (paths, stamps, library)
         return library
-
-    def keep(self, document: Json, *, app: str) -> Json:
-        """Keep the runs and results of a `ces-results.json`, one file each; what has no app of its
-        own is of `app`. Returns them as they are kept."""
-        text = json.dumps(document).replace(f'"{read.LOCAL_APP}/', f'"{app}/')
-        named_document: Json = json.loads(text)
-        output.make_folder(self._root / RUNS)
-        for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
-            for resource in named_document[key]:
-                # of the evaluation and the result, or of the run
-                name = "-".join(str(resource["name"]).split("/")[7::2])
-                path = self._root / RUNS / COLLECTION_OF[kind] / f"{read.file_name(name)}.json"
-                output.write_file(path, [json.dumps(resource, indent=2, ensure_ascii=False) + "\n"])
-        return named_document
 
     def _of_runs(self, kind: Kind) -> Iterator[str]:
         folder = f"{RUNS}/{COLLECTION_OF[kind]}"
@@ -125,23 +106,3 @@ def _is_settled(stamps: Iterable[_Stamp], *, before: int) -> bool:
     newest = max((max(stamp[:2]) for stamp in stamps if stamp), default=0)
     tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
     return newest < before - tick
-
-
-def results_of(library: Library) -> dict[str, list[EvaluationResult]]:
-    """The results of each evaluation, by the evaluation's name, the newest last."""
-    messages = (resource.message for resource in library.of(Kind.RESULT))
-    results = [message for message in messages if isinstance(message, EvaluationResult)]
-    by_evaluation: dict[str, list[EvaluationResult]] = {}
-    for result in sorted(results, key=lambda result: result.create_time or ""):
-        by_evaluation.setdefault(result.name.partition("/results/")[0], []).append(result)
-    return by_evaluation
-
-
-def metrics_of(evaluation_results: list[EvaluationResult]) -> AggregatedMetrics:
-    """The metrics of the newest versions of the agent, the newest last."""
-    by_version: dict[str, list[EvaluationResult]] = {}
-    for result in evaluation_results:
-        version = result.app_version.rpartition("/")[2]
-        by_version[version] = [*by_version.pop(version, ()), result]
-    newest = dict(list(by_version.items())[-MOST_VERSIONS:])
-    return ces_results.aggregated(newest)

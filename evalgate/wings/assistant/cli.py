@@ -18,7 +18,7 @@ from evalgate.formats import rewrite
 from evalgate.system import extras
 from evalgate.text import plain
 from evalgate.values import JsonObject
-from evalgate.wings.ces.mcp.resources import Resources
+from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.read import LOCAL_APP
 
 NAME: Final = "evalgate"
@@ -84,9 +84,9 @@ def mcp(context: click.Context, /, **options: Any) -> None:
 def _serve(root: Path, port: int | None, **options: Any) -> int:
     if not root.is_dir():
         raise ConfigError(f"{root} is not a folder")
-    resources = Resources(root, **options)
+    resources = ServerResources(root, **options)
     try:
-        from evalgate.wings.ces.mcp import server  # noqa: PLC0415 - an extra
+        from evalgate.wings.assistant import server  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"`{error.name}` is not installed", hint=extras.install_command("mcp")

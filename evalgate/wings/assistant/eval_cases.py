@@ -1,0 +1,278 @@
+"""The cases of ADK evaluation sets in a repository, for an assistant to read and write.
+
+A case has the etag of its content, an update has a mask, and the answer lists the relaxations. Only
+the changed values of a file differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from evalgate.config import load, places
+from evalgate.discovery import walk
+from evalgate.errors import errors_in
+from evalgate.formats import eval_set, rewrite
+from evalgate.formats.adk_shapes import EvalCaseWire, case_json
+from evalgate.formats.json_source import Path as JsonPath
+from evalgate.formats.kind import Dialect
+from evalgate.gate.waiting import WaitingChange
+from evalgate.model.shapes import to_camel, to_snake
+from evalgate.text import words
+from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.wings.ces import compare, edit
+from evalgate.wings.ces.compare import MISSING, FieldChange, Relaxation
+from evalgate.wings.ces.edit import EVERYTHING, Refused, invalid
+from evalgate.wings.ces.resources import Done, Resources, check_etag, etag_of
+
+FIELDS: Final = tuple(
+    name for name in EvalCaseWire.model_fields if name not in ("eval_id", "creation_timestamp")
+)
+"""The fields of a case that may change."""
+
+_WHAT: Final[Mapping[str, str]] = {
+    "conversation": "turn",
+    "user_content": "user input",
+    "final_response": "expected answer",
+    "intermediate_data": "expected tool calls",
+    "tool_uses": "expected tool call",
+    "invocation_events": "expected tool call",
+    "rubrics": "rubric",
+    "final_session_state": "expected state",
+    "session_input": "session",
+    "conversation_scenario": "scenario",
+}
+_FREE: Final = frozenset(
+    {
+        "conversation.invocation_id",
+        "conversation.creation_timestamp",
+        "conversation.user_content.parts.function_call.id",
+        "conversation.user_content.parts.function_response.id",
+        "conversation.final_response.parts.function_call.id",
+        "conversation.final_response.parts.function_response.id",
+        "conversation.intermediate_data.tool_uses.id",
+        "conversation.intermediate_data.tool_responses.id",
+        "conversation.intermediate_data.invocation_events.content.parts.function_call.id",
+        "conversation.intermediate_data.invocation_events.content.parts.function_response.id",
+    }
+)
+"""Fields that neither ask nor expect anything, by their keys: an argument may have the same
+name."""
+_STATE: Final = "final_session_state"
+_NEW: Final = frozenset(
+    {
+        "rubrics",
+        _STATE,
+        "conversation.final_response",
+        "conversation.intermediate_data",
+        "conversation.rubrics",
+    }
+)
+"""Fields that expect more if they were absent before."""
+
+
+@frozen_dataclass
+class _CaseSource:
+    """A case in its file: the file's source, the raw case, and its path."""
+
+    file: str
+    source: rewrite.Source
+    raw: JsonObject
+    path: JsonPath
+
+
+class EvalCases:
+    """The cases below a root. Every method raises Refused for a rejected request."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._root = resources.root
+
+    def listed(self) -> JsonObject:
+        """Every evaluation set with its cases."""
+        settings = load.load_settings({"root": str(self._root)})
+        tree = walk.Tree(self._root, exclude=settings.gate_file.exclude)
+        eval_sets = []
+        for file in tree.evaluation_files:
+            try:
+                reading = eval_set.parse_eval_set(self._read(file).text, file=file)
+            except Refused as refused:  # a broken file does not hide the others
+                eval_sets.append({"file": file, "problem": refused.message, "evalIds": []})
+                continue
+            if reading.eval_set is not None:
+                evaluation_set = reading.eval_set
+                eval_sets.append(
+                    {
+                        "file": file,
+                        "evalSetId": evaluation_set.eval_set_id,
+                        "evalIds": [case.case_id for case in evaluation_set.cases],
+                    }
+                )
+        return {"evalSets": eval_sets}
+
+    def get(self, file: str, eval_id: str) -> JsonObject:
+        """The raw case, and the etag of its content."""
+        return _view(file, eval_id, self._find(file, eval_id).raw)
+
+    def update(
+        self,
+        file: str,
+        eval_id: str,
+        body: Json,
+        *,
+        mask: Any = None,
+        etag: str = "",
+        preview: bool = False,
+    ) -> Done:
+        """Write the masked fields of the body; with `preview` only report the change."""
+        if not preview:
+            self._resources.insist_writable()
+        fields = _mask(mask, body)
+        with self._resources.locked():
+            stored_case = self._find(file, eval_id)
+            check_etag(etag, stored_case.raw, "case")
+            new = _updated(stored_case.raw, body, fields)
+            old_case = _canonical(stored_case.raw)
+            new_case = _canonical(new)
+            changes = tuple(compare.changes(old_case, new_case))
+            relaxed = tuple(case_relaxations(changes))
+            text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
+            change = WaitingChange(
+                name=f"{file}:{eval_id}",
+                texts={file: (stored_case.source.text, text)},
+                reasons=tuple(map(str, relaxed)),
+            )
+            if not preview:
+                self._resources.make(change)
+        view = _view(file, eval_id, new)
+        return Done(resource=view, changes=changes, relaxations=relaxed, diff=change.diff)
+
+    # --- how -------------------------------------------------------------------------------------
+
+    def _read(self, file: str) -> rewrite.Source:
+        reason = places.refusal_reason(self._root, file)
+        if reason:
+            raise Refused("PERMISSION_DENIED", f"{file[:200]!r} {reason}")
+        if not self._resources.inside(file).is_file():
+            raise Refused("NOT_FOUND", f"there is no file {file[:200]!r}")
+        return self._resources.source(file)
+
+    def _find(self, file: str, eval_id: str) -> _CaseSource:
+        source = self._read(file)
+        reading = eval_set.parse_eval_set(source.text, file=file)
+        if reading.eval_set is None:
+            raise Refused("FAILED_PRECONDITION", str(errors_in(reading.problems)[0]))
+        if reading.dialect not in (Dialect.ADK, Dialect.ADK_CAMEL):
+            message = f"{file} is not in ADK's current format: `evalgate migrate` writes it"
+            raise Refused("FAILED_PRECONDITION", message)
+        document = json.loads(source.text.lstrip("\ufeff"))
+        key = next(spelling for spelling in ("eval_cases", "evalCases") if spelling in document)
+        cases = document[key]
+        positions = [
+            at
+            for at, case in enumerate(cases)
+            if eval_id in (case.get("eval_id"), case.get("evalId"))
+        ]
+        if len(positions) > 1:
+            raise Refused("FAILED_PRECONDITION", f"{file} has {len(positions)} cases {eval_id!r}")
+        if not positions:
+            hint = words.suggest(
+                eval_id[:200], [case.case_id for case in reading.eval_set.cases], prefix="; "
+            )
+            raise Refused("NOT_FOUND", f"{file} has no case {eval_id[:200]!r}{hint}")
+        return _CaseSource(
+            file=file, source=source, raw=cases[positions[0]], path=(key, positions[0])
+        )
+
+    def _spliced(self, stored_case: _CaseSource, new: Json, canonical_case: Any) -> str:
+        """The file's text with the new version of the case. Raises Refused if other text would
+        change."""
+        new_text = edit.spliced(
+            stored_case.source.text, stored_case.raw, new, is_json=True, path=stored_case.path
+        )
+        key, at = stored_case.path
+        try:
+            old_document, new_document = (
+                json.loads(text.lstrip("\ufeff")) for text in (stored_case.source.text, new_text)
+            )
+            is_wanted = _canonical(new_document[key][at]) == canonical_case
+            old_document[key][at] = new_document[key][at] = None
+        except (ValueError, LookupError, TypeError, Refused):
+            is_wanted = False
+            old_document = 0
+            new_document = 1
+        if not is_wanted or old_document != new_document:
+            message = f"{stored_case.file} cannot be changed in place: write keys as the file does, or edit it by hand"
+            raise Refused("FAILED_PRECONDITION", message)
+        return new_text
+
+
+def _view(file: str, eval_id: str, raw: Json) -> JsonObject:
+    return {"file": file, "evalId": eval_id, "evalCase": dict(raw), "etag": etag_of(raw)}
+
+
+def _mask(mask: Any, body: Json) -> list[str]:
+    """The fields that an update names, in ADK's spelling."""
+    paths = edit.paths_of(mask) or list(body)
+    if paths == [EVERYTHING]:
+        return list(FIELDS)
+    violations = []
+    for path in paths:
+        if to_snake(path) not in EvalCaseWire.model_fields:
+            hint = words.suggest(to_snake(path)[:100], FIELDS, prefix="; ")
+            violations.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
+    if violations:
+        raise invalid(*violations)
+    return [name for name in dict.fromkeys(map(to_snake, paths)) if name in FIELDS]
+
+
+def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
+    """The case with the fields of the body, in the spelling of the file."""
+    new_fields = {to_snake(key): value for key, value in body.items()}
+    case = dict(raw)
+    for name in fields:
+        spelled = next((spelling for spelling in (name, to_camel(name)) if spelling in case), None)
+        if new_fields.get(name) is not None:
+            is_camel = "evalId" in raw
+            case[spelled or (to_camel(name) if is_camel else name)] = new_fields[name]
+        elif spelled is not None:
+            del case[spelled]
+    return case
+
+
+def _canonical(raw: Any) -> JsonObject:
+    """A case as ADK reads it. Raises Refused if invalid."""
+    try:
+        case: JsonObject = json.loads(
+            json.dumps(case_json(EvalCaseWire.model_validate(raw).noun()))
+        )
+    except ValidationError as error:
+        violations = []
+        for detail in error.errors()[:20]:
+            field = ".".join(str(step) for step in detail["loc"])
+            violations.append((f"evalCase.{field}" if field else "evalCase", words.fault(detail)))
+        raise invalid(*violations) from error
+    return case
+
+
+def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[Relaxation]:
+    """The changes of a case that may ask for or expect less: all removals, replacements and
+    additions. A first expectation does not count."""
+    for change in changes:
+        keys = [step for step in change.path if isinstance(step, str)]
+        is_item = isinstance(change.path[-1], int)
+        field_path = ".".join(keys)
+        is_new = (
+            change.old is MISSING
+            and not is_item
+            and (field_path in _NEW or (len(keys) == 2 and keys[0] == _STATE))
+        )
+        if field_path in _FREE or is_new:
+            continue
+        noun = next((_WHAT[key] for key in reversed(keys) if key in _WHAT), "expectation")
+        how = "removed" if change.new is MISSING else "replaced by another"
+        if change.old is MISSING and is_item:
+            how = "added beside others"  # an easy turn raises a mean; a call may be made anyway
+        yield Relaxation(path=change.path, reason=f"the {noun} is {how}")

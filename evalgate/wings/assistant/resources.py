@@ -1,0 +1,226 @@
+"""The resources of a repository as the server gives them: pages of lists, selections, and the
+results of the runs that were started here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from evalgate.results import output
+from evalgate.text import words
+from evalgate.values import Json, JsonObject
+from evalgate.wings.ces import read, results as ces_results
+from evalgate.wings.ces.compare import LONGEST_SHOWN
+from evalgate.wings.ces.edit import Refused, invalid
+from evalgate.wings.ces.library import RUNS
+from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
+from evalgate.wings.ces.resources import Resources
+from evalgate.wings.ces.shapes import (
+    AggregatedMetrics,
+    EvaluationResult,
+    ExecutionState,
+    Outcome,
+)
+
+PAGE = 50
+MOST_PAGE = 1000
+MOST_VERSIONS: Final = 3
+"""The most versions of the agent whose metrics are shown: the newest."""
+_PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
+
+
+class ServerResources(Resources):
+    """The resources below a root, also as lists and with their results. Every method raises Refused
+    with a code of google.rpc for a rejected request."""
+
+    def listed(
+        self,
+        kind: Kind,
+        *,
+        parent: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        order_by: str = "name",
+        view: str = "BASIC",
+        failing: bool = False,
+        **chosen: Any,
+    ) -> JsonObject:
+        """One page of the resources of a kind, by name, and the token of the next page; each
+        resource has the fields of a list, or all fields (FULL). `failing`: only evaluations whose
+        last result is not a pass; `chosen`: see `selected`."""
+        if order_by not in ("", "name", "name asc"):
+            message = "`orderBy`: files are ordered by name"
+            raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
+        if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
+            raise invalid(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
+        start = int(page_token or 0)
+        size = min(page_size or PAGE, MOST_PAGE)
+        library = self._files.library()
+        results = results_of(library)
+        prefix = self._prefix(library, kind, parent) if parent else ""
+        resources = [
+            resource
+            for resource in (
+                self.selected(library, **chosen) if any(chosen.values()) else library.of(kind)
+            )
+            if self.name_of(resource).startswith(prefix)
+            and (
+                not failing
+                or any(
+                    result.evaluation_status is not Outcome.PASS
+                    for result in results.get(self.name_of(resource), [])[-1:]
+                )
+            )
+        ]
+        resources.sort(key=self.name_of)
+        page = {
+            COLLECTION_OF[kind]: [
+                self._with_results(resource, library, results, is_full=view == "FULL")
+                for resource in resources[start : start + size]
+            ]
+        }
+        more = {"nextPageToken": str(start + size)} if start + size < len(resources) else {}
+        return {**page, **more}
+
+    def get(self, kind: Kind, name: str) -> JsonObject:
+        """A resource by its name; an evaluation or a dataset has the results of its runs here."""
+        library = self._files.library()
+        resource = self._find(library, kind, name)
+        return self._with_results(resource, library, results_of(library), is_full=True)
+
+    def selected(
+        self,
+        library: Library,
+        *,
+        names: Sequence[str] = (),
+        dataset: str = "",
+        tags: Collection[str] = (),
+    ) -> list[Resource]:
+        """The evaluations with these names, those of a dataset, and those with one of the tags."""
+        evaluations = library.of(Kind.EVALUATION)
+        selection = [self._find(library, Kind.EVALUATION, name) for name in names]
+        if dataset:
+            message = self._find(library, Kind.DATASET, dataset).message
+            for evaluation in self._referred(library, message):
+                if isinstance(evaluation, str):
+                    raise Refused("NOT_FOUND", evaluation)
+                selection.append(evaluation)
+        of_tags = {
+            tag: [evaluation for evaluation in evaluations if tag in _tags(evaluation)]
+            for tag in tags
+        }
+        for tag, tagged in of_tags.items():
+            if not tagged:
+                known_tags = {known for evaluation in evaluations for known in _tags(evaluation)}
+                hint = words.suggest(tag[:100], known_tags, prefix="; ")
+                raise Refused("NOT_FOUND", f"no evaluation has the tag {tag[:100]!r}{hint}")
+            selection += tagged
+        return list({(resource.file, resource.path): resource for resource in selection}.values())
+
+    def selections(self, **chosen: Any) -> dict[str, str]:
+        """Evaluations as a run names them (file and title) by their names; `chosen`: see
+        `selected`."""
+        return {
+            self.name_of(resource): f"{resource.file}:{resource.title}"
+            for resource in self.selected(self._files.library(), **chosen)
+        }
+
+    def keep(self, document: Json) -> Json:
+        """Keep the runs and results of a `ces-results.json`, one file each; what has no app of its
+        own is of the server's. Returns them as they are kept."""
+        text = json.dumps(document).replace(f'"{read.LOCAL_APP}/', f'"{self._app}/')
+        named_document: Json = json.loads(text)
+        folder = self.root / RUNS
+        output.make_folder(folder)
+        for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
+            for resource in named_document[key]:
+                # of the evaluation and the result, or of the run
+                name = "-".join(str(resource["name"]).split("/")[7::2])
+                path = folder / COLLECTION_OF[kind] / f"{read.file_name(name)}.json"
+                output.write_file(path, [json.dumps(resource, indent=2, ensure_ascii=False) + "\n"])
+        return named_document
+
+    def _with_results(
+        self,
+        resource: Resource,
+        library: Library,
+        results: Mapping[str, list[EvaluationResult]],
+        *,
+        is_full: bool,
+    ) -> JsonObject:
+        """The shown fields of a resource, all or those of a list, with the results of its runs."""
+        view = self.view(resource)
+        names = [self.name_of(resource)]
+        if resource.kind is Kind.DATASET:
+            evaluations = self._referred(library, resource.message)
+            names = [
+                self.name_of(evaluation)
+                for evaluation in evaluations
+                if not isinstance(evaluation, str)
+            ]
+        completed = [
+            result
+            for name in names
+            for result in results.get(name, ())
+            if result.execution_state is ExecutionState.COMPLETED
+        ]
+        if completed and resource.kind in (Kind.EVALUATION, Kind.DATASET):
+            view["aggregatedMetrics"] = metrics_of(completed).json()
+        if completed and resource.kind is Kind.EVALUATION:
+            view["lastCompletedResult"] = completed[-1].json()
+        return view if is_full else _summary(view)
+
+
+_LISTED: Final = (
+    *("name", "displayName", "description", "tags", "etag", "state", "progress"),
+    *("evaluationStatus", "executionState", "createTime", "errorInfo", "evaluations"),
+    *("llmCriteria",),
+)
+_OF_RESULT: Final = ("name", "evaluationStatus", "createTime")
+_OF_VERSION: Final = ("appVersionId", "passCount", "failCount")
+"""The fields in a list: of a resource, of its last result and of a version's metrics."""
+
+
+def _summary(view: Json) -> JsonObject:
+    """A resource in a list, as a message of the API: its main fields and its last result."""
+    summary = {key: view[key] for key in _LISTED if key in view}
+    if "golden" in view:
+        summary["golden"] = {}  # that it is one
+    elif "scenario" in view:
+        summary["scenario"] = {"task": str(view["scenario"].get("task", ""))[:LONGEST_SHOWN]}
+    if "lastCompletedResult" in view:
+        result = view["lastCompletedResult"]
+        summary["lastCompletedResult"] = {key: result[key] for key in _OF_RESULT if key in result}
+    if "aggregatedMetrics" in view:
+        versions = [
+            {key: version[key] for key in _OF_VERSION if key in version}
+            for version in view["aggregatedMetrics"]["metricsByAppVersion"]
+        ]
+        summary["aggregatedMetrics"] = {"metricsByAppVersion": versions}
+    return summary
+
+
+def _tags(resource: Resource) -> tuple[str, ...]:
+    return getattr(resource.message, "tags", ())
+
+
+def results_of(library: Library) -> dict[str, list[EvaluationResult]]:
+    """The results of each evaluation, by the evaluation's name, the newest last."""
+    messages = (resource.message for resource in library.of(Kind.RESULT))
+    results = [message for message in messages if isinstance(message, EvaluationResult)]
+    by_evaluation: dict[str, list[EvaluationResult]] = {}
+    for result in sorted(results, key=lambda result: result.create_time or ""):
+        by_evaluation.setdefault(result.name.partition("/results/")[0], []).append(result)
+    return by_evaluation
+
+
+def metrics_of(evaluation_results: list[EvaluationResult]) -> AggregatedMetrics:
+    """The metrics of the newest versions of the agent, the newest last."""
+    by_version: dict[str, list[EvaluationResult]] = {}
+    for result in evaluation_results:
+        version = result.app_version.rpartition("/")[2]
+        by_version[version] = [*by_version.pop(version, ()), result]
+    newest = dict(list(by_version.items())[-MOST_VERSIONS:])
+    return ces_results.aggregated(newest)

@@ -1,1 +1,0 @@
-"""The door for assistants: CES resources as tools of the Model Context Protocol."""
