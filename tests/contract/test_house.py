@@ -15,16 +15,16 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform and for assistants, one report of all that is known, guests, a watchdog
-    "tokens": 526_580,
+    "tokens": 526_710,
     "tokens_per_statement": 11.3,
     "odd_names_per_1000": 10,
-    "modules": 294,  # with six wings and how they are found
+    "modules": 296,  # with seven wings and how they are found
     "value_classes": 432,
     "over_8_fields": 32,
     "doubled_class_names": 6,
     "words": 1500,  # functions are named by what they do
     "replace": 192,
-    "largest_room": 9889,  # lines of 100, of the CES wing
+    "largest_room": 8500,  # lines of 100
     "longest_function": 450,  # tokens
 }
 
