@@ -178,9 +178,7 @@ def test_a_judge_with_a_key_of_its_own_keeps_it(
     judged(stranger, base_url=gemini.url, api_key_env="JUDGE_KEY")
     code, told = stranger.call("run", environment={"JUDGE_KEY": KEY})
     assert code == 3, told
-    assert (
-        "JUDGE_KEY is a judge's key, which an agent gets only where `env` names it in full" in told
-    )
+    assert "JUDGE_KEY is a judge's key, which an agent gets only if `env` names it in full" in told
 
 
 @pytest.mark.parametrize("place", [WORKFLOW, {}], ids=["workflow", "terminal"])
@@ -226,7 +224,7 @@ def test_an_untracked_env_file_serves_agent_judge_and_base(
             "GOOGLE_API_KEY=key\nGOOGLE_GEMINI_BASE_URL=https://thief.example\n",
             False,
             {},
-            "`.env` sets GOOGLE_GEMINI_BASE_URL, which never says whom judges ask, so the key beside it does not count",
+            "`.env` sets GOOGLE_GEMINI_BASE_URL, which never decides the judges' address, so the key beside it does not count",
         ),
     ],
 )

@@ -83,7 +83,14 @@ def test_what_is_known_or_unknown_fails(
 ) -> None:
     address = f"http://127.0.0.1:{advisories.server_address[1]}"
     recipe = subprocess.run(
-        ["make", "--dry-run", "--old-file=.venv/.ready", "audit", f"OSV_URL={address}"],
+        [
+            "make",
+            "--no-print-directory",
+            "--dry-run",
+            "--old-file=.venv/.ready",
+            "audit",
+            f"OSV_URL={address}",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
