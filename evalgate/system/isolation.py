@@ -794,9 +794,8 @@ def _closed_places(
     if is_ours:
         places += RUNNER_MOUNTS
     # created now, so that they are closed from the start
-    (cache / "verdicts").mkdir(parents=True, exist_ok=True)
-    (cache / "bases").mkdir(parents=True, exist_ok=True)
-    (cache / "kept").mkdir(parents=True, exist_ok=True)
+    for name in ("verdicts", "bases", "store"):
+        (cache / name).mkdir(parents=True, exist_ok=True)
     shared_places = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's
     return tuple(
         dict.fromkeys(

@@ -263,7 +263,7 @@ def test_the_readmes_workflow_runs_twice_and_the_second_run_restores_what_the_fi
         names = members.getnames()
     assert any(name.endswith("pyvenv.cfg") for name in names)
     assert not any(
-        name.startswith((".cache/evalgate/kept", ".cache/evalgate/verdicts")) for name in names
+        name.startswith((".cache/evalgate/store", ".cache/evalgate/verdicts")) for name in names
     )
 
     # what a run leaves: both artifacts, and the comment, which says how agents ran

@@ -26,6 +26,7 @@ from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.gate import measure
+from evalgate.results import store
 from evalgate.system import isolation, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
 from evalgate.system.python_env import EnvironmentRequest, InstallSetup
@@ -172,6 +173,14 @@ def test_each_role_has_a_copy_of_the_checkout_that_nobody_else_reaches(
         assert run(base, "/bin/ls", closed).returncode != 0, closed
         assert run(isolated.metrics, "/bin/ls", closed).returncode != 0, closed
     assert run(head, "/bin/cat", str(repository / "agents/desk/agent.py")).returncode != 0
+
+
+@pytest.mark.usefixtures("isolated")
+def test_folders_of_earlier_results_are_there_to_be_closed(repository: Path) -> None:
+    """In the image, environments in the cache stay reachable, and what is beside them is closed
+    once, at the start."""
+    names = {path.name for path in (repository / ".cache/evalgate").iterdir()}
+    assert {store.FOLDER, "verdicts", "bases"} <= names
 
 
 def test_modes_are_as_they_were_afterwards(repository: Path) -> None:
