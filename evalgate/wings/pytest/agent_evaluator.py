@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -85,14 +85,12 @@ class AgentEvaluator:
             call = _Call(agent_module, Path(eval_dataset_file_path_or_dir), agent_name=agent_name)
             if initial_session_file:
                 call.begin_with(Path(initial_session_file))
-            invitation = guest.invite(
-                agent_module,
-                agent_name=agent_name,
+            return await call.run(
+                num_runs,
+                details=print_detailed_results,
+                output_file=output_file,
                 app_name=app_name,
                 artifact_service=artifact_service,
-            )
-            return await call.run(
-                invitation, num_runs, details=print_detailed_results, output_file=output_file
             )
 
         return _run_or_await(evaluation)
@@ -128,14 +126,12 @@ class AgentEvaluator:
             for name, text in texts.items():
                 (folder / name).write_text(text, encoding="utf-8")
             call = _Call(agent_module, folder / "made.test.json", agent_name=agent_name)
-            invitation = guest.invite(
-                agent_module,
-                agent_name=agent_name,
+            return await call.run(
+                num_runs,
+                details=print_detailed_results,
+                output_file=output_file,
                 app_name=app_name,
                 artifact_service=artifact_service,
-            )
-            return await call.run(
-                invitation, num_runs, details=print_detailed_results, output_file=output_file
             )
 
         return _run_or_await(evaluation)
@@ -166,6 +162,7 @@ class _Call:
 
     def __init__(self, module: str, dataset: Path, *, agent_name: str | None) -> None:
         self.module = module
+        self.agent_name = agent_name
         self.agent = f"{module}:{agent_name or 'root_agent'}"
         self.root = isolation.top_of(dataset.absolute().parent)
         self.files = _test_files(dataset)
@@ -183,16 +180,11 @@ class _Call:
         self.files, self.more = _with_session(self.files, session, self.root / self.output)
 
     async def run(
-        self,
-        invitation: AbstractAsyncContextManager[Guest],
-        num_runs: int,
-        *,
-        details: bool,
-        output_file: str | None,
+        self, num_runs: int, *, details: bool, output_file: str | None, **services: Any
     ) -> str:
         """Run the gate with the agent in this event loop. Returns the failures, "" if there are
-        none."""
-        async with invitation as agent:
+        none. `services`: `app_name` and `artifact_service` of the agent."""
+        async with guest.invite(self.module, agent_name=self.agent_name, **services) as agent:
             gate = partial(self._gate, agent, num_runs, details=details)
             report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
         if output_file:
