@@ -19,13 +19,13 @@ NOT_MEASURED, BUG, INTERRUPTED = 3, 70, 130
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 BEAT_S = 1.0
 SILENT_S = 300.0
-"""So long a gate may hold its interpreter's lock."""
+"""The longest time that a gate may hold its interpreter's lock."""
 CANCELLED_S = 6.5
-"""So long a cancelled gate may take to end: runners kill after ten seconds."""
+"""The time that a cancelled gate has to end: runners kill after ten seconds."""
 ENDING_S = 2.0
 CONCLUDING_S = 90.0
 DUMPABLE, DEATH_SIGNAL = 4, 1
-"""Of prctl(2): closed to other processes of this user; ended with the parent."""
+"""Options of prctl(2): close a process to others of its user; end it with its parent."""
 
 
 def leave(*_: object) -> None:
@@ -41,8 +41,8 @@ def control(option: int, argument: int) -> None:
 
 
 def start() -> tuple[int, int]:
-    """A child: its process ID (0 in the child itself), and a pipe that it writes to as long as its
-    interpreter does not stand still."""
+    """Fork a child. Returns its process ID (0 in the child), and the pipe to which it writes while
+    its interpreter works."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until both know what to do
     beats, writing = os.pipe()
     pid = os.fork()
@@ -69,7 +69,8 @@ def beat(writing: int) -> None:
 
 
 def run(reason: str = "", *, is_cancelled: bool = False) -> int:
-    """In a child: the gate, or what is left to do for one that was ended for a reason."""
+    """In a child: run the gate, or conclude one that was ended for `reason`. Returns its exit
+    code."""
     try:
         from evalgate.system import process  # noqa: PLC0415 - in the child alone
 

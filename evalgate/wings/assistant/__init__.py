@@ -6,7 +6,7 @@ from evalgate.extensions import Command
 COMMANDS = (
     Command(
         "mcp",
-        "Serve CES evaluations to an assistant (Model Context Protocol).",
+        "Serve evaluations to an assistant (Model Context Protocol).",
         "evalgate.wings.assistant.cli:mcp",
     ),
 )

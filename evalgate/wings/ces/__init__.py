@@ -1,5 +1,4 @@
-"""Evaluations of Customer Engagement Suite: their files, and the commands that work on them without
-a run."""
+"""Evaluations of Customer Engagement Suite: their files, their criteria, and live apps."""
 
 from evalgate.extensions import Command
 
