@@ -22,11 +22,12 @@ from evalgate.judges.prompting import Piece
 from evalgate.model import OPEN, CriterionUse, Grade, Need, NotEvaluated, Reason, Scale, TrialView
 from evalgate.values import Json
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 _FIELD: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _SCORES: Final = {
     **{str(number): True for number in range(101)},
     **{f"{number / 10:g}": True for number in range(1, 10)},
+    **{f"{number}.5": True for number in range(1, 10)},
 }
 
 _RULES: Final = """\
@@ -39,7 +40,7 @@ _REPLY: Final = """\
 Reply with one JSON object and nothing else: first the reasons, in a sentence or two, then the score by the
 developers' scale as a word of digits, then the code.
 {"rationale": "...", "verdict": "4", "code": "..."}
-The verdict is a whole number from 0 to 100, or one decimal from 0.1 to 0.9 on a scale up to 1."""
+The verdict is a whole number from 0 to 100, one decimal from 0.1 to 0.9 on a scale up to 1, or a half such as 3.5."""
 
 
 class PromptOptions(JudgedOptions):
@@ -127,10 +128,9 @@ def grade_by_service(view: TrialView, *, ask: Inquiry, metric: str, parameters: 
     if UNMEASURED.match(metric):
         message = f"evalgate has no `{metric}`: write it as a `custom_function`"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
-    expected = view.expected[-1] if view.expected else None
-    instance = vertex_service.conversation(view.actual)
-    if not metric.startswith("multi_turn_"):
-        instance = {**vertex_service.one_turn(view.actual[-1], expected), **instance}
+    instance = agents_cli.service_instance(view)
+    if metric.startswith("multi_turn"):  # the prompt is a list of turns, which may be empty
+        instance.setdefault("prompt", {"contents": {"contents": []}})
     body = {
         "instance": instance,
         "metrics": [
