@@ -33,7 +33,7 @@ PATIENCE_S = 5.0
 """The longest turn, and the longest reply of the judge."""
 CONCURRENCY = 8
 SAMPLE_S = 0.1
-SPARE_MIB = 8.0
+SPARE_MIB = 6.0
 KIB_PER_TRIAL = 4.0
 """Growth that is no leak: caches and the allocator's spare room; what results keep of a trial."""
 
