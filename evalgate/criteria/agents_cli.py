@@ -44,9 +44,10 @@ The verdict is a whole number from 0 to 100, or one decimal from 0.1 to 0.9 on a
 
 class PromptOptions(JudgedOptions):
     """The judge, and the prompt with placeholders such as `{prompt}`, `{response}` and other keys
-    of the case."""
+    of the case. `whole_case`: a prompt without placeholders is answered with all keys."""
 
     prompt_template: str = "Grade the response from 1 to 5. {prompt} {response}"
+    whole_case: bool = False
 
 
 class ServiceOptions(VertexOptions):
@@ -60,15 +61,17 @@ def build_prompt_metric(
     options: PromptOptions, use: CriterionUse, services: CriterionServices
 ) -> Criterion:
     """The criterion that asks a judge with the repository's prompt."""
-    rule = partial(grade_prompt, template=options.prompt_template)
+    rule = partial(grade_prompt, template=options.prompt_template, whole_case=options.whole_case)
     return judged.with_judge(options, use, services, rule)
 
 
-def grade_prompt(view: TrialView, *, ask: Inquiry, template: str) -> Grade:
+def grade_prompt(
+    view: TrialView, *, ask: Inquiry, template: str, whole_case: bool = False
+) -> Grade:
     """The mean of the samples' scores of the whole run. If the case lacks a key of the prompt,
     there is no score."""
     instance = agents_cli.instance_json(view)
-    names = list(dict.fromkeys(_FIELD.findall(template)))
+    names = list(dict.fromkeys(_FIELD.findall(template))) or list(instance if whole_case else ())
     missing_names = [name for name in names if name not in instance]
     if missing_names:
         message = f"the prompt asks for `{{{missing_names[0]}}}`, which the case does not have"
