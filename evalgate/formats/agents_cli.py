@@ -30,6 +30,7 @@ _SIGNS = frozenset(
 )
 _ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 _OF_RUN = frozenset({"prompt", "responses", "agent_data", "eval_case_id"})
+_OF_ADK = _OF_RUN | {"eval_id", "conversation", "session_input"}
 _READ = _SIGNS | {
     "id",
     "case_id",
@@ -56,6 +57,8 @@ def read_case(
 
     `recorded`: read the agent's recorded answer (`responses`) instead of the expected one
     (`reference`)."""
+    if isinstance(raw, dict) and not is_dataset_case(raw):
+        return _read_adk_case(raw, path=path, place=place, problems=problems)
     reader = _SessionReader(
         fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems
     )
@@ -87,6 +90,16 @@ def read_case(
         place=place,
         extras={key: value for key, value in raw.items() if to_snake(key) not in _OF_RUN},
     )
+
+
+def _read_adk_case(raw: JsonObject, *, path: Path, place: Place, problems: Problems) -> Case | None:
+    """A case of a dataset in ADK's shape. Its other keys are passed to metrics."""
+    shapes = (repair.CASE, repair.INVOCATION)
+    names = {name for shape in shapes for name in (*shape.known, *shape.others)}
+    fields = {key: field for key, field in raw.items() if to_snake(key) in names}
+    case = repair.read_case(fields, path=path, place=place, problems=problems)
+    extras = {key: field for key, field in raw.items() if to_snake(key) not in _OF_ADK}
+    return None if case is None else replace(case, extras=extras)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -48,6 +48,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
     VerdictKind,
+    not_evaluated,
 )
 from evalgate.results.journal import Journal
 from evalgate.runner import budget, trials
@@ -84,9 +85,7 @@ def grade(
                 criteria, NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=message)
             )
         case AgentFailure(message=message):
-            agent_failed = NotEvaluated(
-                reason=Reason.AGENT_FAILED, message=f"the agent failed: {message}"
-            )
+            agent_failed = not_evaluated(Reason.AGENT_FAILED, "agent_failed", message)
             grades = dict.fromkeys(criteria, agent_failed)
         case Transcript():
             view = TrialView(
@@ -151,13 +150,11 @@ def _grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
     try:
         grade = criterion(view)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
-        grade = NotEvaluated(
-            reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}"
+        grade = not_evaluated(
+            Reason.CRITERION_FAILED, "criterion_raised", name, type(error).__name__, str(error)
         )
     if isinstance(grade, Score) and not grade.is_number:
-        grade = NotEvaluated(
-            reason=Reason.CRITERION_FAILED, message=f"{name} gave {grade.value}, not a valid score"
-        )
+        grade = not_evaluated(Reason.CRITERION_FAILED, "score_invalid", name, grade.value)
     return grade
 
 
@@ -603,6 +600,8 @@ class Session:
             agents.is_asked(suite.agent) for side in self.sides for suite in side.suites
         )
         at_once = self.settings.concurrency if self._asks else 1
+        for number, side in enumerate(self.sides):
+            side.journal.expect(sum(task.side == number for task in tasks))
         self.watcher.begin(trials=len(tasks), done=0, reason=reason)
         try:
             order = self._order(tasks, at_once=at_once) if len(self.sides) > 1 else None

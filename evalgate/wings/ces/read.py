@@ -23,6 +23,7 @@ from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
+from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass
 from evalgate.wings.ces import cxas, shapes
@@ -758,8 +759,8 @@ def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[EvaluationFault]:
 
 def _pattern(pattern: Any, path: Path) -> Iterator[EvaluationFault]:
     try:
-        re.compile(pattern if isinstance(pattern, str) else "(")
-    except (re.error, RecursionError, OverflowError):
+        patterns.search(pattern if isinstance(pattern, str) else "(", ())
+    except (ValueError, patterns.SearchFailed):
         yield EvaluationFault(
             code="ces-match-type", message="not a regular expression", path=path, is_error=False
         )
