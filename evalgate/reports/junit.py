@@ -310,16 +310,18 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
         yield f"  {phrase('unexpected_turn')}"
     if turn.expected_calls is not None:
         yield from (
-            f"  expected call: {plain.flat(call_diff.spell(call))}" for call in turn.expected_calls
+            f"  {phrase('expected_call')} {plain.flat(call_diff.spell(call))}"
+            for call in turn.expected_calls
         )
     yield from (
-        f"  actual call:   {plain.flat(call_diff.spell(call))}" for call in turn.actual_calls or ()
+        f"  {phrase('actual_call')}   {plain.flat(call_diff.spell(call))}"
+        for call in turn.actual_calls or ()
     )
     if turn.expected_answer is not None:
-        yield f"  expected: {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
+        yield f"  {phrase('expected_answer')} {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
     if turn.actual_answer is not None:
-        yield f"  actual:   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
+        yield f"  {phrase('actual_answer')}   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
     elif turn.model_error:
-        yield f"  actual:   {turn.model_error}"
+        yield f"  {phrase('actual_answer')}   {turn.model_error}"
     elif turn.has_no_final_answer:
-        yield f"  actual:   {phrase('unmarked')}"
+        yield f"  {phrase('actual_answer')}   {phrase('unmarked')}"
