@@ -130,7 +130,8 @@ def _publish(
 def _measure_files(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> tuple[Measurement, Rules]:
-    """The measurement to decide on, and the rules that decide."""
+    """The measurement to decide on, and the rules that decide. Without `base_results`, head's alone
+    decide."""
     settings = settings.model_copy(update={"adk_compat": head_results.deviations.are_taken_back})
     if base_results is None:
         rules = baseline_rules.of(settings, head_results.run.suites, None)
@@ -141,6 +142,7 @@ def _measure_files(
         )
         head = replace(head_results.run, suites=rules.suites)
         return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
+    # the base's file stands for a checkout: its suites are the base's rules
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=base_results.run.commit,
@@ -155,9 +157,9 @@ def _measure_files(
         settings, head_results.run.suites, Base(origin=origin, project=project)
     )
     quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.moment.date())
-    # their run read both sides
+    # None: two runs; else the comparison of the one run that measured both sides
     stored_comparison = head_results.comparison if _are_sides(base_results, head_results) else None
-    # the base ran by head's criteria, so its results do not have its own
+    # in one run the base ran by head's criteria, so its results do not have its own
     edits, books = (
         (rules.edits, rules.books)
         if stored_comparison is None

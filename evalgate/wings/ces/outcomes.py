@@ -930,7 +930,8 @@ def _of_variables(
 
 
 def _difference(name: str, expected: object, actual: Json) -> str:
-    return phrase("ces_differs", name, repr(expected), repr(actual.get(name, "nothing")))[:300]
+    actual_text = repr(actual[name]) if name in actual else ""
+    return phrase("ces_differs", name, repr(expected), actual_text)[:300]
 
 
 def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
