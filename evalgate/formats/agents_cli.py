@@ -271,9 +271,11 @@ def _call(raw: Any) -> ToolCall | None:
     return ToolCall(name=name, args=args) if isinstance(name, str) and name else None
 
 
-def instance_json(view: TrialView) -> JsonObject:
+def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
     """The input of a metric's `evaluate(instance)` in agents-cli: the case as written, and prompt,
-    response and agent data of the run."""
+    response and agent data of the run.
+
+    A case that is written as turns has no prompt there; `needs_prompt`: it has its last one."""
     case = view.case
     turns = view.actual
     agents = {agent.name: agent for turn in turns for agent in turn.agents}
@@ -306,7 +308,7 @@ def instance_json(view: TrialView) -> JsonObject:
     if isinstance(reference, str):
         instance["reference"] = {"response": {"role": "model", "parts": [{"text": reference}]}}
     if turns:
-        if not is_by_turns:
+        if needs_prompt or not is_by_turns:
             instance["prompt"] = adk_shapes.content_json(turns[-1].user_content)
         response = _response(turns[-1])
         if response is not None:

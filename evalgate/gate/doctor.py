@@ -241,7 +241,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """The suite's agent: its place, its environment, its tools and models, and whether it can be
     imported."""
     use = suite.agent
-    key = fingerprints.agent_key(suite.agent)
+    key = fingerprints.agent_key(use)
     project = state.project
     settings = project.settings
     driver = agents.DRIVERS.get(use.driver)
@@ -253,12 +253,10 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     agent_problems = [
         problem
         for problem in project.problems
-        if problem.code in AGENT_CODES and _is_of(problem, suite)
-    ]
-    agent_problems = [
-        problem
-        for problem in agent_problems
-        if problem.severity is not Severity.NOTE and problem not in state.reported_problems
+        if problem.code in AGENT_CODES
+        and _is_of(problem, suite)
+        and problem.severity is not Severity.NOTE
+        and problem not in state.reported_problems
     ]
     state.reported_problems.update(agent_problems)
     yield from (Check(label="agent", problem=problem) for problem in agent_problems)

@@ -13,13 +13,15 @@ from builders.judging import ScriptedJudge, panel
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices
 from evalgate.formats.agents_cli_config import PROMPT_METRIC
-from evalgate.model import CriterionUse, Grade, NotEvaluated, Reason, Score, TrialView
+from evalgate.model import Case, CriterionUse, Grade, NotEvaluated, Reason, Score, TrialView
 
 CASE = dataclasses.replace(case("a"), extras={"topic": "parcels", "expected": {"route": "x"}})
 TURNS = (turn("hi", answer="yes?"), turn("where is it?", answer="at home"))
 
 
-def grade(*replies: str, template: str = "Grade {response}.", **options: Any) -> tuple[Grade, Any]:
+def grade(
+    *replies: str, template: str = "Grade {response}.", of: Case = CASE, **options: Any
+) -> tuple[Grade, Any]:
     """The grade, and the requests of the judge. Sample n gets the n-th reply."""
     judge = ScriptedJudge(lambda request: replies[request.sample])
     use = CriterionUse(
@@ -35,7 +37,7 @@ def grade(*replies: str, template: str = "Grade {response}.", **options: Any) ->
     judges = panel(judge)
     try:
         build = criteria.build(use, CriterionServices(judge=judges))
-        return build(TrialView(case=CASE, actual=TURNS, expected=None)), judge.requests
+        return build(TrialView(case=of, actual=TURNS, expected=None)), judge.requests
     finally:
         judges.close()
 
@@ -108,3 +110,10 @@ def test_a_key_that_the_case_lacks_is_no_score() -> None:
     assert isinstance(result, NotEvaluated)
     assert (result.reason, requests) == (Reason.REFERENCE_MISSING, [])
     assert "`{ground_truth}`" in result.message
+
+
+def test_a_case_of_turns_has_its_last_prompt() -> None:
+    """A function does not get it, as in agents-cli; agents-cli's usual prompt asks for it."""
+    by_turns = dataclasses.replace(CASE, extras={"agent_data": {"turns": []}})
+    _, (request,) = grade(reply("4"), template="{prompt} {response}", of=by_turns)
+    assert "where is it?" in request.prompt
