@@ -207,9 +207,7 @@ class Tree:
         ignored.update(self._in_ignored_folders())
         # a .gitignore has no effect on committed files
         matched = ignored | ignored_configs
-        tracked = (
-            git.tracked(root, sorted(matched), os.environ) if matched and not base else matched
-        )
+        tracked = _committed(root, matched, base=base)
         evaluation_files.update(ignored & tracked)
         self.config_files |= ignored_configs & tracked
         evaluation_files.update(path for path in self.other_json if holds_set(root, path))

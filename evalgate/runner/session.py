@@ -607,6 +607,8 @@ class Session:
             agents.is_asked(suite.agent) for side in self.sides for suite in side.suites
         )
         at_once = self.settings.concurrency if self._asks else 1
+        for number, side in enumerate(self.sides):
+            side.journal.expect(sum(task.side == number for task in tasks))
         self.watcher.begin(trials=len(tasks), done=0, reason=reason)
         try:
             order = self._order(tasks, at_once=at_once) if len(self.sides) > 1 else None
