@@ -31,11 +31,12 @@ from evalgate.model import (
 )
 from evalgate.values import Json
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 _FIELD: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _SCORES: Final = {
     **{str(number): True for number in range(101)},
     **{f"{number / 10:g}": True for number in range(1, 10)},
+    **{f"{number}.5": True for number in range(1, 10)},
 }
 
 _RULES: Final = """\
@@ -48,7 +49,7 @@ _REPLY: Final = """\
 Reply with one JSON object and nothing else: first the reasons, in a sentence or two, then the score by the
 developers' scale as a word of digits, then the code.
 {"rationale": "...", "verdict": "4", "code": "..."}
-The verdict is a whole number from 0 to 100, or one decimal from 0.1 to 0.9 on a scale up to 1."""
+The verdict is a whole number from 0 to 100, one decimal from 0.1 to 0.9 on a scale up to 1, or a half such as 3.5."""
 
 
 class PromptOptions(JudgedOptions):
@@ -79,7 +80,7 @@ def grade_prompt(
 ) -> Grade:
     """The mean of the samples' scores of the whole run. If the case lacks a key of the prompt,
     there is no score."""
-    instance = agents_cli.instance_json(view)
+    instance = agents_cli.instance_json(view, needs_prompt=True)
     names = list(dict.fromkeys(_FIELD.findall(template))) or list(instance if whole_case else ())
     missing_names = [name for name in names if name not in instance]
     if missing_names:
@@ -129,10 +130,9 @@ def grade_by_service(view: TrialView, *, ask: Inquiry, metric: str, parameters: 
     """The service's score of the conversation, or of the answer to the last prompt."""
     if UNMEASURED.match(metric):
         return not_evaluated(Reason.NOT_APPLICABLE, "metric_unknown", metric)
-    expected = view.expected[-1] if view.expected else None
-    instance = vertex_service.conversation(view.actual)
-    if not metric.startswith("multi_turn_"):
-        instance = {**vertex_service.one_turn(view.actual[-1], expected), **instance}
+    instance = agents_cli.service_instance(view)
+    if metric.startswith("multi_turn"):  # the prompt is a list of turns, which may be empty
+        instance.setdefault("prompt", {"contents": {"contents": []}})
     body = {
         "instance": instance,
         "metrics": [
