@@ -286,22 +286,16 @@ def intercept(base: Any, name: str, interceptor: Interceptor) -> None:
 
     A method that calls its super's is intercepted once. A call that streams its answer is not
     intercepted."""
-    _replace(base, name, lambda original: _intercepted(original, name, interceptor))
-
-
-def _replace(base: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
-    """Put `wrapped(method)` in place of a method of a class and its subclasses, once each."""
     for subclass in subclasses_of(base):
         original = vars(subclass).get(name)
         if original is not None and not hasattr(original, "is_intercepted"):
-            method = wraps(original)(wrapped(original))
-            method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
-            setattr(subclass, name, method)
+            setattr(subclass, name, _intercepted(original, name, interceptor))
 
 
 def _intercepted(original: Any, name: str, interceptor: Interceptor) -> Any:
     signature = inspect.signature(original)
 
+    @wraps(original)
     def method(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
         key = (id(self), name)
@@ -320,17 +314,22 @@ def _intercepted(original: Any, name: str, interceptor: Interceptor) -> Any:
 
         return run()
 
+    method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
     return method
 
 
 def intercept_here(base: Any, name: str, interceptor: Callable[..., Any]) -> None:
     """`intercept` for a method that blocks, in the thread that calls it."""
-    _replace(base, name, lambda original: _intercepted_here(original, name, interceptor))
+    for subclass in subclasses_of(base):
+        original = vars(subclass).get(name)
+        if original is not None and not hasattr(original, "is_intercepted"):
+            setattr(subclass, name, _intercepted_here(original, name, interceptor))
 
 
 def _intercepted_here(original: Any, name: str, interceptor: Callable[..., Any]) -> Any:
     signature = inspect.signature(original)
 
+    @wraps(original)
     def method(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
         key = (id(self), name)
@@ -343,6 +342,7 @@ def _intercepted_here(original: Any, name: str, interceptor: Callable[..., Any])
         finally:
             _CALLS.reset(token)
 
+    method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
     return method
 
 
