@@ -105,11 +105,9 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
     )
 
 
-def failed(code: str, message: str) -> NotEvaluated:
+def failed(code: str, message: str, reason: Reason = Reason.CRITERION_FAILED) -> NotEvaluated:
     """The grade for a metric without an answer."""
-    return NotEvaluated(
-        reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}"
-    )
+    return NotEvaluated(reason=reason, message=f"the metric {code} failed: {message}")
 
 
 class PythonOptions(DriverOptions):
