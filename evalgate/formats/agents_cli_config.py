@@ -250,7 +250,8 @@ class _MetricsReader:
             options = {} if base != "final_response_match" else _judge_of(metric)
             return self._use_of(name, metric, path, options=options, metric_name=SAME_AS_ADK[base])
         if _is_built_in(name):
-            latest = name.lower() if _VERSION.search(name) else f"{base}_v1"
+            # agents-cli asks for version 1 by a bare name, and for the newest with parameters
+            latest = name.lower() if _VERSION.search(name) else f"{base}_v{2 if metric else 1}"
             options = {"metric": latest}
             if isinstance(metric.get("metric_spec_parameters"), dict):
                 options["parameters"] = metric["metric_spec_parameters"]

@@ -51,6 +51,7 @@ from evalgate.model import (
     Suite,
     ThresholdRule,
     TrialView,
+    not_evaluated,
 )
 from evalgate.results import kept
 from evalgate.runner import reuse, trials
@@ -318,7 +319,7 @@ def _run_metric(
 
 
 def _skip_criterion(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
-    return NotEvaluated(reason=Reason.SKIPPED, message=phrase("criterion_not_chosen"))
+    return not_evaluated(Reason.SKIPPED, "criterion_not_chosen")
 
 
 def measure(session: GateSession, context: Context) -> Measurement:

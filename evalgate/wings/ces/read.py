@@ -224,14 +224,14 @@ _OF_EVALUATION: Final = frozenset({"display_name", "golden", "scenario"})
 
 
 def _flow_keys(head: str) -> tuple[set[str], set[str]]:
-    """The keys of YAML in brackets: those at the top, and those below. Broken YAML has the keys
-    before the error."""
+    """The keys of YAML in brackets: those at the top, and those below. Broken YAML, or YAML that is
+    nested too deeply, has the keys before the error."""
     top_keys: set[str] = set()
     inner_keys: set[str] = set()
     # what each open bracket expects next
     awaits: list[str] = []
-    with suppress(pyyaml.YAMLError):
-        for event in pyyaml.parse(head, pyyaml.SafeLoader):
+    with suppress(pyyaml.YAMLError, RecursionError):
+        for event in pyyaml.parse(head, yaml.Loader):
             if isinstance(event, pyyaml.CollectionEndEvent):
                 awaits.pop()
                 continue
