@@ -86,7 +86,7 @@ NIGHT_FRAMEWORKS := .venv-frameworks-large/.ready .venv-frameworks-oldest/.ready
 night-frameworks: .venv/.ready $(NIGHT_FRAMEWORKS) ## CrewAI and Semantic Kernel; the oldest versions of others
 	$(BIN)/pytest tests/integration/agents/test_framework_large.py tests/integration/agents/test_framework_oldest.py -q --complete
 
-nightly: .venv/.ready $(ENVIRONMENTS) $(NIGHT_FRAMEWORKS) ## ten times the examples, long fuzzing and simulation, every view (an hour)
+nightly: .venv/.ready $(ENVIRONMENTS) $(NIGHT_FRAMEWORKS) ## ten times the examples, long fuzzing, simulation and outages, every view (an hour)
 	NIGHTLY=1 $(BIN)/pytest $(SHARED) -m "not action" --complete
 
 test-action: .venv/.ready ## build the image, run workflows as GitHub does

@@ -366,7 +366,7 @@ def render_results(
         seconds=round(run.seconds, 3),
         models=sorted(run.models),
         adk_compat=report.policy.deviations.are_taken_back,
-        shard=None,
+        shard=None,  # this, the verdict and the comparison follow: here they keep their order
         verdict=None,
         causes=list(causes),
         comparison=None,
