@@ -465,7 +465,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
             ).add(key)
             continue
         kind = formats.kind_of(text, file=key)
-        if kind is FileKind.DATASET:
+        if kind is FileKind.DATASET or (kind is FileKind.EVAL_SET and walk.is_in_datasets(key)):
             read.datasets.add(key)
         elif kind is not FileKind.EVAL_SET and not is_intended:
             read.lookalikes.add(key)
