@@ -86,7 +86,7 @@ $(MEASURED:%=coverage-%): coverage-%: .venv/.ready $(ENVIRONMENTS)
 	@$(BIN)/coverage combine --quiet --data-file=build/coverage/$*/data build/coverage/$*
 	@mv build/coverage/$*/data build/coverage/data.$*
 
-nightly: .venv/.ready $(ENVIRONMENTS) ## ten times the examples, long fuzzing and simulation, every view (an hour)
+nightly: .venv/.ready $(ENVIRONMENTS) ## ten times the examples, long fuzzing, simulation and outages, every view (an hour)
 	NIGHTLY=1 $(BIN)/pytest $(SHARED) -m "not action" --complete
 
 test-action: .venv/.ready ## build the image, run workflows as GitHub does

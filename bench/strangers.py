@@ -203,7 +203,7 @@ def repository(stranger: Stranger, folder: Path, *, settings: Sequence[str]) -> 
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(stranger.path, folder, symlinks=True, ignore=shutil.ignore_patterns(".git"))
     git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", "-A")
+    git(folder, "add", "-A", "-f")  # a checkout has committed files only
     git(folder, "commit", "-q", "-m", "as found")
     base = git(folder, "rev-parse", "HEAD")
     workflow = folder / ".github/workflows/evalgate.yml"

@@ -1,9 +1,9 @@
 """Renders the pictures of README and docs in a real Chromium, from what `make demo` wrote. `make
 pictures` does both.
 
-python docs/pictures.py                       every picture of the table below python
-docs/pictures.py --into DIR FILE ...   each comment.md or report.html as DIR/FOLDER.png, to look at
-it"""
+python docs/pictures.py                       every picture of the table below
+python docs/pictures.py --into DIR FILE ...   each comment.md or report.html as DIR/FOLDER.png
+"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 from builders import chromium, keyboard, node, ui  # noqa: E402 - the tests' own browser, terminal and client
 
 DEMO = ROOT / "build" / "demo"
-REPORT = DEMO / "pull-request-report"
+REPORT = "pull-request-report"
 FILE, CASE = "evals/loans.evalset.json", "renewal_refused_while_others_wait"
 EMOJI = ("@discordapp/twemoji", "16.0.1")
 """Pictures of signs such as a check mark: the browser of a package has no font with these."""
@@ -60,7 +60,7 @@ PUT_SIGN = """([sign, address]) => {
   for (const each of found) {
     const image = new Image(), [before, ...after] = each.data.split(sign);
     image.src = address;
-    image.style = 'height:1em;vertical-align:-.1em';
+    image.style = 'display:inline;min-width:0;border:0;margin:0;height:1em;vertical-align:-.1em';
     each.replaceWith(before, image, after.join(sign));
   }
 }"""
@@ -95,12 +95,11 @@ def _colored(block: re.Match[str]) -> str:
 
 
 def comment(page: Page, source: Path, *, opened: str = "") -> bytes:
-    """A comment; `opened`: the case whose section is open."""
+    """A comment; `opened`: the case whose section is open, with the sections that it is in."""
     page.set_content(comment_page(source.read_text(encoding="utf-8")))
     if opened:
-        page.locator("details", has=page.locator("summary", has_text=opened)).evaluate(
-            "it => it.open = true"
-        )
+        sections = page.locator("details", has=page.locator("summary", has_text=opened))
+        sections.evaluate_all("all => all.forEach(it => it.open = true)")
     return page.screenshot(full_page=True)
 
 
@@ -108,12 +107,16 @@ def report(page: Page, source: Path, *, height: int = 0) -> bytes:
     """The overview of report.html; `height`: of what is shown, 0: all of it."""
     page.goto(source.absolute().as_uri())
     page.wait_for_selector("#list nav")
-    for found in {
-        found[0]: found for found in SIGN.finditer(page.locator("#overview").text_content() or "")
-    }.values():
-        page.evaluate(PUT_SIGN, [found[0], _drawn(found[1])])
+    put_signs(page)
     page.set_viewport_size({"width": 1060, "height": height or 600})
     return page.screenshot(full_page=not height)
+
+
+def put_signs(page: Page) -> None:
+    """Draw the signs of the overview."""
+    text = page.locator("#overview").text_content() or ""
+    for sign, character in {(found[0], found[1]) for found in SIGN.finditer(text)}:
+        page.evaluate(PUT_SIGN, [sign, _drawn(character)])
 
 
 def case(page: Page, source: Path, *, height: int) -> bytes:
@@ -125,16 +128,16 @@ def case(page: Page, source: Path, *, height: int) -> bytes:
 
 
 @contextlib.contextmanager
-def demo_repository() -> Iterator[Path]:
+def repository_of(demo: Path) -> Iterator[Path]:
     """A copy of it, to change."""
     with tempfile.TemporaryDirectory() as folder:
-        yield Path(shutil.copytree(DEMO / "repository", Path(folder, "repository")))
+        yield Path(shutil.copytree(demo / "repository", Path(folder, "repository")))
 
 
-def accept(page: Page) -> bytes:
+def accept(page: Page, demo: Path) -> bytes:
     """`evalgate accept` at a terminal."""
     command = ["accept", CASE]
-    with demo_repository() as root:
+    with repository_of(demo) as root:
         said = keyboard.typed(command, "a", after=b"[q]uit: ", cwd=root, environment={})
     console = Console(record=True, width=100, file=io.StringIO())
     console.print(Text.from_ansi(f"$ evalgate {' '.join(command)}\n{said}"))
@@ -142,10 +145,10 @@ def accept(page: Page) -> bytes:
     return page.locator("pre").screenshot()
 
 
-def live(page: Page) -> bytes:
+def live(page: Page, demo: Path) -> bytes:
     """`evalgate ui`: a session with the agent, which can be saved as a case."""
-    page.set_viewport_size({"width": 1280, "height": 800})
-    with demo_repository() as root, ui.started(root, environment={}) as server:
+    page.set_viewport_size({"width": 1190, "height": 740})
+    with repository_of(demo) as root, ui.started(root, environment={}) as server:
         server.state()  # it answers
         page.goto(server.address)
         page.click("#chat")
@@ -154,38 +157,37 @@ def live(page: Page) -> bytes:
         page.click("#send")
         page.wait_for_selector("[role=log] > div:not(.now) > .says")
         page.locator("#new-id").fill("renewal_of_a_reserved_book")
+        put_signs(page)
         return page.screenshot()
 
 
-PICTURES: Mapping[str, Callable[[Page], bytes]] = {
-    "comment.png": lambda page: comment(page, REPORT / "comment.md", opened=CASE),
-    "overview.png": lambda page: report(page, REPORT / "report.html", height=700),
-    "case.png": lambda page: case(page, REPORT / "report.html", height=1054),
+PICTURES: Mapping[str, Callable[[Page, Path], bytes]] = {
+    "comment.png": lambda page, demo: comment(page, demo / REPORT / "comment.md", opened=CASE),
+    "overview.png": lambda page, demo: report(page, demo / REPORT / "report.html", height=700),
+    "case.png": lambda page, demo: case(page, demo / REPORT / "report.html", height=920),
     "accept.png": accept,
     "ui.png": live,
 }
-"""What is in docs/images, and what draws it."""
+"""What is in docs/images, and what draws it from the demo's folder."""
 
 
-def draw(browser: Browser, scene: Callable[[Page], bytes], target: Path) -> None:
+def draw(
+    browser: Browser, scene: Callable[[Page, Path], bytes], source: Path, target: Path
+) -> None:
     """A picture."""
     # the page's own policy lets no picture of a sign in
     page = browser.new_page(viewport={"width": 860, "height": 600}, bypass_csp=True)
-    target.write_bytes(scene(page))
+    target.write_bytes(scene(page, source))
     page.close()
     sys.stdout.write(f"wrote {target}: {target.stat().st_size // 1000} kB\n")
-
-
-def of_file(source: Path) -> Callable[[Page], bytes]:
-    """A comment or a report, by its name."""
-    return lambda page: (comment if source.suffix == ".md" else report)(page, source)
 
 
 def main() -> None:
     """Draw."""
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="*", type=Path)
-    parser.add_argument("--into", type=Path, default=Path())
+    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "images")
+    parser.add_argument("--demo", type=Path, default=DEMO, help="what `make demo` wrote")
     given = parser.parse_args()
     given.into.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as started:
@@ -194,9 +196,10 @@ def main() -> None:
             options.get("env", {}).pop("FONTCONFIG_FILE", None)
         browser = started.chromium.launch(**options)
         for name, scene in ({} if given.files else PICTURES).items():
-            draw(browser, scene, ROOT / "docs" / "images" / name)
+            draw(browser, scene, given.demo, given.into / name)
         for file in given.files:
-            draw(browser, of_file(file), given.into / f"{file.parent.name}.png")
+            scene = comment if file.suffix == ".md" else report
+            draw(browser, scene, file, given.into / f"{file.parent.name}.png")
         browser.close()
 
 

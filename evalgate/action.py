@@ -17,10 +17,10 @@ from typing import Any
 
 from evalgate import __version__, config, errors, reports
 from evalgate.config import Door, load, settings as config_settings
-from evalgate.config.context import Watcher
+from evalgate.config.context import Watcher, run_of
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity, below
-from evalgate.gate import merge, post, prepare, progress, run
+from evalgate.gate import earlier, merge, post, prepare, progress, run
 from evalgate.github import events, forks, publish
 from evalgate.github.client import Client
 from evalgate.github.events import EventContext, EventKind
@@ -192,15 +192,24 @@ def _workspace(environ: Environ) -> Path:
     return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
 
 
-def conclude(environ: Environ, reason: str, *, is_cancelled: bool) -> int:
+def conclude(
+    environ: Environ, reason: str, *, is_cancelled: bool = False, journal: Path | None = None
+) -> int:
     """Post, and write as the step's outputs, that a gate which was ended from outside has no
-    verdict, and why; return the exit code."""
+    verdict, and why; return the exit code. `journal`: head's, if it is not at its usual place."""
     outcome = _StepOutcome(reason=reason)
     say(workflow_commands.render_command("error", reason))
     try:
-        settings, event = _read_request(environ)
+        with errors.paths_explained():
+            settings, event = _read_request(environ)
+            path = journal or settings.root / settings.output / earlier.JOURNALS[earlier.HEAD]
+            progress = earlier.progress(path, workflow_run=run_of(environ))
+        if progress:
+            outcome.reason = f"{reason}: {progress}"
         posting = _open_posting(environ, settings, event)
-        for problem in () if posting is None else posting.conclude(reason, hurried=is_cancelled):
+        for problem in (
+            () if posting is None else posting.conclude(outcome.reason, hurried=is_cancelled)
+        ):
             annotate_problem(problem, folder=events.folder_of(environ))
     except EvalgateError as error:
         report_error(error, folder=events.folder_of(environ), debug=False)

@@ -22,11 +22,11 @@ from evalgate.model import (
     CriterionUse,
     Grade,
     Invocation,
-    NotEvaluated,
     Reason,
     Transcript,
     TrialKey,
     TrialView,
+    not_evaluated,
 )
 from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain
@@ -237,8 +237,7 @@ class Agent(Protocol):
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - for others
         """See `MetricRunner`. Drivers without Python return NotEvaluated(NOT_APPLICABLE)."""
-        message = f"the metric {code} is Python code, which this agent's driver cannot run"
-        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+        return not_evaluated(Reason.NOT_APPLICABLE, "metric_without_python", code)
 
     def start(self) -> None:
         """Start everything that can start without a conversation, so that `about` is known. Raises

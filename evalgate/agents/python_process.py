@@ -25,10 +25,11 @@ from evalgate.model import (
     Reason,
     Score,
     TrialView,
+    not_evaluated,
 )
 from evalgate.system import git, python_env
 from evalgate.system.python_env import EnvironmentRequest, InstallFailed
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import Environ, Json
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
@@ -63,11 +64,7 @@ def run_metric(
         _, mail = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
     except queue.Empty:
         on_timeout()
-        message = (
-            worker.failure.message
-            if worker.failure
-            else f"it took longer than {words.seconds(timeout_s)}"
-        )
+        message = worker.failure.message if worker.failure else phrase("metric_slow", timeout_s)
         return failed(code, worker.redact(message))
     finally:
         worker.boxes.close(box)
@@ -83,33 +80,25 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
         return failed(code, result.error)
     score = result.score
     turns = tuple(result.turns)
-    reason = ""
-    if score is None and result.status == "not_evaluated":
-        message = f"the metric {code} returned NOT_EVALUATED"
-        return NotEvaluated(reason=Reason.ABSTAINED, message=message, turns=turns)
-    if score is None:
-        reason = "reported that it could not evaluate"
-    elif not math.isfinite(score):
-        reason = f"returned the score {score}, not a finite number"
-    elif result.status == "not_evaluated":
-        reason = f"reported that it could not evaluate, but returned the score {score:g}"
-    else:
-        return Score(
-            value=score,
-            turns=turns,
-            findings=(Finding(text=result.explanation),) if result.explanation else (),
-            passed=None if result.status is None else result.status == "passed",
+    has_abstained = result.status == "not_evaluated"
+    if score is None and has_abstained:
+        return not_evaluated(Reason.ABSTAINED, "metric_abstained", code, turns=turns)
+    if score is None or has_abstained or not math.isfinite(score):
+        is_finite = score is not None and math.isfinite(score)
+        return not_evaluated(
+            Reason.CRITERION_FAILED, "metric_answer", code, score, is_finite, turns=turns
         )
-    return NotEvaluated(
-        reason=Reason.CRITERION_FAILED, message=f"the metric {code} {reason}", turns=turns
+    return Score(
+        value=score,
+        turns=turns,
+        findings=(Finding(text=result.explanation),) if result.explanation else (),
+        passed=None if result.status is None else result.status == "passed",
     )
 
 
 def failed(code: str, message: str) -> NotEvaluated:
     """The grade for a metric without an answer."""
-    return NotEvaluated(
-        reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}"
-    )
+    return not_evaluated(Reason.CRITERION_FAILED, "metric_failed", code, message)
 
 
 class PythonOptions(DriverOptions):

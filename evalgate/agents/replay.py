@@ -37,12 +37,12 @@ from evalgate.model import (
     FailureKind,
     Grade,
     Invocation,
-    NotEvaluated,
     Reason,
     Text,
     Transcript,
     TrialKey,
     TrialView,
+    not_evaluated,
 )
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
@@ -311,8 +311,7 @@ class ReplayAgent(Agent):
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - the shape of Agent
         """Not evaluated: a replay has no environment for metrics."""
-        message = f"the metric {code} needs the agent's environment, which a replay does not have"
-        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+        return not_evaluated(Reason.NOT_APPLICABLE, "metric_replayed", code)
 
     def about(self) -> Mapping[str, str]:
         """The path of the recordings."""

@@ -16,7 +16,7 @@ from typing import Literal
 from evalgate.errors import UnavailableError
 from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import Environ, frozen_dataclass
 
 DEEPENING = (50, 500, 5000)
@@ -179,23 +179,21 @@ def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
     is found."""
     _ensure(repo, tip)
     merge_base = _find_merge_base(repo, tip, head)
-    reason = "they have no common ancestor"
+    fetched_depth = 0
+    error_text = ""
     for depth in DEEPENING:
         if merge_base or not repo.is_shallow:
             break
         try:
             _fetch_history(repo, tip, head, depth)
         except GitFailed as error:
-            reason = f"history could not be fetched ({error.words.splitlines()[-1]})"
+            error_text = error.words.splitlines()[-1]
             break
         merge_base = _find_merge_base(repo, tip, head)
-        reason = f"they have no common ancestor in the last {depth:,} commits"
+        fetched_depth = depth
     if merge_base:
         return BaseCommit(sha=merge_base, how="merge-base")
-    note = (
-        f"the merge base of the base branch and head was not found: {reason}. Comparing with the tip of the base branch "
-        f"instead, which may include later merges; `fetch-depth: 0` avoids this."
-    )
+    note = phrase("base_tip", fetched_depth, error_text)
     return BaseCommit(sha=tip, how="base", note=note)
 
 
@@ -311,20 +309,16 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         missing_files = [
             name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)
         ]
-        notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files)]
-        if outside_links := sorted(_links_out(tree)):
-            link_count = words.counted(len(outside_links), "symbolic link")
-            verb = "leads" if len(outside_links) == 1 else "lead"
-            notes.append(
-                f"{link_count} (such as {outside_links[0]}) {verb} out of the repository, so both sides use the same files there."
-            )
-        problem = (
-            f"this checkout has submodules or Git LFS files that the base's checkout lacks "
-            f"({words.listed(missing_files, limit=3)}), so the two agents cannot be compared. Compare with stored results "
-            "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
+        notes = (
+            phrase("base_lacks_files", "submodule", submodules),
+            phrase("base_lacks_files", "Git LFS file", files),
+            phrase("base_links_out", sorted(_links_out(tree))),
         )
         yield BaseCheckout(
-            tree=tree, root=root, notes=tuple(notes), problem=problem if missing_files else ""
+            tree=tree,
+            root=root,
+            notes=tuple(filter(None, notes)),
+            problem=phrase("base_checkout_differs", missing_files),
         )
     finally:
         git.remove_folder(tree)
@@ -380,13 +374,6 @@ def _is_filled(path: Path) -> bool:
         return any(path.iterdir()) if path.is_dir() else path.is_file() and not _holds_pointer(path)
     except OSError:
         return False
-
-
-def _missing(noun: str, names: list[str]) -> Iterator[str]:
-    if names:
-        count_text = words.counted(len(names), noun)
-        verb = "is" if len(names) == 1 else "are"
-        yield f"{count_text} ({words.listed(names, limit=3)}) {verb} missing in the base's checkout."
 
 
 def _links_out(tree: Path) -> Iterator[str]:

@@ -93,7 +93,7 @@ def of(
         rules = _of_head(head_settings, settings, suites, base, hint=hint)
     else:
         rules = _of_both(head_settings, settings, suites, base.project, base_rules, context=context)
-    suites, client_notices = baseline_settings.reached(
+    suites, client_notices = baseline_settings.suites_in_force(
         rules.suites, settings, base, context, initial_judge=head_settings.gate_file.judge
     )
     return replace(rules, suites=suites, problems=(*notices, *rules.problems, *client_notices))
@@ -135,7 +135,8 @@ def _of_both(
     *,
     context: Context | None,
 ) -> Rules:
-    """The rules of both books. If both decide, each starts with half of the money."""
+    """The rules of both books: the change's, and the base's if the change edits a rule that
+    decides. If both decide, each starts with half of the money."""
     base_settings = base_project.settings
     is_both = baseline_base.is_both(head_settings, base_settings)
     renamed = base_project.renamed or baseline_base.renames(rules.suites, suites)
@@ -158,7 +159,7 @@ def _of_both(
     policy = _blocking_on_broken(policy, suites, rules, renamed)
     new_suites = [suite for suite in suites if suite.key not in base_suites]
     base_policy = _of_base(
-        rules, renamed, policy, of_new=load.policy_of(base_settings or settings, new_suites)
+        rules, renamed, policy, new_policy=load.policy_of(base_settings or settings, new_suites)
     )
     file_edits = tuple(_files(base_settings, head_settings, (*rules.suites, *suites)))
     edited_metrics = _metrics(suites, head_settings.root).intersection(
@@ -189,11 +190,11 @@ def _divided(books: Sequence[RuleBook], *, is_both: bool) -> tuple[RuleBook, ...
 
 
 def _of_base(
-    rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, of_new: Policy
+    rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, new_policy: Policy
 ) -> Policy:
     """The base's policy under this change's names of files, with the parts that head's `policy`
-    decides; `of_new`: the policy for new files."""
-    base_policy = baseline_base.under_new_names(rules.policy, renamed, new_policy=of_new)
+    decides; `new_policy`: for new files."""
+    base_policy = baseline_base.under_new_names(rules.policy, renamed, new_policy=new_policy)
     return replace(base_policy, fail_on=policy.fail_on, deviations=policy.deviations)
 
 

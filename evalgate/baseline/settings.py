@@ -31,9 +31,9 @@ OF_BASE = tuple(
 )
 """Settings that a change decides only after it is merged. For the two excluded ones, the values of
 both sides count."""
-TELLING = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
-"""Settings for reports of the verdict, with values in order of extent: a change may ask for more,
-not for less."""
+EXTENTS = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
+"""Settings for reports of the verdict, with their values from the most to the least: a change may
+ask for more, not for less."""
 OF_JUDGES = config.names_with(JudgeRule, Decider.DOOR)
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Options of a model about its connection: another address, further headers."""
@@ -61,7 +61,7 @@ def in_force(
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
     trusted_settings = {name: _trusted(settings, name, base_side.settings) for name in names}
-    notices = [*_settings(settings, trusted_settings, base_side)]
+    notices = [*_notices(settings, trusted_settings, base_side)]
     judge = settings.gate_file.judge
     if names:
         judge, judge_notices = _judge(settings, base_side, is_guarded=context.is_pull_request)
@@ -72,7 +72,7 @@ def in_force(
     return settings.model_copy(update={**trusted_settings, "gate_file": gate_file}), tuple(notices)
 
 
-def reached(
+def suites_in_force(
     suites: tuple[Suite, ...],
     settings: Settings,
     base: Base | None,
@@ -80,9 +80,9 @@ def reached(
     *,
     initial_judge: JudgeRule,
 ) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
-    """The suites with judges and simulated users that are reached as a door or the base sets;
-    notices about the change's options that are not in force. `initial_judge`: the judges in the
-    suites' criteria."""
+    """The suites, whose judges and simulated users have the addresses and client options that a
+    door or the base sets; notices about the change's options that are not in force.
+    `initial_judge`: the judges in the suites' criteria."""
     if settings.gate_file.judge != initial_judge:  # each criterion has the address of its judge
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     if base is None or context is None or not context.is_pull_request:
@@ -100,13 +100,12 @@ def judge_keys(
     base: Base | None,
     context: Context,
     *,
-    asked_with: Mapping[str, str],
+    environ: Mapping[str, str],
 ) -> frozenset[str]:
     """The variables with keys of judges: of the judges in use; in a pull request also of the base's
     judges, and variables that either evalgate.yml names. So a change that removes a judge does not
-    get its key for the agent. `settings`: those in force. `asked_with`: the environment of judges,
+    get its key for the agent. `settings`: those in force. `environ`: the environment of judges,
     including an agent's .env."""
-    environ = asked_with
     sides = [(settings, suites)]
     names: set[str] = set()
     if context.is_pull_request and base is not None:
@@ -182,7 +181,7 @@ def _trusted(settings: Settings, name: str, base_settings: Settings | None) -> A
     )
     if _has_no_limit(trusted_setting):  # the base has no limit
         return getattr(settings, name)
-    order = TELLING.get(name)
+    order = EXTENTS.get(name)
     return (
         trusted_setting
         if order is None
@@ -194,9 +193,10 @@ def _has_no_limit(value: object) -> bool:
     return isinstance(value, BaseModel) and not any(limit for _, limit in value)
 
 
-def _settings(
+def _notices(
     settings: Settings, trusted_settings: Json, base_side: _BaseSettings
 ) -> Iterator[Problem]:
+    """A notice about each of head's settings that differs from the one in force."""
     for name, base_setting in trusted_settings.items():
         head_setting = getattr(settings, name)
         if head_setting != base_setting:
@@ -268,7 +268,7 @@ def _with_client_options(
         base_options = (
             _client_options(_config_of(uses[use.name]))
             if use.name in uses
-            else _by_rule(use, base_side.settings)
+            else _rule_options(use, base_side.settings)
         )
         new_use = _with_config(use, _replaced(_config_of(use), base_options))
         if new_use != use:
@@ -297,7 +297,7 @@ def _with_client_options(
     return dataclasses.replace(suite, criteria=tuple(criteria), simulator=simulator), problems
 
 
-def _by_rule(use: CriterionUse, base_settings: Settings | None) -> Json:
+def _rule_options(use: CriterionUse, base_settings: Settings | None) -> Json:
     """The options in the base's evalgate.yml for a criterion that the base does not have."""
     if base_settings is None:
         return {}
@@ -334,10 +334,6 @@ def _replaced(config: Json, base_options: Json) -> Json:
 
 
 def _other_client(subject: str, base_options: Json, place: Place) -> Problem:
-    reason = (
-        "the base's count"
-        if base_options
-        else "the base has no such variables, so they do not count"
-    )
-    message = f"the client options (`http_options`) of {subject}: {reason}, not this change's"
+    reason = "the base's count" if base_options else "the base has none"
+    message = f"the client options (`http_options`) of {subject}: {reason}, so this change's do not"
     return errors.note(NOT_HEADS, message, place, HINT)

@@ -44,6 +44,11 @@ COMMANDS: Table[Command] = Table(
             "compare", "Compare two results.json: base and head.", "evalgate.cli.commands:compare"
         ),
         Command(
+            "conclude",
+            "Report that a gate was killed, and how far it came.",
+            "evalgate.cli.conclude:command",
+        ),
+        Command(
             "accept",
             "Accept what the agent did as what its failing cases expect.",
             "evalgate.cli.known:accept",

@@ -66,11 +66,6 @@ def command(action: str, force: bool, **values: Any) -> int:
         )
         settings = commands.settings_of(values, ("paths", *SETTINGS))
         plan = starter.plan(settings, environ=os.environ, action=action)
-    suites = plan.project.suites
-    case_count = sum(len(suite.eval_set.cases) for suite in suites)
-    click.echo(
-        f"found {words.counted(len(suites), 'suite')} with {words.counted(case_count, 'case')}"
-    )
     if plan.elsewhere and not force:
         click.echo(
             plain.visible(
@@ -94,6 +89,16 @@ def command(action: str, force: bool, **values: Any) -> int:
             unchanged_paths.append(path)
     if not pending:
         click.echo("nothing to write: all files are up to date")
+    # a run finds the same, with what was written
+    project = prepare.prepare(
+        commands.settings_of(values, ("paths", *SETTINGS)), environ=os.environ
+    )
+    suites = project.takes()
+    case_count = sum(len(suite.eval_set.cases) for suite in suites)
+    click.echo(
+        f"found {words.counted(len(suites), 'suite')} with {words.counted(case_count, 'case')}"
+    )
+    cli.show_problems(project.refusals())
     for number, step in enumerate(next_steps(plan, written_paths), start=1):
         click.echo(f"{'Next:' if number == 1 else '     '} {number}. {plain.visible(step)}")
     return ExitCode.CONFIG if unchanged_paths else ExitCode.PASS

@@ -138,6 +138,8 @@ class Sides:
 
 
 def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
+    """See `Sides.settled`. Each shard bets its share of the money, and the purses are added up; the
+    evidence that head is better is that of the same bets with the sides swapped."""
     shards = _parts(sides)
     terms = _terms(sides)
     money = 1 / max(
@@ -156,8 +158,8 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
             for case in shard_cases
         ]
         shard_purse.begin([CaseRuns(key=key, rounds=pairs) for key, pairs in rounds])
-    worse_evidence = math.fsum(shard_purse.worth for shard_purse in purses) if shards else 1.0
-    failing_evidence = math.fsum(shard_purse.failing for shard_purse in purses) if shards else 1.0
+    worse_evidence = _total([shard_purse.worth for shard_purse in purses])
+    failing_evidence = _total([shard_purse.failing for shard_purse in purses])
     factors = {key: factor for shard_purse in purses for key, factor in shard_purse.factors.items()}
     largest = max(factors.values(), default=1.0)
     is_worse = worse_evidence >= terms.needed
@@ -175,13 +177,18 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
     return Book(
         needed=terms.needed,
         worse=worse_evidence,
-        better=math.fsum(shard_purse.worth for shard_purse in swapped_purses) if shards else 1.0,
+        better=_total([shard_purse.worth for shard_purse in swapped_purses]),
         failing=failing_evidence,
         bets=tuple(bet for shard_purse in purses for bet in shard_purse.bets),
         factors=factors,
         confirmations=confirmations | dict(_of_earlier(sides, confirmations)),
         on_both=frozenset(key for shard_purse in purses for key in shard_purse.failed_together),
     ), tuple(rerun for rerun in reruns if rerun.key not in earlier)
+
+
+def _total(amounts: Sequence[float]) -> float:
+    """The sum of the purses' amounts; without a purse 1.0, the money of the beginning."""
+    return math.fsum(amounts) if amounts else 1.0
 
 
 def _of_earlier(

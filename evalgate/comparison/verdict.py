@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -68,12 +69,9 @@ def find(
     """The failures that the policy allows: flaky ones, and with `threshold: new` those that the
     base has too. New cases and cases without a base result are never allowed as old failures."""
     confirmations = {} if book is None else book.confirmations
-    lost_keys = {
-        key for key, confirmation in confirmations.items() if confirmation is Confirmation.LOST
-    }
-    open_keys = {
-        key for key, confirmation in confirmations.items() if confirmation is Confirmation.OPEN
-    }
+    keys: defaultdict[Confirmation, set[CaseKey]] = defaultdict(set)
+    for key, confirmation in confirmations.items():
+        keys[confirmation].add(key)
     origins: dict[CaseKey, FailureOrigin] = {}
     known_failures = frozenset[CaseKey]()
     added_keys = frozenset[CaseKey]()
@@ -109,12 +107,11 @@ def find(
     is_cut_short = bool(run.truncated or (base is not None and base.truncated))
     return Allowed(
         origins=origins,
-        flaky_cases=frozenset(
-            key for key, confirmation in confirmations.items() if confirmation is Confirmation.FLAKY
-        ),
+        flaky_cases=frozenset(keys[Confirmation.FLAKY]),
         known_failures=known_failures,
         open_failures=frozenset(
-            lost_keys | (open_keys - known_failures if is_cut_short else set())
+            keys[Confirmation.LOST]
+            | (keys[Confirmation.OPEN] - known_failures if is_cut_short else set())
         ),
         quarantines=quarantines,
         new_cases=added_keys,
@@ -188,6 +185,7 @@ def _judge_suite(
     allowed: Allowed,
     is_compared: bool,
 ) -> SuiteVerdict:
+    """The verdict on a suite by its own pass rate. `is_compared`: a base can decide, too."""
     if suite.problem:
         return SuiteVerdict(
             suite=suite.key,
@@ -199,29 +197,30 @@ def _judge_suite(
     case_verdicts = [
         _with_drift(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases
     ]
-    quarantined = allowed.quarantines if suite.key not in policy.advisory else NOT_QUARANTINED
-    cases = []
-    for case in case_verdicts:
-        reason_not_to_block = _non_blocking(case, allowed)
-        quarantine = quarantined.get(case.key)
-        cases.append(
-            replace(
-                case, nonblocking=None if quarantine else reason_not_to_block, quarantine=quarantine
-            )
+    is_advisory = suite.key in policy.advisory
+    quarantines = NOT_QUARANTINED if is_advisory else allowed.quarantines
+    cases = [
+        replace(
+            case,
+            nonblocking=None if case.key in quarantines else _non_blocking(case, allowed),
+            quarantine=quarantines.get(case.key),
         )
+        for case in case_verdicts
+    ]
     counted_cases = [case for case in case_verdicts if case.key not in allowed.quarantines]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    # otherwise new cases could make up for failures
     case_groups = [
         [case for case in counted_cases if (case.key in allowed.new_cases) is is_new]
         for is_new in (False, True)
     ]
-    case_groups = case_groups if required < 1 and all(case_groups) else [counted_cases]
+    # old and new cases have a pass rate each: otherwise new cases could make up for failures
+    if required == 1 or not all(case_groups):
+        case_groups = [counted_cases]
     group_verdicts = [
         _judge_cases(case_group, policy=policy, allowed=allowed, required=required)
         for case_group in case_groups
     ]
-    group_verdicts.sort(key=lambda case_group: SEVERITY.index(next(iter(case_group))))
+    group_verdicts.sort(key=lambda kinds: SEVERITY.index(next(iter(kinds))))
     kind, reason = next(iter(group_verdicts[0].items()))
     compared = [use.name for use in suite.criteria if use.is_compared]
     deciding = pairing.deciding(suite.criteria)
@@ -234,7 +233,7 @@ def _judge_suite(
         cases=tuple(cases),
         required_pass_rate=required,
         reason=reason,
-        advisory=suite.key in policy.advisory or (bool(cases) and not counted_cases),
+        advisory=is_advisory or (bool(cases) and not counted_cases),
         beside=frozenset().union(*group_verdicts) - {kind, VerdictKind.PASS},
     )
 

@@ -153,7 +153,7 @@ def _validate(raw_settings: Json) -> Settings:
             errors.error(
                 "bad-setting",
                 f"`{config_settings.input_name(name)}`: {words.fault(finding)}, found {repr(finding['input'])[:200]}",
-                hint=_form(name) if finding["type"] == "string_pattern_mismatch" else "",
+                hint=_valid_form(name) if finding["type"] == "string_pattern_mismatch" else "",
             )
             for finding in error.errors()
             for name in (str(finding["loc"][0]),)
@@ -161,7 +161,7 @@ def _validate(raw_settings: Json) -> Settings:
         raise ConfigError.collected(problems) from error
 
 
-def _form(name: str) -> str:
+def _valid_form(name: str) -> str:
     """The valid form of a setting: the first line of its description."""
     return (Settings.model_fields[name].description or "").partition("\n")[0]
 
@@ -206,7 +206,8 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
 
 
 def insist_passable(settings: Settings, *, at_home: bool) -> None:
-    """Raise ConfigError if `env` names a variable of the job, which no agent may get."""
+    """Raise ConfigError if `env` names a variable of the job, which no agent may get. `at_home`: at
+    a terminal, where only evalgate's own keys are refused."""
     refused_names = [
         name
         for name in settings.env
@@ -220,7 +221,8 @@ def insist_passable(settings: Settings, *, at_home: bool) -> None:
 
 
 def _within(root: Path, reading: GateFileReading) -> GateFileReading:
-    """The reading without settings and sections whose paths leave `root`; these are problems."""
+    """The reading without the settings and sections whose paths leave `root`; a problem reports
+    each."""
     path_problems: dict[str, Problem] = {}
     paths = [
         ((name,), path)
@@ -358,7 +360,9 @@ def _read_settings(
             Settings.model_validate({name: value})
         except ValidationError as error:
             message = "; ".join(words.fault(finding) for finding in error.errors())
-            hint = _form(name) if error.errors()[0]["type"] == "string_pattern_mismatch" else ""
+            hint = (
+                _valid_form(name) if error.errors()[0]["type"] == "string_pattern_mismatch" else ""
+            )
             problems.append(
                 errors.error(
                     "bad-setting",

@@ -19,14 +19,24 @@ from evalgate.formats import agents_cli
 from evalgate.formats.agents_cli_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
-from evalgate.model import OPEN, CriterionUse, Grade, Need, NotEvaluated, Reason, Scale, TrialView
+from evalgate.model import (
+    OPEN,
+    CriterionUse,
+    Grade,
+    Need,
+    Reason,
+    Scale,
+    TrialView,
+    not_evaluated,
+)
 from evalgate.values import Json
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 _FIELD: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _SCORES: Final = {
     **{str(number): True for number in range(101)},
     **{f"{number / 10:g}": True for number in range(1, 10)},
+    **{f"{number}.5": True for number in range(1, 10)},
 }
 
 _RULES: Final = """\
@@ -39,14 +49,15 @@ _REPLY: Final = """\
 Reply with one JSON object and nothing else: first the reasons, in a sentence or two, then the score by the
 developers' scale as a word of digits, then the code.
 {"rationale": "...", "verdict": "4", "code": "..."}
-The verdict is a whole number from 0 to 100, or one decimal from 0.1 to 0.9 on a scale up to 1."""
+The verdict is a whole number from 0 to 100, one decimal from 0.1 to 0.9 on a scale up to 1, or a half such as 3.5."""
 
 
 class PromptOptions(JudgedOptions):
     """The judge, and the prompt with placeholders such as `{prompt}`, `{response}` and other keys
-    of the case."""
+    of the case. `whole_case`: a prompt without placeholders is answered with all keys."""
 
     prompt_template: str = "Grade the response from 1 to 5. {prompt} {response}"
+    whole_case: bool = False
 
 
 class ServiceOptions(VertexOptions):
@@ -60,19 +71,20 @@ def build_prompt_metric(
     options: PromptOptions, use: CriterionUse, services: CriterionServices
 ) -> Criterion:
     """The criterion that asks a judge with the repository's prompt."""
-    rule = partial(grade_prompt, template=options.prompt_template)
+    rule = partial(grade_prompt, template=options.prompt_template, whole_case=options.whole_case)
     return judged.with_judge(options, use, services, rule)
 
 
-def grade_prompt(view: TrialView, *, ask: Inquiry, template: str) -> Grade:
+def grade_prompt(
+    view: TrialView, *, ask: Inquiry, template: str, whole_case: bool = False
+) -> Grade:
     """The mean of the samples' scores of the whole run. If the case lacks a key of the prompt,
     there is no score."""
-    instance = agents_cli.instance_json(view)
-    names = list(dict.fromkeys(_FIELD.findall(template)))
+    instance = agents_cli.instance_json(view, needs_prompt=True)
+    names = list(dict.fromkeys(_FIELD.findall(template))) or list(instance if whole_case else ())
     missing_names = [name for name in names if name not in instance]
     if missing_names:
-        message = f"the prompt asks for `{{{missing_names[0]}}}`, which the case does not have"
-        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message)
+        return not_evaluated(Reason.REFERENCE_MISSING, "prompt_key_missing", missing_names[0])
     question = prompting.build_question(
         rules=_RULES + _FIELD.sub(r"(see the piece \1)", template),
         reply=_REPLY,
@@ -89,15 +101,10 @@ def grade_prompt(view: TrialView, *, ask: Inquiry, template: str) -> Grade:
         for sample in result.samples
         if (vote := sample.votes.get("")) is not None and vote.passed
     ]
-    turn = judged.judged_turn(
-        result, sampled_request, turn=1, score=statistics.fmean(scores) if scores else None
-    )
-    turn = replace(turn, findings=tuple(replace(finding, turn=None) for finding in turn.findings))
-    grade = judged.conclude([turn], nothing=_NOTHING)
+    score = statistics.fmean(scores) if scores else None
+    turn = judged.judged_turn(result, sampled_request, turn=None, score=score)
+    grade = judged.conclude([turn], nothing=vertex_service.nothing())
     return judged.at_the_end(grade, turns_before=len(view.actual) - 1)
-
-
-_NOTHING: Final = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")
 
 
 def _text(field: Any) -> str:
@@ -122,12 +129,10 @@ def build_service_metric(
 def grade_by_service(view: TrialView, *, ask: Inquiry, metric: str, parameters: Json) -> Grade:
     """The service's score of the conversation, or of the answer to the last prompt."""
     if UNMEASURED.match(metric):
-        message = f"evalgate has no `{metric}`: write it as a `custom_function`"
-        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
-    expected = view.expected[-1] if view.expected else None
-    instance = vertex_service.conversation(view.actual)
-    if not metric.startswith("multi_turn_"):
-        instance = {**vertex_service.one_turn(view.actual[-1], expected), **instance}
+        return not_evaluated(Reason.NOT_APPLICABLE, "metric_unknown", metric)
+    instance = agents_cli.service_instance(view)
+    if metric.startswith("multi_turn"):  # the prompt is a list of turns, which may be empty
+        instance.setdefault("prompt", {"contents": {"contents": []}})
     body = {
         "instance": instance,
         "metrics": [

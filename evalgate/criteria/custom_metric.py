@@ -9,8 +9,17 @@ from pydantic import BaseModel, ConfigDict
 from evalgate.agents.base import MetricRunner
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.formats import agents_cli
-from evalgate.model import CriterionUse, Grade, NotEvaluated, Reason, Scale, Score, TrialView
-from evalgate.text import words
+from evalgate.model import (
+    CriterionUse,
+    Grade,
+    NotEvaluated,
+    Reason,
+    Scale,
+    Score,
+    TrialView,
+    not_evaluated,
+)
+from evalgate.text.phrases import phrase
 
 
 class MetricOptions(BaseModel):
@@ -32,37 +41,27 @@ def grade(
     the threshold. A metric that passes a score below the threshold has another direction of
     better."""
     if run_metric is None:
-        message = "the agent's driver cannot run custom metrics"
-        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+        return not_evaluated(Reason.NOT_APPLICABLE, "no_metric_runner")
     if use.options.get("takes") == "instance" and not agents_cli.has_response(view):
-        message = "the agent gave no answer; like agents-cli, evalgate does not grade such cases"
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
+        return not_evaluated(Reason.NOTHING_RECORDED, "no_instance_answer")
     metric_grade = run_metric(code, use, view)
     if isinstance(metric_grade, NotEvaluated):
         return metric_grade
-    problem = _problem(metric_grade, use, turns=len(view.actual))
+    problem = _problem(metric_grade, use, code=code, turns=len(view.actual))
     return (
-        NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}")
-        if problem
-        else metric_grade
+        NotEvaluated(reason=Reason.CRITERION_FAILED, message=problem) if problem else metric_grade
     )
 
 
-def _problem(score: Score, use: CriterionUse, *, turns: int) -> str:
+def _problem(score: Score, use: CriterionUse, *, code: str, turns: int) -> str:
     if not score.is_number:
-        return f"gave {score.value}, not a valid score"
+        return phrase("score_invalid", code, score.value)
     if score.turns and len(score.turns) != turns:
-        return f"scored {words.counted(len(score.turns), 'turn')} of {turns}"
+        return phrase("metric_turns", code, len(score.turns), turns)
     if score.passed is None or use.threshold is None:
         return ""
     is_met = score.value <= use.threshold if use.lower_is_better else score.value >= use.threshold
-    if score.passed == is_met:
-        return ""
-    verdict, side = ("passed", "worse") if score.passed else ("failed", "no worse")
-    return (
-        f"reports that {score.value:g} {verdict}, but it is {side} than the threshold of {use.threshold:g}: "
-        "does `lower_is_better` belong in its criterion?"
-    )
+    return "" if score.passed == is_met else phrase("metric_direction", code, score, use.threshold)
 
 
 SPEC = CriterionSpec(

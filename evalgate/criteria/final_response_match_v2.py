@@ -21,10 +21,10 @@ from evalgate.model import (
     NotEvaluated,
     Reason,
     TrialView,
+    not_evaluated,
     turns,
 )
-
-NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
+from evalgate.text.phrases import phrase
 
 
 def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
@@ -48,10 +48,11 @@ def grade(view: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade:
         reference = prompting.answer_of(expected, intermediate=intermediate)
         answer = prompting.answer_of(actual, intermediate=intermediate)
         if not reference.strip() and ask.deviations.reference_empty:
-            by_turn[number] = JudgedTurn(findings=(Finding(text=NO_REFERENCE, turn=number),))
+            finding = Finding(text=phrase("turn_without_reference"), turn=number)
+            by_turn[number] = JudgedTurn(findings=(finding,))
         elif not answer.strip() and ask.deviations.answer_empty:
             finding = Finding(
-                text="the agent gave no answer", turn=number, label="invalid", score=0.0
+                text=phrase("no_agent_answer"), turn=number, label="invalid", score=0.0
             )
             by_turn[number] = JudgedTurn(scores=(0.0,), findings=(finding,))
         else:
@@ -60,9 +61,7 @@ def grade(view: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade:
             sampled_requests[number] = judged.sampled(ask, question, parse=parse_match)
     for number, result in ask.votes(sampled_requests).items():
         by_turn[number] = judged.judged_turn(result, sampled_requests[number], turn=number)
-    no_reference = NotEvaluated(
-        reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer"
-    )
+    no_reference = not_evaluated(Reason.REFERENCE_MISSING, "no_reference")
     judged_turns = [by_turn[number] for number in sorted(by_turn)]
     return judged.conclude(judged_turns, nothing=no_reference, deviations=ask.deviations)
 

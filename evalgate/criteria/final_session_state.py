@@ -15,15 +15,16 @@ from evalgate.model import (
     CriterionUse,
     Finding,
     Grade,
-    NotEvaluated,
     Reason,
     Score,
     TrialView,
     json_match,
+    not_evaluated,
     turns,
 )
 from evalgate.model.shapes import Wire
 from evalgate.text import plain
+from evalgate.text.phrases import phrase
 from evalgate.values import Json
 
 
@@ -54,21 +55,15 @@ def grade(view: TrialView, *, options: StateOptions) -> Grade:
     With `exact`, keys that the case does not name are wrong. If a case expects no state, or the
     driver cannot report it, there is no score."""
     if view.case.expects_state is None:
-        return NotEvaluated(
-            reason=Reason.REFERENCE_MISSING, message="the case expects no final session state"
-        )
+        return not_evaluated(Reason.REFERENCE_MISSING, "no_expected_state")
     if view.final_state is None:
-        return NotEvaluated(
-            reason=Reason.NOTHING_RECORDED, message="the final session state was not recorded"
-        )
+        return not_evaluated(Reason.NOTHING_RECORDED, "state_unrecorded")
     expected = _without(view.case.expects_state, options.ignore)
     actual = _without(view.final_state, options.ignore)
     is_subset = options.match is StateMatch.SUBSET
     compared_keys = dict.fromkeys([*expected, *options.matchers, *(() if is_subset else actual)])
     if not compared_keys and is_subset:
-        return NotEvaluated(
-            reason=Reason.REFERENCE_MISSING, message="the case specifies no state to compare"
-        )
+        return not_evaluated(Reason.REFERENCE_MISSING, "no_compared_state")
     wrong_keys = json_match.entries_differing(
         actual, expected, matchers=options.matchers, subset=is_subset
     )
@@ -78,7 +73,9 @@ def grade(view: TrialView, *, options: StateOptions) -> Grade:
         expectation = _value_text(expected.get(key, json_match.MISSING))
         if key in options.matchers:
             expectation = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
-        text = f"expected {expectation}, got {_value_text(actual.get(key, json_match.MISSING))}"
+        text = phrase(
+            "state_differs", expectation, _value_text(actual.get(key, json_match.MISSING))
+        )
         findings.append(Finding(text=text, label=key))
     return Score(value=share, findings=tuple(findings))
 
@@ -88,7 +85,7 @@ def _without(state: Json, ignored: list[str]) -> Json:
 
 
 def _value_text(value: Any) -> str:
-    return "nothing" if value is json_match.MISSING else plain.short_json(value)
+    return "" if value is json_match.MISSING else plain.short_json(value)
 
 
 SPEC = CriterionSpec(

@@ -27,12 +27,12 @@ from evalgate.model import (
     Reason,
     Text,
     TrialView,
+    not_evaluated,
     turns,
 )
 from evalgate.model.deviations import Deviations
+from evalgate.text.phrases import phrase
 from evalgate.values import Json, JsonObject, frozen_dataclass
-
-NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
 
 
 class HallucinationOptions(JudgedOptions):
@@ -85,9 +85,7 @@ def grade(view: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Gr
             if passage.turn == number
         ]
         judged_turns.append(_together(turn_texts, number, ask.deviations))
-    no_text = NotEvaluated(
-        reason=Reason.NOTHING_RECORDED, message="the answers have no text to check"
-    )
+    no_text = not_evaluated(Reason.NOTHING_RECORDED, "no_answer_text")
     return judged.conclude(judged_turns, nothing=no_text, deviations=ask.deviations)
 
 
@@ -175,7 +173,11 @@ def _together(
     )
     findings = tuple(finding for judged_text in judged_texts for finding in judged_text.findings)
     if not scores:
-        findings = findings if lack else (*findings, Finding(text=NO_TEXT, turn=number))
+        findings = (
+            findings
+            if lack
+            else (*findings, Finding(text=phrase("turn_without_text"), turn=number))
+        )
         return JudgedTurn(findings=findings, lack=lack)
     if not deviations.float_dust_judged:
         mean = turns.mean([float(score) for score in scores])

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from evalgate.criteria.base import CriterionSpec, NoOptions
-from evalgate.model import Grade, Invocation, NotEvaluated, Reason, Scale, Score, TrialView, turns
+from evalgate.model import Grade, Invocation, Reason, Scale, Score, TrialView, not_evaluated, turns
 from evalgate.model.deviations import Deviations
 
 # --- calls ---
@@ -21,7 +21,7 @@ def grade_tool_calls(view: TrialView, deviations: Deviations) -> Grade:
         None if turn.events is None and deviations.steps_unrecorded else float(len(turn.tool_calls))
         for turn in view.actual
     )
-    return turns.inform(counts, absence_text="no steps were recorded")
+    return turns.inform(counts, absence="no_steps")
 
 
 def grade_model_calls(view: TrialView, deviations: Deviations) -> Grade:
@@ -39,7 +39,7 @@ def grade_model_calls(view: TrialView, deviations: Deviations) -> Grade:
         counts.append(
             float(count) if count or not (deviations.model_calls_untold or events is None) else None
         )
-    return turns.inform(counts, absence_text="no event records a model call")
+    return turns.inform(counts, absence="no_model_calls")
 
 
 # --- tokens ---
@@ -82,11 +82,7 @@ def grade_tokens(view: TrialView, deviations: Deviations) -> Grade:
     }
     total = breakdown.get("total_tokens")
     if total is None:
-        return NotEvaluated(
-            reason=Reason.NOTHING_RECORDED,
-            message="no model call reported token usage",
-            turns=totals,
-        )
+        return not_evaluated(Reason.NOTHING_RECORDED, "no_tokens", turns=totals)
     return Score(value=total, turns=totals, breakdown=breakdown)
 
 
@@ -140,9 +136,7 @@ def grade_seconds(view: TrialView, deviations: Deviations) -> Grade:  # noqa: AR
         if durations:
             breakdown[phase] = round(sum(durations) / len(durations), 3)
     if not breakdown:
-        return NotEvaluated(
-            reason=Reason.NOTHING_RECORDED, message="no turn has a duration", turns=totals
-        )
+        return not_evaluated(Reason.NOTHING_RECORDED, "no_durations", turns=totals)
     return Score(value=breakdown["total_seconds"], turns=totals, breakdown=breakdown)
 
 

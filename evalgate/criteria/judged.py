@@ -40,11 +40,12 @@ from evalgate.model import (
     Reason,
     Score,
     TrialView,
+    not_evaluated,
     turns,
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.shapes import Wire
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 
@@ -124,12 +125,9 @@ def unready_reason(view: TrialView) -> NotEvaluated | None:
     expected = view.expected
     actual = view.actual
     if expected is not None and len(expected) != len(actual):
-        message = (
-            f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
-        )
-        return NotEvaluated(reason=Reason.TURNS_MISSING, message=message)
+        return not_evaluated(Reason.TURNS_MISSING, "turns_missing", len(expected), len(actual))
     if not actual:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
+        return not_evaluated(Reason.NOTHING_RECORDED, "no_turn_to_judge")
     return None
 
 
@@ -144,7 +142,7 @@ def with_judge(
     """The criterion that grades by `rule(view, ask=...)` the trials for which `unready` returns
     None. If the user skips judges, every grade is NotEvaluated(SKIPPED)."""
     if services.judge is None:
-        return lambda _: NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")
+        return lambda _: not_evaluated(Reason.SKIPPED, "judged_skipped")
     ask = Inquiry(
         criterion=use.name, panel=services.judge, options=options, deviations=services.deviations
     )
@@ -211,13 +209,9 @@ def opinion_of(sample: Sample, item: str) -> Opinion:
         return Opinion(sample=sample.index, text=sample.failure.message)
     vote = sample.votes.get(item)
     if vote is None:
-        return Opinion(
-            sample=sample.index,
-            text="no verdict could be read from the reply",
-            cached=sample.cached,
-        )
+        return Opinion(sample=sample.index, text=phrase("reply_unreadable"), cached=sample.cached)
     if vote.passed is None:
-        text = f"none of the labels: {vote.label}"
+        text = phrase("label_unknown", vote.label)
         return Opinion(sample=sample.index, text=text, cached=sample.cached)
     return Opinion(sample=sample.index, label=vote.label, text=vote.rationale, cached=sample.cached)
 
@@ -226,7 +220,7 @@ def judged_turn(
     result: VoteResult,
     sampled_request: SampledRequest,
     *,
-    turn: int,
+    turn: int | None,
     subject: str = "",
     score: float | None = None,
 ) -> JudgedTurn:
@@ -310,13 +304,8 @@ def conclude(
     scores = [score for turn in judged_turns if turn.lack is None for score in turn.scores]
     for number, turn in enumerate(judged_turns, start=1):
         if turn.lack is not None and (deviations.turn_unjudged or not scores):
-            prefix = f"turn {number}: " if len(judged_turns) > 1 else ""
-            return NotEvaluated(
-                reason=turn.lack.reason,
-                message=prefix + turn.lack.message,
-                turns=values,
-                findings=findings,
-            )
+            message = _lack_text(judged_turns, number, turn.lack)
+            return replace(turn.lack, message=message, turns=values, findings=findings)
     if not scores:
         return replace(nothing, turns=values, findings=findings)
     return Score(
@@ -329,8 +318,12 @@ def _lacking(judged_turns: Sequence[JudgedTurn]) -> str:
     for number, turn in enumerate(judged_turns, start=1):
         lack = turn.lack or turn.dropped
         if lack is not None:
-            return f"turn {number}: {lack.message}" if len(judged_turns) > 1 else lack.message
+            return _lack_text(judged_turns, number, lack)
     return ""
+
+
+def _lack_text(judged_turns: Sequence[JudgedTurn], number: int, lack: NotEvaluated) -> str:
+    return phrase("turn", number, 0, lack.message) if len(judged_turns) > 1 else lack.message
 
 
 def at_the_end(grade: Grade, *, turns_before: int) -> Grade:

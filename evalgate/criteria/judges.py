@@ -121,7 +121,10 @@ def _endpoint(defaults: JudgeRule, digest: str) -> str:
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
     """The judges of settled suites that cannot be asked. One problem for each place that names
-    criteria, with the judge client's reason; criteria of one place share it."""
+    criteria, with the judge client's reason; criteria of one place share it.
+
+    It is an error, except for a metric without a threshold that only Google Cloud measures:
+    agents-cli writes such metrics into every project, and the others are measured without it."""
     judge_uses = [
         (suite, use, model)
         for suite in suites
@@ -130,23 +133,20 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
     ]
     models = dict.fromkeys(model for _, _, model in judge_uses)
     reasons = clients.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
-    names: dict[tuple[Place, str], dict[str, None]] = {}
+    names: dict[tuple[Place, str, bool], dict[str, None]] = {}
     for suite, use, model in judge_uses:
         if model in reasons:
-            names.setdefault((use.place or Place(file=suite.key), reasons[model]), {})[
-                f"`{use.name}`"
-            ] = None
+            place = use.place or Place(file=suite.key)
+            is_optional = use.is_compared and Need.VERTEX in use.needs
+            names.setdefault((place, reasons[model], is_optional), {})[f"`{use.name}`"] = None
     hint = "Set it in the job's environment, use recorded replies (evalgate.yml: `judge: {replay: FILE}`), or set "
     hint += "`skip-judged`."
-    return [
-        errors.error(
-            "credentials-missing",
-            f"{words.listed(criteria)} can never be measured: {reason}",
-            place,
-            hint,
-        )
-        for (place, reason), criteria in names.items()
-    ]
+    problems = []
+    for (place, reason, is_optional), listed_names in names.items():
+        report = errors.warning if is_optional else errors.error
+        message = f"{words.listed(listed_names)} can never be measured: {reason}"
+        problems.append(report("credentials-missing", message, place, hint))
+    return problems
 
 
 def limiters_of(settings: Settings) -> RateLimiters:

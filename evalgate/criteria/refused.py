@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evalgate.criteria.base import CriterionSpec, NoOptions
-from evalgate.model import Finding, Grade, NotEvaluated, Reason, Score, TrialView, turns
+from evalgate.model import Finding, Grade, Reason, Score, TrialView, not_evaluated, turns
 from evalgate.worker.stops import REFUSALS
 
 
@@ -15,10 +15,7 @@ def grade(view: TrialView) -> Grade:
     scores = [float(stop is not None and stop.error_code in REFUSALS) for stop in stops]
     unknown_turns = [turn.events is None and turn.final_response is None for turn in view.actual]
     if not scores or any(unknown_turns):
-        message = (
-            "a turn has neither an answer nor recorded steps" if scores else "there is no turn"
-        )
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
+        return not_evaluated(Reason.NOTHING_RECORDED, "stop_unknown", bool(scores))
     findings = tuple(
         Finding(text=stop.error, turn=number, label="refused" if is_refused else "no answer")
         for number, (stop, is_refused) in enumerate(zip(stops, scores, strict=True), 1)

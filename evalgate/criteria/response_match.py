@@ -24,8 +24,10 @@ from evalgate.model import (
     Reason,
     Score,
     TrialView,
+    not_evaluated,
     turns,
 )
+from evalgate.text.phrases import phrase
 
 # Scripts in which every character is a word, and scripts written without spaces, whose marks belong
 # to the character before them: exactly the blocks that ADK lists.
@@ -132,10 +134,9 @@ def grade(view: TrialView) -> Grade:
     known_scores = [score for score in scores if score is not None]
     turn_scores = tuple(None if score is None else float(score) for score in scores)
     if not known_scores:
-        message = "no turn of the case has an expected answer"
-        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message, turns=turn_scores)
+        return not_evaluated(Reason.REFERENCE_MISSING, "no_reference", turns=turn_scores)
     findings = tuple(
-        Finding(text="the turn has no expected answer and is excluded from the mean", turn=number)
+        Finding(text=phrase("turn_without_reference"), turn=number)
         for number, score in enumerate(scores, start=1)
         if score is None
     )

@@ -16,10 +16,10 @@ from evalgate.model import (
     Grade,
     Invocation,
     Need,
-    NotEvaluated,
     Reason,
     Rubric,
     TrialView,
+    not_evaluated,
 )
 
 RUBRIC_TYPES = {
@@ -63,8 +63,7 @@ def grade(
         and unrecorded_turn is not None
         and ask.deviations.steps_unrecorded
     ):
-        message = f"no steps were recorded in turn {unrecorded_turn}, so its tool use is unknown"
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
+        return not_evaluated(Reason.NOTHING_RECORDED, "tool_use_unrecorded", unrecorded_turn)
 
     def render(invocation: Invocation, turn_rubrics: Sequence[Rubric]) -> Question:
         if subject is Subject.TOOL_USE:

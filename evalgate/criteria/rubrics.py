@@ -25,7 +25,9 @@ from evalgate.model import (
     Reason,
     Rubric,
     TrialView,
+    not_evaluated,
 )
+from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject
 
 VERSION: Final = "2"
@@ -258,9 +260,6 @@ def agent_of(invocation: Invocation) -> AgentDetails | None:
     return acting_agent or next(iter(invocation.agents), None)
 
 
-NO_RUBRICS = "no rubric for this turn: it is excluded from the mean"
-
-
 class RubricsDiffer(Exception):  # noqa: N818 - named after the problem
     """Two different rubrics have the same id."""
 
@@ -386,7 +385,7 @@ def grade_turns(
             turn=number,
         )
         if number in results
-        else JudgedTurn(findings=(Finding(text=NO_RUBRICS, turn=number),))
+        else JudgedTurn(findings=(Finding(text=phrase("turn_without_rubric"), turn=number),))
         for number, turn_rubrics in enumerate(rubrics, start=1)
     ]
     return judged.conclude(judged_turns, nothing=no_rubric_grade, deviations=ask.deviations)
@@ -409,8 +408,7 @@ def grade_conversation(
 
 def no_rubrics(rubric_type: str) -> NotEvaluated:
     """Why a trial without any rubric has no score."""
-    message = f"neither the criterion nor the case has a rubric of the type {rubric_type}"
-    return NotEvaluated(reason=Reason.RUBRICS_MISSING, message=message)
+    return not_evaluated(Reason.RUBRICS_MISSING, "no_rubrics", rubric_type)
 
 
 def judge_rubrics(

@@ -24,10 +24,12 @@ from evalgate.model import (
     ToolCall,
     TrialView,
     json_match,
+    not_evaluated,
     turns,
 )
 from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
+from evalgate.text.phrases import phrase
 from evalgate.worker.approval import QUESTIONS
 
 
@@ -116,8 +118,8 @@ def grade(
             findings.append(Finding(text=problem, turn=number))
     known_scores = [score for score in scores if score is not None]
     if len(known_scores) < len(scores):
-        message = f"no steps were recorded in turn {scores.index(None) + 1}, so its tool calls are unknown"
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message, turns=tuple(scores))
+        turn = scores.index(None) + 1
+        return not_evaluated(Reason.NOTHING_RECORDED, "calls_unrecorded", turn, turns=tuple(scores))
     return Score(value=turns.mean(known_scores), turns=tuple(scores), findings=tuple(findings))
 
 
@@ -160,7 +162,7 @@ def _difference(
     )
     for call in actual.tool_calls if options.forbidden_tools else ():
         if json_match.matches_any(call.name, options.forbidden_tools):
-            return f"forbidden: {_call_text(call)}"
+            return phrase("call_forbidden", _call_text(call))
     match options.match_type:
         case MatchType.EXACT:
             counted_calls = (
@@ -179,12 +181,12 @@ def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: 
     for number, (actual_call, expected_call) in enumerate(
         itertools.zip_longest(actual, expected), start=1
     ):
-        if actual_call is None:
-            return f"call {number}: expected {_call_text(expected_call)}, got no call"
-        if expected_call is None:
-            return f"call {number}: {_call_text(actual_call)} was not expected"
-        if not same_call(actual_call, expected_call):
-            return f"call {number}: expected {_call_text(expected_call)}, got {_call_text(actual_call)}"
+        if (
+            actual_call is None
+            or expected_call is None
+            or not same_call(actual_call, expected_call)
+        ):
+            return phrase("call_differs", number, *map(_call_text, (expected_call, actual_call)))
     return ""
 
 
@@ -192,8 +194,7 @@ def _in_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_cal
     remaining_calls = iter(actual)
     for number, expected_call in enumerate(expected, start=1):
         if not any(same_call(actual_call, expected_call) for actual_call in remaining_calls):
-            place = f" after expected call {number - 1}" if number > 1 else ""
-            return f"expected call {number} was not made{place}: {_call_text(expected_call)}"
+            return phrase("call_not_made", number, _call_text(expected_call), number - 1)
     return ""
 
 
@@ -208,7 +209,7 @@ def _any_order(
     return (
         ""
         if missing_place is None
-        else f"expected call {missing_place + 1} was not made: {_call_text(expected[missing_place])}"
+        else phrase("call_not_made", missing_place + 1, _call_text(expected[missing_place]), 0)
     )
 
 
@@ -236,7 +237,9 @@ def _without_extras(
     ]
 
 
-def _call_text(call: ToolCall) -> str:
+def _call_text(call: ToolCall | None) -> str:
+    if call is None:
+        return ""
     args = ", ".join(
         f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (call.args or {}).items()
     )

@@ -27,14 +27,10 @@ from evalgate.model import (
     Reason,
     Score,
     TrialView,
+    not_evaluated,
 )
 from evalgate.simulation import personas
-from evalgate.text import words
-
-NO_SCENARIO = NotEvaluated(
-    reason=Reason.NOT_APPLICABLE,
-    message="the case has no conversation scenario, so no user was simulated",
-)
+from evalgate.text.phrases import phrase
 
 
 class SimulatorQualityOptions(JudgedOptions):
@@ -55,8 +51,14 @@ def build(
         use,
         services,
         partial(grade, options=options, threshold=threshold),
-        unready=lambda view: judged.unready_reason(view) if view.case.scenario else NO_SCENARIO,
+        unready=_unready_reason,
     )
+
+
+def _unready_reason(view: TrialView) -> NotEvaluated | None:
+    if view.case.scenario is None:
+        return not_evaluated(Reason.NOT_APPLICABLE, "no_scenario")
+    return judged.unready_reason(view)
 
 
 def grade(
@@ -66,8 +68,7 @@ def grade(
     the last message invalid. Unknown if any verdict is unknown. The end of a conversation that a
     limit cut is not judged, except in ADK."""
     scenario = view.case.scenario
-    if scenario is None:
-        return NO_SCENARIO
+    assert scenario is not None  # see `_unready_reason`
     sampled_requests = _sampled(view, scenario, options, ask)
     results = ask.panel.vote_all(sampled_requests)
     count = len(view.actual)
@@ -76,7 +77,7 @@ def grade(
             result,
             sampled_request,
             turn=min(number, count),
-            subject="the end" if number > count else "",
+            subject=phrase("conversation_end") if number > count else "",
         )
         for number, (sampled_request, result) in enumerate(
             zip(sampled_requests, results, strict=True), start=2
@@ -97,7 +98,7 @@ def grade(
         judged_turns.append(
             JudgedTurn(scores=scores, findings=findings, lack=last_turn.lack or end_turn.lack)
         )
-    no_turn = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
+    no_turn = not_evaluated(Reason.NOTHING_RECORDED, "no_turn_to_judge")
     return judged.conclude(judged_turns, nothing=no_turn)
 
 
@@ -149,7 +150,7 @@ def _sampled(
 
 def _first(turn: Invocation, scenario: ConversationScenario) -> JudgedTurn:
     is_expected = prompting.text_of(turn.user_content).strip() == scenario.starting_prompt.strip()
-    text = "it is the starting prompt" if is_expected else "it is not the starting prompt"
+    text = phrase("starting_prompt", is_expected)
     label = "valid" if is_expected else "invalid"
     finding = Finding(text=text, turn=1, label=label, score=float(is_expected))
     return JudgedTurn(scores=(float(is_expected),), findings=(finding,))
@@ -167,16 +168,12 @@ def grade_ended(view: TrialView) -> Grade:
         case Ending.STOP_SIGNAL:
             return Score(value=1.0)
         case Ending.TURN_LIMIT:
-            turns = words.counted(len(view.actual), "turn")
-            text = f"the conversation reached the limit of {turns} before the user ended it"
+            text = phrase("turn_limit", len(view.actual))
             return Score(
                 value=0.0, findings=(Finding(text=text, label=Ending.TURN_LIMIT.value, score=0.0),)
             )
         case None:
-            return NotEvaluated(
-                reason=Reason.NOTHING_RECORDED,
-                message="how the conversation ended was not recorded",
-            )
+            return not_evaluated(Reason.NOTHING_RECORDED, "ending_unrecorded")
 
 
 VERSION: Final = f"2.{personas.VERSION}"

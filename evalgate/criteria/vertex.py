@@ -25,6 +25,7 @@ from evalgate.model import (
     TrialView,
     turns,
 )
+from evalgate.text.phrases import phrase
 
 PROMPT_VERSION: Final = "2"
 SAFETY: Final = "safety_v1"
@@ -149,21 +150,16 @@ def _grade_by_model(
             results[number], sampled_requests[number], turn=number, score=score(results[number])
         )
         if number in results
-        else JudgedTurn(
-            findings=(Finding(text="no answer: the turn is excluded from the mean", turn=number),)
-        )
+        else JudgedTurn(findings=(Finding(text=phrase("turn_without_answer"), turn=number),))
         for number in range(1, turn_count + 1)
     ]
-    return labelled(judged.conclude(judged_turns, nothing=vertex_service.NOTHING), ask)
+    return labelled(judged.conclude(judged_turns, nothing=vertex_service.nothing()), ask)
 
 
 def labelled(grade: Grade, ask: Inquiry) -> Grade:
     """The grade with a finding that names its judge."""
     model = ask.options.judge_model_options.judge_model
-    text = (
-        f"judged by `{model}` with evalgate's own prompt, not by Google Cloud's evaluation service"
-    )
-    note = Finding(text=text, label="stand-in")
+    note = Finding(text=phrase("stand_in", model), label="stand-in")
     return replace(grade, findings=(note, *grade.findings))
 
 
@@ -253,7 +249,9 @@ def grade_conversation(view: TrialView, *, ask: Inquiry, metric: str) -> Grade:
     """The service's score of the conversation, at the last turn."""
     body = vertex_service.ask_metric(metric, vertex_service.conversation(view.actual))
     result = ask.panel.vote(vertex_service.ask_service(ask, body, metric))
-    grade = judged.conclude([vertex_service.turn_of(result, None)], nothing=vertex_service.NOTHING)
+    grade = judged.conclude(
+        [vertex_service.turn_of(result, None)], nothing=vertex_service.nothing()
+    )
     return judged.at_the_end(grade, turns_before=len(view.actual) - 1)
 
 

@@ -14,7 +14,15 @@ from evalgate.criteria.judged import Inquiry, JudgedTurn
 from evalgate.formats import adk_shapes
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
-from evalgate.model import Finding, Grade, Invocation, NotEvaluated, Reason, turns
+from evalgate.model import (
+    Finding,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Reason,
+    not_evaluated,
+    turns,
+)
 from evalgate.model.trial import MOST
 from evalgate.values import Json
 
@@ -149,12 +157,14 @@ def grade_turns(ask: Inquiry, bodies: Sequence[Json], metric: str) -> Grade:
     judged_turns = [turn_of(result, number) for number, result in enumerate(results, start=1)]
     has_failed = any(sample.failure for result in results for sample in result.samples)
     if has_failed:
-        return judged.conclude(judged_turns, nothing=NOTHING)
+        return judged.conclude(judged_turns, nothing=nothing())
     mean = turns.mean if ask.deviations.float_dust_judged else turns.running_mean
-    return judged.conclude(judged_turns, nothing=NOTHING, deviations=ask.deviations, mean=mean)
+    return judged.conclude(judged_turns, nothing=nothing(), deviations=ask.deviations, mean=mean)
 
 
-NOTHING: Final = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")
+def nothing() -> NotEvaluated:
+    """The grade if nothing was judged."""
+    return not_evaluated(Reason.NOTHING_RECORDED, "nothing_to_judge")
 
 
 def turn_of(result: VoteResult, turn: int | None) -> JudgedTurn:
@@ -164,8 +174,7 @@ def turn_of(result: VoteResult, turn: int | None) -> JudgedTurn:
     score, findings = parse(result.samples[0].text, turn=turn)
     if score is not None:
         return JudgedTurn(scores=(score,), findings=findings)
-    reason = next((f": {finding.text}" for finding in findings if finding.text), "")
-    message = f"Google Cloud's evaluation service gave no score{reason}"
+    reason = next((finding.text for finding in findings if finding.text), "")
     return JudgedTurn(
-        findings=findings, lack=NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=message)
+        findings=findings, lack=not_evaluated(Reason.JUDGE_UNREADABLE, "service_silent", reason)
     )

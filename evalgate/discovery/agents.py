@@ -348,6 +348,25 @@ def _closest_folders(module: str, candidates: Sequence[str]) -> list[str]:
     return [folder for folder, depth in depths.items() if depth == largest_depth > 0]
 
 
+_MANIFESTS = ("agents-cli-manifest.yaml", "pyproject.toml")
+_AGENT_DIRECTORY = re.compile(r"""^agent_directory\s*[:=]\s*["']?([\w./-]+)""", re.MULTILINE)
+
+
+def _find_by_manifest(key: str, folders: AgentFolders, tree: Tree) -> AgentFolder | None:
+    """The folder that agents-cli runs: `agent_directory` of the nearest manifest that has it."""
+    for parent in map(PurePosixPath, _ancestors(key)):
+        for file in (str(parent / name) for name in _MANIFESTS):
+            if directory := _AGENT_DIRECTORY.search(tree.read_source(file)):
+                folder = str(parent / directory[1])
+                found_by = f"agent_directory in {file}"
+                return (
+                    AgentFolder(folder=folder, found_by=found_by)
+                    if folders.holds_agent(folder)
+                    else None
+                )
+    return None
+
+
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 """The files that pytest collects."""
 
@@ -467,9 +486,11 @@ def choose_agents(
 def _without_doubt(
     key: str, agent: AgentFolder | Ambiguous | None, *, folders: AgentFolders, tree: Tree
 ) -> AgentFolder | Ambiguous | None:
-    """The agent that the tests run, instead of a guess."""
+    """The agent that the project's manifest names or the tests run, instead of a guess."""
     if agent is None or (isinstance(agent, AgentFolder) and not agent.is_doubtful):
         return agent
+    if named_agent := _find_by_manifest(key, folders, tree):
+        return named_agent
     parents = agent.candidates if isinstance(agent, Ambiguous) else (".",)
     candidates = [
         folder for folder in folders.files if any(_is_within(folder, parent) for parent in parents)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-import warnings
 from collections.abc import (
     Callable,
     Collection,
@@ -27,7 +26,7 @@ from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
-from evalgate.errors import NothingToDo, Place, Problem, Severity, errors_in
+from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, errors_in
 from evalgate.formats import FileKind
 from evalgate.formats.base import FormatFiles
 from evalgate.model import (
@@ -40,6 +39,7 @@ from evalgate.model import (
     Suite,
     Text,
 )
+from evalgate.system import patterns
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 
@@ -652,19 +652,20 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
     """The sets reduced to cases whose id or first user text matches `pattern`; empty sets are
     dropped.
 
-    The pattern is a regular expression, or plain text if it is not a valid one; case is ignored."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # about sets that look nested: `[[]`
+    The pattern is a regular expression, or plain text if it is not a valid one; case is ignored.
+    Raises ConfigError if it cannot be searched for."""
+    cases = [case for eval_set in sets.values() for case in eval_set.cases]
+    texts = [text for case in cases for text in (case.case_id, opening_text(case))]
+    try:
         try:
-            search = re.compile(pattern, re.IGNORECASE).search
-        except (re.error, OverflowError, RecursionError):
-            search = re.compile(re.escape(pattern), re.IGNORECASE).search
-
-    def matches(case: Case) -> bool:
-        return bool(search(case.case_id) or search(opening_text(case)))
-
+            hits = patterns.search(pattern, texts, flags=re.IGNORECASE)
+        except ValueError:
+            hits = patterns.search(re.escape(pattern), texts, flags=re.IGNORECASE)
+    except patterns.SearchFailed as failure:
+        raise ConfigError(f"`grep`: {failure}") from None
+    of_cases = iter(zip(hits[::2], hits[1::2], strict=True))
     picked = {
-        key: tuple(case for case in eval_set.cases if matches(case))
+        key: tuple(case for case in eval_set.cases if any(next(of_cases)))
         for key, eval_set in sets.items()
     }
     return {key: _with_cases(sets[key], cases) for key, cases in picked.items() if cases}

@@ -1,5 +1,5 @@
-"""The `.env` of an agent: variables in it that judges use too, and copies of untracked files for
-the base's agent."""
+"""The `.env` file of an agent: its variables that judges use too, and its copy for the base's agent
+if git does not track it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JudgeEnvironment:
     environ: Environ
     # names of variables by the file that sets them
     used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unused: tuple[str, ...] = ()  # a sentence about each file whose key is not used
+    unused: tuple[str, ...] = ()  # a sentence about each file with values that do not count
     keys: frozenset[str] = frozenset()  # names of variables with keys of judges
 
 
@@ -118,6 +118,7 @@ def lend(
             copy = base / relative
             if not copy.parent.is_dir():  # the change moved the agent
                 copy = folder_of(base_use.options, base) / NAME
+            # no symbolic link leads out of the checkout
             is_inside = copy.parent.resolve() == base.resolve() / copy.parent.relative_to(base)
             if is_inside and not os.path.lexists(copy) and not _commit_reason(path, root, environ):
                 shutil.copyfile(path, copy)

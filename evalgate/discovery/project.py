@@ -78,6 +78,19 @@ class Project:
         broken_keys = self.broken()
         return tuple(suite for suite in self.suites if suite.key not in broken_keys)
 
+    def refusals(self) -> tuple[Problem, ...]:
+        """The errors for which a run refuses suites, or everything, even if all keys are set."""
+        return tuple(
+            problem
+            for problem in self.problems
+            if problem.severity is Severity.ERROR and problem.code not in OF_ENVIRONMENT
+        )
+
+    def takes(self) -> tuple[Suite, ...]:
+        """The suites that a run measures if all keys are set."""
+        is_refused = any(not self._concerned(problem) for problem in self.refusals())
+        return () if is_refused else self.sound()
+
     def only_not_run(self) -> bool:
         """True if the only problem is that the user named evaluations that are not run."""
         return bool(self.broken()) and all(
@@ -121,6 +134,9 @@ class Project:
             key for key, source in sources if source.file == file and source.origin in file_origins
         }
 
+
+OF_ENVIRONMENT = frozenset({"credentials-missing", "simulator-credentials"})
+"""Codes of errors that the environment of a run can fix."""
 
 OF_THE_RUN = frozenset({*discover.CODES, "credentials-missing"})
 """Codes of errors in a file that concern the whole run: an invalid selection, or missing

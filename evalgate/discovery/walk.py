@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,13 +173,19 @@ class Tree:
     no file comes or goes."""
 
     def __init__(
-        self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()
+        self,
+        root: Path,
+        *,
+        exclude: Iterable[str] = (),
+        also: Iterable[str] = (),
+        base: bool = False,
     ) -> None:
         """Skip git-ignored files, environments, caches, hidden folders and `exclude` globs.
 
         As in git, symbolic links to folders are not followed; links to files only within the root.
         `also`: folders, relative to the root, that the user named: they are walked even if they
-        would be skipped."""
+        would be skipped. `base`: the root is the checkout of a base, without a repository: all of
+        its files are committed."""
         self.root = root
         self.config_files: set[str] = set()
         self.agent_files: dict[str, frozenset[str]] = {}
@@ -195,12 +201,15 @@ class Tree:
         ignored: set[str] = set()
         ignored_configs: set[str] = set()
         names = {False: (evaluation_files, ignored), True: (self.config_files, ignored_configs)}
-        spec, problems = parse_rules(read_checkout_rules(root), file=".git/info/exclude")
-        self.problems.extend(problems)
-        self._walk("", IgnoreRules((("", spec),)), names)
+        self._walk("", self._checkout_rules(), names)
         for folder in also:
             self._walk("" if folder == "." else f"{folder}/", IgnoreRules(), names)
         ignored.update(self._in_ignored_folders())
+        # a .gitignore has no effect on committed files
+        matched = ignored | ignored_configs
+        tracked = _committed(root, matched, base=base)
+        evaluation_files.update(ignored & tracked)
+        self.config_files |= ignored_configs & tracked
         evaluation_files.update(path for path in self.other_json if holds_set(root, path))
         patterns = tuple(exclude)
         left_out = {path for path in evaluation_files if places.matches(path, patterns)}
@@ -209,10 +218,8 @@ class Tree:
         self.ignored = tuple(sorted(ignored - evaluation_files))
         self.ignored_configs = frozenset(ignored_configs - self.config_files)
         self.agent_files = dict(sorted(self.agent_files.items()))
-        self.other_json.sort()
-        self.other_yaml.sort()
-        self.other_python.sort()
-        self.near_names = sorted(set(self.near_names))
+        for paths in (self.other_json, self.other_yaml, self.other_python, self.near_names):
+            paths.sort()
 
     def read(self, path: str, *, largest: int = LARGEST_BYTES) -> bytes | Problem:
         """The content of a file below the root, or why it is not read."""
@@ -227,6 +234,12 @@ class Tree:
         """The text of a source file, with invalid UTF-8 replaced; "" if it cannot be read."""
         content = self.read(path, largest=LARGEST_SOURCE_BYTES)
         return "" if isinstance(content, Problem) else content.decode("utf-8", errors="replace")
+
+    def _checkout_rules(self) -> IgnoreRules:
+        text = read_checkout_rules(self.root)
+        spec, problems = parse_rules(text, file=".git/info/exclude")
+        self.problems.extend(problems)
+        return IgnoreRules((("", spec),))
 
     def _walk(
         self, start: str, start_rules: IgnoreRules, names: Mapping[bool, tuple[set[str], set[str]]]
@@ -270,7 +283,8 @@ class Tree:
         if is_python and len(self.other_python) < MOST_OTHER_PYTHON and not rules.match(path):
             self.other_python.append(path)
         is_near = NEAR_CONFIG.fullmatch(entry.name) or _NEAR_SET.fullmatch(entry.name)
-        if is_near and not rules.match(path) and _is_own_file(entry):
+        is_new = path not in self.near_names  # a folder may be walked again
+        if is_near and is_new and not rules.match(path) and _is_own_file(entry):
             self.near_names.append(path)
 
     def _in_ignored_folders(self) -> Iterator[str]:
@@ -295,6 +309,11 @@ class Tree:
                 )
                 yield from (f"{prefix}{name}" for name, entry in candidates if _is_own_file(entry))
                 pending_folders.extend(_folders(prefix, entries))
+
+
+def _committed(root: Path, paths: set[str], *, base: bool) -> AbstractSet[str]:
+    """Those of the paths on which a .gitignore has no effect, because git has them already."""
+    return paths if base or not paths else git.tracked(root, sorted(paths), os.environ)
 
 
 def _folders(prefix: str, entries: Entries) -> Iterator[str]:

@@ -29,7 +29,8 @@ _SIGNS = frozenset(
     {"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history"}
 )
 _ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
-_OF_RUN = frozenset({"prompt", "responses", "agent_data", "eval_case_id"})
+_OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
+_OF_ADK = _OF_RUN | {"eval_id", "conversation", "session_input"}
 _READ = _SIGNS | {
     "id",
     "case_id",
@@ -56,6 +57,8 @@ def read_case(
 
     `recorded`: read the agent's recorded answer (`responses`) instead of the expected one
     (`reference`)."""
+    if isinstance(raw, dict) and not is_dataset_case(raw):
+        return _read_adk_case(raw, path=path, place=place, problems=problems)
     reader = _SessionReader(
         fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems
     )
@@ -87,6 +90,16 @@ def read_case(
         place=place,
         extras={key: value for key, value in raw.items() if to_snake(key) not in _OF_RUN},
     )
+
+
+def _read_adk_case(raw: JsonObject, *, path: Path, place: Place, problems: Problems) -> Case | None:
+    """A case of a dataset in ADK's shape. Its other keys are passed to metrics."""
+    shapes = (repair.CASE, repair.INVOCATION)
+    names = {name for shape in shapes for name in (*shape.known, *shape.others)}
+    fields = {key: field for key, field in raw.items() if to_snake(key) in names}
+    case = repair.read_case(fields, path=path, place=place, problems=problems)
+    extras = {key: field for key, field in raw.items() if to_snake(key) not in _OF_ADK}
+    return None if case is None else replace(case, extras=extras)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -258,14 +271,18 @@ def _call(raw: Any) -> ToolCall | None:
     return ToolCall(name=name, args=args) if isinstance(name, str) and name else None
 
 
-def instance_json(view: TrialView) -> JsonObject:
+def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
     """The input of a metric's `evaluate(instance)` in agents-cli: the case as written, and prompt,
-    response and agent data of the run."""
+    response and agent data of the run.
+
+    A case that is written as turns has no prompt there; `needs_prompt`: it has its last one."""
     case = view.case
     turns = view.actual
     agents = {agent.name: agent for turn in turns for agent in turn.agents}
+    extras = {key: field for key, field in case.extras.items() if to_snake(key) != "agent_data"}
+    is_by_turns = len(extras) < len(case.extras)
     instance = {
-        **case.extras,
+        **extras,
         "eval_case_id": case.case_id,
         "agent_data": {
             "agents": {
@@ -281,7 +298,7 @@ def instance_json(view: TrialView) -> JsonObject:
                 {
                     "turn_index": index,
                     "turn_id": f"turn_{index}",
-                    "events": _events(turn, with_user=len(turns) > 1),
+                    "events": _events(turn, with_user=is_by_turns or len(turns) > 1),
                 }
                 for index, turn in enumerate(turns)
             ],
@@ -291,11 +308,29 @@ def instance_json(view: TrialView) -> JsonObject:
     if isinstance(reference, str):
         instance["reference"] = {"response": {"role": "model", "parts": [{"text": reference}]}}
     if turns:
-        instance["prompt"] = adk_shapes.content_json(turns[-1].user_content)
+        if needs_prompt or not is_by_turns:
+            instance["prompt"] = adk_shapes.content_json(turns[-1].user_content)
         response = _response(turns[-1])
         if response is not None:
             instance["response"] = adk_shapes.content_json(response)
     return instance
+
+
+def service_instance(view: TrialView) -> JsonObject:
+    """The same input as agents-cli sends it to Google Cloud's evaluation service."""
+    instance = instance_json(view)
+    reference = instance.get("reference")
+    messages = {
+        "prompt": instance.get("prompt"),
+        "response": instance.get("response"),
+        "reference": reference.get("response") if isinstance(reference, dict) else None,
+    }
+    contents = {name: message for name, message in messages.items() if message}
+    return {
+        **{name: {"contents": {"contents": [content]}} for name, content in contents.items()},
+        **{key: instance[key] for key in ("rubric_groups",) if key in instance},
+        "agent_eval_data": instance["agent_data"],
+    }
 
 
 def has_response(view: TrialView) -> bool:
@@ -304,24 +339,22 @@ def has_response(view: TrialView) -> bool:
 
 
 def _response(turn: Invocation) -> Content | None:
-    """The last message of the turn with text."""
+    """The text of the last message of the turn that has some."""
     contents = [event.content for event in turn.events or ()] + [turn.final_response]
-    return next(
-        (
-            content
-            for content in reversed(contents)
-            if content is not None
-            and any(isinstance(part, Text) and part.text for part in content.parts)
-        ),
-        None,
-    )
+    for content in reversed(contents):
+        parts = content.parts if content is not None else ()
+        text = "".join(part.text for part in parts if isinstance(part, Text))
+        if content is not None and text:
+            return Content(role=content.role or "model", parts=(Text(text=text),))
+    return None
 
 
 def _events(turn: Invocation, *, with_user: bool) -> list[JsonObject]:
     """The events of a turn. As in agents-cli, a single prompt is not among them."""
     events = [event for event in turn.events or () if event.content is not None]
-    names = [event.author for event in events if event.author]
-    names += [agent.name for agent in turn.agents]
+    # the author of the answer: of the last event, else the root agent
+    names = [agent.name for agent in turn.agents[:1]]
+    names += [event.author for event in events if event.author]
     contents = [("user", turn.user_content)] if with_user else []
     contents += [(event.author or "agent", event.content) for event in events if event.content]
     if turn.final_response is not None:

@@ -3,6 +3,7 @@ built-in metrics."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import warnings
@@ -74,11 +75,12 @@ def parse_dataset_config(
         problems.error("not-a-config", message, place=Place(file=file, line=1))
         return CriteriaReading(problems=problems.all())
     reader = _MetricsReader(problems, file, read)
-    pool = reader.pool(raw.get("custom_metrics"))
-    names = reader.names(raw.get("metrics_to_run"), pool)
+    pool_key = next((key for key in _POOLS if _holds_metrics(raw.get(key))), _POOLS[0])
+    pool = reader.pool(raw.get(pool_key), pool_key)
+    names = reader.names(raw.get("metrics_to_run"), pool, pool_key)
     uses = [reader.use(name, pool.get(name), path) for name, path in names.items()]
     for key in ("criteria", "metrics", "thresholds"):
-        if key in raw:
+        if key in raw and key != pool_key:
             hint = "write a metric into `custom_metrics`, with its `threshold` beside its `name`"
             problems.warning("unused-key", f"`{key}` is not read", path=(key,), hint=hint)
     return CriteriaReading(
@@ -86,6 +88,15 @@ def parse_dataset_config(
         problems=problems.all(),
         is_compared=True,
     )
+
+
+_POOLS = ("custom_metrics", "metrics", "criteria")
+
+
+def _holds_metrics(raw: Any) -> bool:
+    """True for a list of objects or a mapping of names to objects."""
+    entries = list(raw.values()) if isinstance(raw, dict) else raw
+    return bool(entries) and isinstance(entries, list) and all(isinstance(e, dict) for e in entries)
 
 
 def _load(text: str, problems: Problems) -> Any:
@@ -117,14 +128,18 @@ class _MetricsReader:
         self._file = file
         self._read = read
 
-    def pool(self, raw: Any) -> dict[str, tuple[int, JsonObject]]:
-        """The metrics of `custom_metrics` by name, each with its position."""
-        if raw is not None and not isinstance(raw, list):
-            self._report_type("a list of metrics", raw, ("custom_metrics",))
-        pool: dict[str, tuple[int, JsonObject]] = {}
-        for index, metric in enumerate(raw if isinstance(raw, list) else ()):
-            path: Path = ("custom_metrics", index)
-            name = metric.get("name") if isinstance(metric, dict) else None
+    def pool(self, raw: Any, key: str) -> dict[str, tuple[Path, JsonObject]]:
+        """The metrics of `custom_metrics`, or of another key, by name, each with its place. They
+        may be a mapping of names."""
+        is_mapping = isinstance(raw, dict) and _holds_metrics(raw)
+        if raw is not None and not isinstance(raw, list) and not is_mapping:
+            self._report_type("a list of metrics", raw, (key,))
+        pool: dict[str, tuple[Path, JsonObject]] = {}
+        for step, metric in raw.items() if is_mapping else enumerate(raw or ()):
+            path: Path = (key, step)
+            name = step if is_mapping else None
+            if isinstance(metric, dict):
+                name = metric.get("name") or metric.get("id") or name
             if not isinstance(metric, dict):
                 self._report_type("an object with a `name`", metric, path)
             elif not isinstance(name, str) or not name.strip():
@@ -132,10 +147,12 @@ class _MetricsReader:
                 hint = "write `- name: my_metric`, and the same name in `metrics_to_run`"
                 self._problems.error("missing-key", message, path=path, hint=hint)
             else:
-                pool[name] = index, metric
+                pool[name] = path, metric
         return pool
 
-    def names(self, raw: Any, pool: Mapping[str, object]) -> dict[str, Path]:
+    def names(
+        self, raw: Any, pool: Mapping[str, tuple[Path, JsonObject]], key: str
+    ) -> dict[str, Path]:
         """The metrics that run, each with its place. Without a list all custom metrics run."""
         if raw is not None and not isinstance(raw, list):
             self._report_type("a list of names", raw, ("metrics_to_run",))
@@ -147,21 +164,19 @@ class _MetricsReader:
                 names.setdefault(name, path)
             else:
                 self._report_type("the name of a metric", name, path)
-        if not names and pool and not raw:
-            message = "`metrics_to_run` names no metric, so all of `custom_metrics` run"
+        if not names and pool and not raw and key == _POOLS[0]:
+            message = f"`metrics_to_run` names no metric, so all of `{key}` run"
             hint = "agents-cli runs none without `--metrics`: list their names in `metrics_to_run`"
             self._problems.warning("no-metrics-to-run", message, path=(), hint=hint)
-            names = {name: ("custom_metrics", index) for index, name in enumerate(pool)}
-        return names
+        return names or ({} if raw else {name: path for name, (path, _) in pool.items()})
 
     def use(
-        self, name: str, entry: tuple[int, JsonObject] | None, path: Path
+        self, name: str, entry: tuple[Path, JsonObject] | None, path: Path
     ) -> CriterionUse | None:
         """The metric as a criterion; None, with a problem, if it is invalid."""
         if entry is None:
             return self._built_in(name, {}, path, pool_path=None)
-        index, metric = entry
-        path = ("custom_metrics", index)
+        path, metric = entry
         if bodies := [key for key in _BODIES if metric.get(key) is not None]:
             if len(bodies) > 1:
                 message = (
@@ -177,7 +192,18 @@ class _MetricsReader:
                 options = {"prompt_template": body, **_judge_of(metric)}
                 return self._use_of(name, metric, path, options=options, metric_name=PROMPT_METRIC)
             return self._function(name, metric, (*path, bodies[0]), body)
-        return self._built_in(name, metric, path, pool_path=path)
+        return self._in_words(name, metric, path)
+
+    def _in_words(self, name: str, metric: JsonObject, path: Path) -> CriterionUse | None:
+        """A metric without a body of agents-cli: a built-in one with parameters, or words."""
+        template = _template_of(metric)
+        if not template or (path[0] == _POOLS[0] and _is_built_in(name)):
+            return self._built_in(name, metric, path, pool_path=path)
+        message = f"`{name}` has no `prompt_template` of agents-cli; it is judged by its words"
+        hint = "agents-cli itself ignores it: write a `prompt_template` for the judge"
+        self._problems.warning("metric-in-words", message, path=path, hint=hint)
+        options = {"prompt_template": template, "whole_case": True, **_judge_of(metric)}
+        return self._use_of(name, metric, path, options=options, metric_name=PROMPT_METRIC)
 
     def _function(
         self, name: str, metric: JsonObject, path: Path, body: str
@@ -223,8 +249,9 @@ class _MetricsReader:
         if base in SAME_AS_ADK:
             options = {} if base != "final_response_match" else _judge_of(metric)
             return self._use_of(name, metric, path, options=options, metric_name=SAME_AS_ADK[base])
-        if base in OF_SERVICE or UNMEASURED.fullmatch(base):
-            latest = name.lower() if _VERSION.search(name) else f"{base}_v1"
+        if _is_built_in(name):
+            # agents-cli asks for version 1 by a bare name, and for the newest with parameters
+            latest = name.lower() if _VERSION.search(name) else f"{base}_v{2 if metric else 1}"
             options = {"metric": latest}
             if isinstance(metric.get("metric_spec_parameters"), dict):
                 options["parameters"] = metric["metric_spec_parameters"]
@@ -272,6 +299,31 @@ class _MetricsReader:
     def _report_type(self, expected: str, raw: Any, path: Path) -> None:
         message = f"expected {expected}, found {described(raw)}"
         self._problems.error("wrong-type", message, path=path)
+
+
+def _is_built_in(name: str) -> bool:
+    base = _VERSION.sub("", name.lower())
+    return base in SAME_AS_ADK or base in OF_SERVICE or bool(UNMEASURED.fullmatch(base))
+
+
+_PROMPT = re.compile(r"(judge_?)?prompt(_?template)?", re.IGNORECASE)
+_WORDS = ("description", "rubric", "criteria", "instructions", "prompt")
+_NOT_WORDS = frozenset({"threshold", "weight", "name", "id"})
+
+
+def _template_of(metric: JsonObject) -> str:
+    """The prompt of a metric in another form than agents-cli's: a text that is called a prompt,
+    else the metric as it is written; "" if it has no words."""
+    objects = [metric, *(part for part in metric.values() if isinstance(part, dict))]
+    for part in objects:
+        for key, text in part.items():
+            if _PROMPT.fullmatch(str(key)) and isinstance(text, str) and text.strip():
+                return text
+    if not any(metric.get(key) for key in _WORDS):
+        return ""
+    fields = {key: field for key, field in metric.items() if key not in _NOT_WORDS}
+    metric_text = json.dumps(fields, ensure_ascii=False, indent=1, default=str)
+    return f"{metric_text}\nWhere no scale is shown, grade from 0 (not met) to 1 (met)."
 
 
 def _judge_of(metric: JsonObject) -> JsonObject:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import adk_shapes, agents_cli, json_source, repair
 from evalgate.formats.json_source import Path, Problems, described
-from evalgate.formats.kind import Dialect, EvalSetReading, describe_keys
+from evalgate.formats.kind import CASE_IDS, Dialect, EvalSetReading, describe_keys
 from evalgate.formats.repair import REJECTED
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.model.shapes import to_snake
@@ -70,10 +70,9 @@ class _Cases:
             object_dialect = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
             self.dialect = _dialect_of_list(raw) if len(path) == 1 else object_dialect
         case = None
-        if len(path) > 1:
-            read_case = (
-                agents_cli.read_case if agents_cli.is_dataset_case(raw) else repair.read_case
-            )
+        if len(path) > 1 or self.dialect is Dialect.AGENTS_CLI:
+            is_dataset = len(path) == 1 or agents_cli.is_dataset_case(raw)
+            read_case = agents_cli.read_case if is_dataset else repair.read_case
             case = read_case(raw, path=path, place=place, problems=self._problems)
         elif self.dialect is Dialect.FLAT_LIST:
             turn = _turn(raw, path=path, problems=self._problems)
@@ -229,6 +228,9 @@ def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
             "this list is empty; an evaluation set is an object with `eval_cases`",
         )
     listed_cases = tuple(cases.cases)
+    if cases.dialect is Dialect.AGENTS_CLI:
+        message = "a list of cases; read as `eval_cases`. agents-cli and ADK reject this"
+        problems.warning("adk-rejects-shape", message)
     if cases.dialect is Dialect.FLAT_LIST:
         listed_cases = (Case(case_id=set_id, conversation=tuple(cases.turns), place=cases.place),)
     eval_set = (
@@ -469,9 +471,12 @@ _OLD_FORMATS = "ADK's old formats are a list of `{query, reference, expected_too
 
 
 def _dialect_of_list(first_item: Any) -> Dialect:
-    """The dialect of a list, by its first element."""
+    """The dialect of a list, by its first element. A list of cases is a dataset, because ADK has no
+    such form."""
     if not isinstance(first_item, dict):
         return Dialect.UNKNOWN
+    if not CASE_IDS.isdisjoint(map(to_snake, first_item)):
+        return Dialect.AGENTS_CLI
     if "data" in first_item:
         return Dialect.NAMED_LIST
     if "query" in first_item or "expected_tool_use" in first_item:

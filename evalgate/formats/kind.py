@@ -86,10 +86,17 @@ _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{}\[\],:])', re.DOTALL)
 _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})([ \t][^\n]*)?\r?$", re.MULTILINE)
 _DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario"})
 _ADK_CASE_KEYS = frozenset({"conversation", "conversation_scenario", "eval_id"})
+CASE_IDS = frozenset({"eval_id", "eval_case_id"})
+"""Keys that only cases of ADK and agents-cli have, also in a list without `eval_cases`."""
 _OLD_KEYS = frozenset({"query", "expected_tool_use"})
 _SET_KEYS = frozenset({"eval_set_id", "name", "description", "data", "initial_session", "query"})
 _CONFIG_KEYS = frozenset({"criteria", "custom_metrics", "user_simulator_config"})
 _CONFIG_NAMES = re.compile(r"(test|eval)[_-]?config\.json|(.*[_.-])?config\.json")
+_METRICS = re.compile(r"""^[\s{]{0,6}["']?(metrics_to_run|custom_metrics)["']?\s*:""", re.MULTILINE)
+_OTHER_METRICS = re.compile(r"^(metrics|criteria)\s*:", re.MULTILINE)
+_IN_WORDS = re.compile(
+    r"^(\s+|\s*-\s+)(prompt_template|prompt|rubric|description)\s*:", re.MULTILINE
+)
 _SURE_CONFIG_NAMES = frozenset({"test_config.json", "test-config.json"})
 
 
@@ -102,7 +109,9 @@ def kind_of(text: str, *, file: str) -> FileKind:
     and binary bytes, and in truncated files."""
     name = basename(file.replace("\\", "/")).lower()
     if name.endswith((".yaml", ".yml")):
-        has_keys = re.search(r"^(metrics_to_run|custom_metrics)\s*:", text[:_HEAD], re.MULTILINE)
+        has_keys = _METRICS.search(text[:_HEAD]) or (
+            _OTHER_METRICS.search(text[:_HEAD]) and _IN_WORDS.search(text[:_HEAD])
+        )
         is_config = name in ("eval_config.yaml", "eval_config.yml") and has_keys
         return FileKind.DATASET_CONFIG if is_config else FileKind.OTHER
     if name.endswith((".evalset_result.json", ".evalsetresult.json")):
@@ -135,8 +144,10 @@ def _content_kind(text: str, name: str) -> FileKind:
     if top & {"eval_case_results", "eval_set_result_id"}:
         return FileKind.RESULTS
     is_named_set = "eval_set_id" in top and name.endswith((".evalset.json", ".test.json"))
-    if "eval_cases" in top or is_named_set:
-        is_dataset = inner & _DATASET_KEYS and not inner & _ADK_CASE_KEYS
+    is_list_of_cases = opening == "[" and inner & CASE_IDS
+    if "eval_cases" in top or is_named_set or is_list_of_cases:
+        has_marks = inner & _DATASET_KEYS or (inner and "eval_set_id" not in top)
+        is_dataset = is_list_of_cases or (has_marks and not inner & _ADK_CASE_KEYS)
         return FileKind.DATASET if is_dataset else FileKind.EVAL_SET
     if opening == "[" and (inner & _OLD_KEYS or ("data" in inner and innermost & _OLD_KEYS)):
         return FileKind.EVAL_SET

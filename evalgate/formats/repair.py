@@ -461,6 +461,10 @@ def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> An
         return raw
     if raw and {to_snake(key) for key in raw}.isdisjoint({*CONTENT.known, *CONTENT.others}):
         keys = listed_keys(raw)
+        if role == "user":  # an agent that is triggered by events
+            message = f"an object where ADK wants a content; sent as its JSON ({keys})"
+            _warning("adk-rejects-shape", message, path, problems)
+            return {"role": role, "parts": [{"text": json.dumps(raw, ensure_ascii=False)}]}
         problems.error(
             "wrong-type",
             f"expected a content (`role`, `parts`) or plain text, found {keys}",
@@ -633,7 +637,10 @@ def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Cont
 
 
 def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:
-    """One stored event; None, with a problem, if it is invalid."""
+    """One stored event; None, with a problem, if it is invalid. Its text may stand beside its
+    author."""
+    if isinstance(raw, dict) and "content" not in raw and isinstance(raw.get("text"), str):
+        raw = raw | {"content": raw["text"]}
     try:
         return SessionEventWire.model_validate(raw)
     except ValidationError:

@@ -30,7 +30,6 @@ from evalgate.model import (
     CriterionUse,
     GradedTrial,
     NonBlocking,
-    NotEvaluated,
     Reason,
     Report,
     Run,
@@ -38,11 +37,13 @@ from evalgate.model import (
     Transcript,
     Transcripts,
     TrialKey,
+    not_evaluated,
 )
 from evalgate.results import file, stores
 from evalgate.results.file import Stored
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 
@@ -129,7 +130,8 @@ def _publish(
 def _measure_files(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> tuple[Measurement, Rules]:
-    """The measurement to decide on, and the rules that decide."""
+    """The measurement to decide on, and the rules that decide. Without `base_results`, head's alone
+    decide."""
     settings = settings.model_copy(update={"adk_compat": head_results.deviations.are_taken_back})
     if base_results is None:
         rules = baseline_rules.of(settings, head_results.run.suites, None)
@@ -140,6 +142,7 @@ def _measure_files(
         )
         head = replace(head_results.run, suites=rules.suites)
         return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
+    # the base's file stands for a checkout: its suites are the base's rules
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=base_results.run.commit,
@@ -154,9 +157,9 @@ def _measure_files(
         settings, head_results.run.suites, Base(origin=origin, project=project)
     )
     quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.moment.date())
-    # their run read both sides
+    # None: two runs; else the comparison of the one run that measured both sides
     stored_comparison = head_results.comparison if _are_sides(base_results, head_results) else None
-    # the base ran by head's criteria, so its results do not have its own
+    # in one run the base ran by head's criteria, so its results do not have its own
     edits, books = (
         (rules.edits, rules.books)
         if stored_comparison is None
@@ -166,9 +169,7 @@ def _measure_files(
     head_run = replace(head_results.run, suites=rules.suites)
     base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base_names)
     if base_results.version != head_results.version:
-        notes.append(
-            f"the base was measured with evalgate {base_results.version}, head with {head_results.version}"
-        )
+        notes.append(phrase("other_version", base_results.version, head_results.version))
     base_origin = stores.aged(origin, settings=settings, current_moment=context.moment, notes=notes)
     comparisons = _comparisons(rules, head_run, base_run, base_origin, stored_comparison)
     return Measurement(
@@ -270,15 +271,15 @@ def _base_to_compare(
     base_suites = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
     changes = dict(_changed_criteria(base, head, suites, base_suites))
     notes = dict.fromkeys(
-        f"scores of {name} are not compared: it {reason}"
+        phrase("criterion_not_compared", name, reason)
         for (_, name), reason in sorted(changes.items())
     )
 
     def trial(graded_trial: GradedTrial, changes: Mapping[tuple[str, str], str]) -> GradedTrial:
         key = graded_trial.key.renamed(names)
         grades = {
-            name: NotEvaluated(
-                reason=Reason.NOT_APPLICABLE, message=f"the criterion {changes[key.suite, name]}"
+            name: not_evaluated(
+                Reason.NOT_APPLICABLE, "criterion_differs", changes[key.suite, name]
             )
             if (key.suite, name) in changes
             else grade
@@ -313,20 +314,16 @@ def _changed_criteria(
             base_version = uses[use.name].prompt_version
             head_version = head.prompt_of(suite.key, use.name)
             if _settings(uses[use.name], base) != _settings(use, head):
-                yield (suite.key, use.name), "had different options on the base"
+                yield (suite.key, use.name), phrase("other_options")
             elif base_version != head_version:
-                versions = f"version {base_version or 'unknown'}, now {head_version or 'unknown'}"
-                yield (
-                    (suite.key, use.name),
-                    f"used a different judge prompt on the base ({versions})",
-                )
+                yield (suite.key, use.name), phrase("other_prompt", base_version, head_version)
             # head's code scores both sides of one run; else all that the agent read must be
             # equal, including a custom metric
             elif use.code is not None and not (
                 _are_sides(base, head)
                 or _inputs(base.run, by_key[suite.key]) == _inputs(head.run, suite) != ""
             ):
-                yield (suite.key, use.name), "may have had different code on the base"
+                yield (suite.key, use.name), phrase("other_code")
 
 
 def _inputs(run: Run, suite: Suite) -> str:

@@ -37,7 +37,7 @@ from evalgate.discovery import (
 )
 from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.dotenv import JudgeEnvironment
-from evalgate.discovery.project import Project
+from evalgate.discovery.project import OF_ENVIRONMENT, Project
 from evalgate.errors import (
     ExitCode,
     NoEvaluationFile,
@@ -64,7 +64,6 @@ LEAST_DISK_BYTES = 2 * 10**9
 """The least free space below the cache: an environment with google-adk needs up to half of it, and
 is unpacked twice."""
 
-JUDGE_CODES = frozenset({"credentials-missing", "simulator-credentials"})
 ENVIRONMENT_CODES = frozenset({
     "agent-environment", "agent-start", "agent-turn", "cloud-credentials", "model-key-missing", "not-writable",
 })  # fmt: skip
@@ -144,7 +143,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     problems = [
         problem
         for problem in project.problems
-        if problem not in state.reported_problems and problem.code not in JUDGE_CODES
+        if problem not in state.reported_problems and problem.code not in OF_ENVIRONMENT
     ]
     project_checks = [
         Check(label="project", problem=problem)
@@ -187,7 +186,7 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     for problem in state.project.problems:
         place = problem.place.file if problem.place else ""
         is_of_suite = (
-            place in (suite.key, source.file) and problem.code not in JUDGE_CODES | AGENT_CODES
+            place in (suite.key, source.file) and problem.code not in OF_ENVIRONMENT | AGENT_CODES
         )
         if is_of_suite and problem.severity is not Severity.NOTE:
             is_of_criteria = place == source.file or "criteria" in problem.code
@@ -242,7 +241,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """The suite's agent: its place, its environment, its tools and models, and whether it can be
     imported."""
     use = suite.agent
-    key = fingerprints.agent_key(suite.agent)
+    key = fingerprints.agent_key(use)
     project = state.project
     settings = project.settings
     driver = agents.DRIVERS.get(use.driver)
@@ -254,12 +253,10 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     agent_problems = [
         problem
         for problem in project.problems
-        if problem.code in AGENT_CODES and _is_of(problem, suite)
-    ]
-    agent_problems = [
-        problem
-        for problem in agent_problems
-        if problem.severity is not Severity.NOTE and problem not in state.reported_problems
+        if problem.code in AGENT_CODES
+        and _is_of(problem, suite)
+        and problem.severity is not Severity.NOTE
+        and problem not in state.reported_problems
     ]
     state.reported_problems.update(agent_problems)
     yield from (Check(label="agent", problem=problem) for problem in agent_problems)

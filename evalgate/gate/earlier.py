@@ -111,6 +111,18 @@ class Earlier:
         return head.answer("everything") == base.answer("everything")
 
 
+def progress(path: Path, *, workflow_run: str) -> str:
+    """How far a gate that was killed came, by its journal and the base's beside it; "" if they are
+    of another workflow run. Raises OSError."""
+    done, total = 0, 0
+    for file in (path, path.with_name(JOURNALS[BASE])):
+        about = journal.peek(file)
+        if about is not None and not about.finished and about.workflow_run == workflow_run:
+            trials, expected = journal.progress(file)
+            done, total = done + trials, total + expected
+    return f"{done:,} of {total:,} trials were run" if total else ""
+
+
 def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
     """Keep the journals that the shards of this workflow run left in their folders."""
     store = _store(rules, context) if rules.settings.reuse_days else None

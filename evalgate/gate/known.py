@@ -23,13 +23,13 @@ from evalgate.model import (
     CriterionUse,
     FailureOrigin,
     GradedTrial,
-    NotEvaluated,
     Reason,
     Report,
     Run,
     Suite,
     TrialKey,
     VerdictKind,
+    not_evaluated,
 )
 from evalgate.results import file, kept, labels as case_labels
 from evalgate.results.file import Stored, StoredOutcomes
@@ -359,9 +359,7 @@ def _current_trials(
 ) -> Iterator[GradedTrial]:
     """The trials of a case under today's criteria. `names`: the criteria whose scores still count;
     None: the case was changed, so no score counts."""
-    unmeasured = NotEvaluated(
-        reason=Reason.SKIPPED, message="the case was changed since it ran: run it again"
-    )
+    unmeasured = not_evaluated(Reason.SKIPPED, "case_changed")
     for trial in stored_case.trials:
         deciding_names = (use.name for use in suite.criteria if not use.informational)
         grades = (

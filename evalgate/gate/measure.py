@@ -44,12 +44,12 @@ from evalgate.model import (
     Comparison,
     Grade,
     GradedTrial,
-    NotEvaluated,
     Reason,
     Run,
     Suite,
     ThresholdRule,
     TrialView,
+    not_evaluated,
 )
 from evalgate.results import kept
 from evalgate.runner import reuse, trials
@@ -281,7 +281,7 @@ def _criteria(
 
 
 def _skip_criterion(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
-    return NotEvaluated(reason=Reason.SKIPPED, message=phrase("criterion_not_chosen"))
+    return not_evaluated(Reason.SKIPPED, "criterion_not_chosen")
 
 
 def measure(session: GateSession, context: Context) -> Measurement:

@@ -73,7 +73,8 @@ class GateSession:
 def open_gate_session(
     project: Project, bases: tuple[Base | None, Base | None], context: Context
 ) -> Iterator[GateSession]:
-    """Open a session for the block. `bases`: see `baseline.base.open_bases`.
+    """Open a session for the block. `bases`: the base to compare with, and the base whose rules
+    count; see `baseline.base.open_bases`.
 
     Raises ConfigError if the base's rules forbid a run, UnavailableError if a journal cannot be
     written."""
@@ -87,7 +88,7 @@ def open_gate_session(
         rules.suites,
         rule_base,
         context,
-        asked_with=judges.environ,
+        environ=judges.environ,
     )
     remarks = (
         *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), judges),

@@ -290,8 +290,11 @@ def publisher() -> str:
 def render_rules(
     settings: Settings, project: Project
 ) -> tuple[str, list[AgentUse], tuple[str, ...]]:
-    """The text of evalgate.yml, its agents, and the suites for which the user must choose an agent.
-    It lists the suites with no agent or several candidates; the text is "" if the defaults fit."""
+    """The text of evalgate.yml, the first agent of each of its rules, and the suites for which the
+    user must still choose one.
+
+    A rule is for the suites without an agent that have the same candidates. Its first candidate
+    counts, the others are comments. The text is "" if every suite has an agent."""
     unknown_agent = discovery_agents.UNKNOWN.found_by
     unassigned_keys = [
         suite.key
@@ -307,7 +310,7 @@ def render_rules(
             discovery_agents.code_files(settings.root), discovery_agents.reader(settings.root)
         )
     )
-    suites: dict[tuple[str, ...], list[str]] = {}
+    keys_by_texts: dict[tuple[str, ...], list[str]] = {}
     uses: dict[str, AgentUse] = {}
     for key in unassigned_keys:
         choice = discovery_agents.find_agent(key, folders=folders)
@@ -319,11 +322,11 @@ def render_rules(
             ]
         uses_by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
         uses |= uses_by_text
-        suites.setdefault(tuple(uses_by_text), []).append(key)
+        keys_by_texts.setdefault(tuple(uses_by_text), []).append(key)
     lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
     undecided: list[str] = []
     chosen_uses: list[AgentUse] = []
-    for texts, keys in suites.items():
+    for texts, keys in keys_by_texts.items():
         first_use = (
             uses[texts[0]]
             if texts

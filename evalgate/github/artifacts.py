@@ -18,8 +18,11 @@ from evalgate.github.client import Artifact, Client, GitHubFailed, GitHubFault
 from evalgate.values import frozen_dataclass
 
 MOST_ZIP_BYTES = 64 * 1024 * 1024
-_END = b"PK\x05\x06"
-_LONGEST_COMMENT = 65_557
+_DIRECTORY_END = b"PK\x05\x06"
+"""The beginning of a zip's last record, which has the number of entries and the size of their
+directory from byte 10 on."""
+_LONGEST_END = 65_557
+"""The most bytes of that record, with its comment."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _UNREADABLE = (
     zipfile.BadZipFile,
@@ -84,8 +87,8 @@ def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_B
 def fetch_files(
     client: Client, artifact: Artifact, *, into: Path, names: Collection[str]
 ) -> dict[str, Path]:
-    """Download an artifact, `extract` the files called `names` and write them into the folder
-    `into`; return their paths.
+    """Download an artifact and write its files called `names` into the folder `into`. Returns their
+    paths; see `extract`.
 
     Raises GitHubFailed, and OSError of `into`."""
     paths: dict[str, Path] = {}
@@ -159,12 +162,13 @@ def _unpack(zip_file: zipfile.ZipFile, entry: zipfile.ZipInfo, *, most_bytes: in
 
 
 def _check_count(archive: bytes, limits: Limits) -> None:
-    """Check the number of entries before zipfile reads all of them."""
-    position = archive.rfind(_END, max(0, len(archive) - _LONGEST_COMMENT))
+    """Refuse too many entries before zipfile reads all of them. Raises GitHubFailed."""
+    position = archive.rfind(_DIRECTORY_END, max(0, len(archive) - _LONGEST_END))
     if position < 0 or len(archive) < position + 16:
         raise _broken("it is not a zip file, or it is truncated")
     entries, directory_bytes = struct.unpack_from("<HI", archive, position + 10)
-    # A zip of more than 65,534 entries or 4 GB has the count elsewhere, and is too large anyway.
+    # A zip of more than 65,534 entries or 4 GB has the count elsewhere, and is too large anyway; so
+    # is a directory with more than 1 KB per entry.
     if entries > limits.entries or directory_bytes > limits.entries * 1_024:
         raise _too_large(f"{entries:,} entries")
 

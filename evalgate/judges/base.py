@@ -8,95 +8,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from evalgate.model import Text, Usage
 from evalgate.model.deviations import OURS, Deviations
+from evalgate.text.phrases import phrase
 from evalgate.values import Environ, Json, frozen_dataclass
 
 # --- one question ---------------------------------------------------------------------------------
 
 
 class JudgeFailureKind(enum.StrEnum):
-    """The reason why a judge gave no readable reply: the failure and the next step, in words."""
+    """The reason why a judge gave no readable reply."""
 
-    # 401: no key, or a wrong one
-    UNAUTHORIZED = "unauthorized", "the credentials were refused", "check {keys}"
-    FORBIDDEN = (  # 403
-        "forbidden",
-        "access was denied",
-        "check that the key's project may use this model from here, and that its API and billing are on",
-    )
-    MODEL_MISSING = (  # 404
-        "model_missing",
-        "there is no such model",
-        "check the model's name, and that the endpoint serves it",
-    )
+    UNAUTHORIZED = "unauthorized"  # 401: no key, or a wrong one
+    FORBIDDEN = "forbidden"  # 403
+    MODEL_MISSING = "model_missing"  # 404
     # any other 4xx: options that the model does not take, a prompt that is too long
-    BAD_REQUEST = (
-        "bad_request",
-        "the request was refused",
-        "check judge_model_config and the length of the judged text",
-    )
-    RATE_LIMITED = (  # 429 that a wait ends
-        "rate_limited",
-        "too many requests",
-        "run again later, with fewer calls at once, or raise the quota",
-    )
-    QUOTA_SPENT = (  # 429 that this run cannot outwait: a daily quota, no credit
-        "quota_spent",
-        "the quota or the credit is spent",
-        "run again when it is renewed, or raise it",
-    )
-    OVERLOADED = (  # 503, 529: too many requests by all users
-        "overloaded",
-        "the provider is overloaded",
-        "run again later, with fewer calls at once",
-    )
-    SERVER_ERROR = "server_error", "the provider failed", "run again later"  # any other 5xx
-    TIMEOUT = "timeout", "no answer in time", "run again later, or raise `timeout` under `judge:`"
-    # or no such host
-    CONNECTION = "connection", "no connection", "check the base URL, the network and the proxy"
-    MALFORMED = "malformed", "the response does not match the API", "check the base URL"
-    EMPTY = (
-        "empty",
-        "the answer is empty",
-        "run again; a thinking model may need more max_output_tokens",
-    )
-    BLOCKED = (  # of the prompt or of the reply
-        "blocked",
-        "a safety filter stopped it",
-        "relax safety_settings in judge_model_config, or judge with another model",
-    )
-    TRUNCATED = (
-        "truncated",
-        "the answer was cut at the token limit",
-        "raise or remove max_output_tokens in judge_model_config",
-    )
+    BAD_REQUEST = "bad_request"
+    RATE_LIMITED = "rate_limited"  # 429 that a wait ends
+    # 429 that this run cannot outwait: a daily quota, no credit
+    QUOTA_SPENT = "quota_spent"
+    OVERLOADED = "overloaded"  # 503, 529: too many requests by all users
+    SERVER_ERROR = "server_error"  # any other 5xx
+    TIMEOUT = "timeout"  # no answer in time
+    CONNECTION = "connection"  # or no such host
+    MALFORMED = "malformed"  # a response that does not match the API
+    EMPTY = "empty"
+    BLOCKED = "blocked"  # by a safety filter, of the prompt or of the reply
+    TRUNCATED = "truncated"  # at the token limit
     # ours
-    BUDGET_SPENT = (
-        "budget_spent",
-        "the budget is spent",
-        "raise it, or judge fewer cases or samples",
-    )
-    NO_RECORDING = (
-        "no_recording",
-        "nothing is recorded for this question",
-        "record it once with an API key",
-    )
-    # no client for this model
-    NOT_CONFIGURED = "not_configured", "it cannot be used", "see docs/judges.md"
-
-    description: str
-    step: str
-
-    def __new__(cls, value: str, description: str, step: str) -> Self:
-        """A kind by its value, in words."""
-        kind = str.__new__(cls, value)
-        kind._value_ = value
-        kind.description = description
-        kind.step = step
-        return kind
+    BUDGET_SPENT = "budget_spent"
+    NO_RECORDING = "no_recording"
+    NOT_CONFIGURED = "not_configured"  # no client for this model
 
 
 RETRIABLE: Final = frozenset(
@@ -383,9 +327,6 @@ def failure(
 ) -> JudgeFailure:
     """A failure in words: the judge, the failure, the provider's message, the next step.
     Redacted."""
-    keys = " or ".join(setting.api_key_env) or "the credentials of the endpoint"
-    if setting.vertex:
-        keys = "the Google Cloud credentials"
     # foreign text on one line, without the markup of an error page, shortened
     excerpt = " ".join(
         re.sub(
@@ -393,8 +334,7 @@ def failure(
         ).split()
     )
     excerpt = excerpt if len(excerpt) <= _LONGEST_DETAIL else f"{excerpt[: _LONGEST_DETAIL - 3]}..."
-    message = f"judge `{setting.model}`: {kind.description}{f' ({excerpt})' if excerpt else ''}; {kind.step.format(keys=keys)}"
-    message = setting.redact(message)
+    message = setting.redact(phrase("judge_failure", kind, setting, excerpt))
     if setting.api_key:
         message = message.replace(setting.api_key, "***")
     return JudgeFailure(kind=kind, message=message, retry_after_s=retry_after_s, usage=usage)

@@ -41,13 +41,14 @@ from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import JudgeUse, Usage
+from evalgate.text.phrases import phrase
 
 STOP_CHECK_S = 0.5
 """Interval in which a call checks whether the program stops, in seconds."""
 
-_RUN_ENDED = JudgeFailure(
-    kind=JudgeFailureKind.CONNECTION, message="the run ended before the judge answered"
-)
+
+def _run_ended() -> JudgeFailed:
+    return JudgeFailed(JudgeFailure(kind=JudgeFailureKind.CONNECTION, message=phrase("run_ended")))
 
 
 class VotingPanel:
@@ -201,7 +202,7 @@ class VotingPanel:
     def ask(self, request: JudgeRequest) -> JudgeReply:
         """See JudgePanel."""
         if self._ended.is_set():
-            raise JudgeFailed(_RUN_ENDED)
+            raise _run_ended()
         address = judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
         cached_reply = self._cached_reply(request, address)
         if cached_reply is not None:
@@ -322,7 +323,7 @@ class VotingPanel:
             threading.Thread(target=ask, name="judge-call", daemon=True).start()
         while not future.done():
             if self._ended.is_set():
-                raise JudgeFailed(_RUN_ENDED)
+                raise _run_ended()
             futures.wait((future,), timeout=STOP_CHECK_S)
         return future.result()
 
@@ -460,33 +461,11 @@ def _undecided_reason(
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
         cause = next((failure for failure in failures if failure.kind in FINAL), failures[0])
-        return (
-            Undecided.UNAVAILABLE,
-            f"{_samples_text(len(failures), len(samples))} failed: {cause.message}",
-        )
+        message = phrase("samples_failed", len(failures), len(samples), cause.message)
+        return Undecided.UNAVAILABLE, message
     if not samples:
-        return Undecided.UNAVAILABLE, "the judge was not asked"
-    item_text = f" about `{item}`" if item else ""
-    if count.passed_over:
-        verb = "says" if count.passed_over == 1 else "say"
-        samples_text = _samples_text(count.passed_over, len(samples))
-        return (
-            Undecided.UNREADABLE,
-            f"{samples_text} {verb} nothing{item_text}, even on a second try",
-        )
-    no_label_text = (
-        "the only sample gives none"
-        if len(samples) == 1
-        else f"none of {len(samples)} samples gives one"
-    )
-    return Undecided.UNREADABLE, f"{no_label_text} of the labels{item_text}"
-
-
-def _samples_text(count: int, total: int) -> str:
-    """`the only sample`, `all 3 samples`, `1 of 3 samples`."""
-    if count == total:
-        return "the only sample" if total == 1 else f"all {total} samples"
-    return f"{count} of {total} samples"
+        return Undecided.UNAVAILABLE, phrase("judge_not_asked")
+    return Undecided.UNREADABLE, phrase("samples_unreadable", count.passed_over, len(samples), item)
 
 
 def open_panel(

@@ -670,10 +670,13 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
 
     A reason may follow it (`Yes, because ...`) if it contains no other label. Any other text may
     take it back: `valid? no`, `yes, but ...` and `yes, were it not for ...` are not labels."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = f"{value:g}"
     if not isinstance(value, str):
         return None
+    if _NUMBER.fullmatch(value):  # `4.0` is the label 4
+        number = f"{float(value):g}"
+        return number if number in labels else None
     text = _MARKUP.sub(" ", unicodedata.normalize("NFKC", value)).casefold()
     label_text, _, reason = _REASONED.sub(r"\1\n\2", _LEADING.sub("", text), count=1).partition(
         "\n"
@@ -685,6 +688,9 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
         if word not in labels or is_ambiguous or reason_words.partition("_")[0] not in _REASON
         else word
     )
+
+
+_NUMBER = re.compile(r"\s*[0-9]{1,9}(\.[0-9]{1,9})?\s*")
 
 
 def prose_of(entry: Json, *keys: str) -> str:

@@ -23,7 +23,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models
 from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind
 from evalgate.model import AgentFailure, FailureKind, Outcome
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 Reply = TypeVar("Reply")
@@ -308,30 +308,19 @@ class RateLimiter:
         """The last failure with the number of attempts; `limit`: the setting whose time is up."""
         if not failure.retriable:
             return failure
-        attempts_text = f"tried {words.counted(attempt, 'time')} in {words.seconds(seconds)}"
-        if failure.retry_after_s is not None:
-            attempts_text += f"; it asks for a pause of {words.seconds(failure.retry_after_s)}"
-        if limit:
-            attempts_text += f"; to try longer, raise `judge: {{{limit}: ...}}`"
-        final_failure = replace(failure, message=f"{failure.message} ({attempts_text})")
+        message = phrase("judge_attempts", failure, attempt, seconds, limit)
+        final_failure = replace(failure, message=message)
         with self._changed:
             self._breakers[model].failed()
         return final_failure
 
     def _too_late(self, pause_s: float, *, model: str, limit: str) -> JudgeFailure:
-        name = self._provider or "the judge"
         if pause_s > 0:
-            pause = words.seconds(pause_s)
-            message = (
-                f"{name} asks for a pause of {pause}, which is longer than this run waits; "
-                f"run it again later, or raise `judge: {{{limit}: ...}}`"
-            )
+            message = phrase("judge_pause", self._provider, pause_s, limit)
             return JudgeFailure(
                 kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s
             )
-        target = f"`{model}`" if model else name
-        calls_text = "one call" if limit == "call_deadline" else "calls"
-        message = f"the deadline for {calls_text} to {target} has passed; raise it (`judge: {{{limit}: ...}}`) or run fewer cases"
+        message = phrase("judge_deadline", self._provider, model, limit)
         return JudgeFailure(kind=JudgeFailureKind.TIMEOUT, message=message)
 
 

@@ -9,6 +9,7 @@ from evalgate.config.gate_file import BudgetRule
 from evalgate.errors import ConfigError
 from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeRequest
 from evalgate.model import JudgeUse, Usage
+from evalgate.text.phrases import phrase
 
 
 class JudgeBudget:
@@ -32,7 +33,7 @@ class JudgeBudget:
             while self._reached_limit(self._under_way):
                 spent = self._reached_limit(0)
                 if spent:
-                    message = f"the judges' budget of {spent} is spent; raise it, or judge fewer cases or samples"
+                    message = phrase("judges_budget_spent", *spent)
                     raise JudgeFailed(
                         JudgeFailure(kind=JudgeFailureKind.BUDGET_SPENT, message=message)
                     )
@@ -54,17 +55,17 @@ class JudgeBudget:
             self._under_way -= 1
             self._changed.notify_all()
 
-    def _reached_limit(self, under_way: int) -> str:
-        """The limit that is reached if `under_way` more calls are answered, in words; "" without
-        one."""
+    def _reached_limit(self, under_way: int) -> tuple[str, float] | None:
+        """The limit that is reached if `under_way` more calls are answered: its unit, and its
+        number."""
         limits = self._limits
         if limits.calls is not None and self._calls + under_way >= limits.calls:
-            return f"{limits.calls:,} calls"
+            return "calls", limits.calls
         if limits.tokens is not None and self._reaches(self._tokens, limits.tokens, under_way):
-            return f"{limits.tokens:,} tokens"
+            return "tokens", limits.tokens
         if limits.usd is not None and self._reaches(self._cost_usd, limits.usd, under_way):
-            return f"${limits.usd:,.2f}"
-        return ""
+            return "usd", limits.usd
+        return None
 
     def _reaches(self, spent: float, limit: float, under_way: int) -> bool:
         """True if the spending, plus calls under way at the average price, reach the limit."""

@@ -118,6 +118,7 @@ from evalgate.model.trial import (
     Trial,
     TrialKey,
     TrialView,
+    not_evaluated,
 )
 
 __all__ = [
@@ -232,4 +233,5 @@ __all__ = [
     "Usage",
     "Verdict",
     "VerdictKind",
+    "not_evaluated",
 ]  # fmt: skip

@@ -47,7 +47,7 @@ class CriterionRule:
 class Policy:
     """The rules of the gate."""
 
-    # fails the job
+    # the results that fail the job
     fail_on: frozenset[FailOn] = frozenset(
         {FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED}
     )
@@ -359,13 +359,12 @@ class PassRates:
 
 
 class Cell(enum.IntEnum):
-    """The result of a pair of runs: the base passes more criteria (FELL), head passes more (ROSE),
-    both pass all, or neither."""
+    """The result of a pair of runs, one of each side."""
 
-    FELL = 0
-    ROSE = 1
-    PASSED = 2
-    FAILED = 3
+    FELL = 0  # the base passes more criteria
+    ROSE = 1  # head passes more criteria
+    PASSED = 2  # both pass all
+    FAILED = 3  # neither passes all, and neither passes more
 
 
 @frozen_dataclass
@@ -520,10 +519,11 @@ class RuleBook:
     policy: Policy
     criteria: Mapping[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
 
-    def divided(self, books: int) -> RuleBook:
-        """The book with a part of the money, so that it needs `books` times the evidence."""
+    def divided(self, parts: int) -> RuleBook:
+        """The book with one of `parts` equal parts of the money, so that it needs `parts` times the
+        evidence."""
         return RuleBook(
-            policy=replace(self.policy, alpha=self.policy.alpha / books), criteria=self.criteria
+            policy=replace(self.policy, alpha=self.policy.alpha / parts), criteria=self.criteria
         )
 
     def applied(self, run: Run) -> Run:
@@ -545,9 +545,9 @@ class Comparison:
     origin: BaseOrigin
     base: Run | None = None  # None: `problem` is the reason
     problem: str = ""  # why there is nothing to compare with
-    # because the base has no agent yet, so nothing can have become worse
+    # with `problem`: the base has no agent yet, so nothing can have become worse
     no_agent: bool = False
-    # because the base does not work with its own settings, without fault of the change
+    # with `problem`: the base does not work with its own settings, without fault of the change
     base_failed: bool = False
     cases: tuple[CaseComparison, ...] = ()
     criteria: tuple[CriterionComparison, ...] = ()
@@ -561,7 +561,7 @@ class Comparison:
     unread: tuple[str, ...] = ()  # files that the change edits and no agent opened
     # cases of these suites that the change adds or edits
     edited: tuple[CaseKey, ...] = ()
-    # cases are worse than older results, and the base was not rerun for them
+    # some cases are worse than older results, and the base was not rerun for them
     is_past: bool = False
     # head's cases, by head's thresholds; empty for results from files
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import enum
 import fnmatch
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Final, Self
 
-import regex
 from pydantic import Field, field_validator, model_validator
-from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from evalgate.model.shapes import Wire
+from evalgate.system import patterns
 from evalgate.values import Json
 
 
@@ -46,9 +43,8 @@ class Matcher(Wire):
     @classmethod
     def _compiles(cls, value: str | None) -> str | None:
         try:
-            re.compile(value or "")
-            regex.compile(value or "")
-        except (re.error, regex.error) as error:
+            patterns.search(value or "", ())
+        except (ValueError, patterns.SearchFailed) as error:
             raise ValueError(f"a regular expression ({error})") from None
         return value
 
@@ -61,45 +57,9 @@ class Matcher(Wire):
         return self
 
 
-LONGEST_SEARCH_S: Final = 2.0
-"""The time limit of a search. An engine that is not linear may try every way to match a text."""
-
-
-class SearchFailed(Exception):  # noqa: N818 - named after the event
-    """A search ended without an answer."""
-
-
-@lru_cache(maxsize=256)
-def _linear(pattern: str) -> SchemaValidator | None:
-    """The pattern in a linear-time engine; None if it needs lookahead, backreferences or similar
-    features."""
-    try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
-    except SchemaError:
-        return None
-
-
-def _is_found(pattern: str, text: str) -> bool:
-    """True if the pattern is found in the text. Both are untrusted. Raises SearchFailed."""
-    text = text.encode("utf-8", "replace").decode()  # replaces lone surrogates
-    linear = _linear(pattern)
-    if linear is not None:
-        shorter = text.removesuffix("\n")  # because of Python's `$`
-        return linear.isinstance_python(text) or (
-            "$" in pattern and linear.isinstance_python(shorter)
-        )
-    try:
-        return regex.search(pattern, text, timeout=LONGEST_SEARCH_S, concurrent=True) is not None
-    except TimeoutError:
-        length = len(text)
-        limit_s = LONGEST_SEARCH_S
-        message = f"looking for the pattern {pattern[:200]!r} in {length:,} characters took longer than {limit_s:g} s"
-        raise SearchFailed(f"{message}: write it without nested repetitions") from None
-
-
 def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
     """True if `actual` satisfies the matcher. MISSING: the key is absent on that side. Raises
-    SearchFailed."""
+    patterns.SearchFailed."""
     (key,) = matcher.model_fields_set
     if actual is MISSING:
         return key == "ignore"
@@ -108,7 +68,9 @@ def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
         case "exact":
             is_match = actual == matcher.exact
         case "regex":
-            is_match = isinstance(actual, str) and _is_found(matcher.regex or "", actual)
+            is_match = isinstance(actual, str) and any(
+                patterns.search(matcher.regex or "", [actual])
+            )
         case "contains":
             is_list = isinstance(actual, list | tuple)
             is_match = is_list or (isinstance(actual, str) and isinstance(matcher.contains, str))
@@ -164,9 +126,9 @@ def includes(actual: Any, expected: Any) -> bool:
     return bool(actual == expected)
 
 
-def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """True if the name matches a pattern; `*` and `?` are wildcards, and case matters."""
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+def matches_any(name: str, globs: Iterable[str]) -> bool:
+    """True if the name matches a glob; `*` and `?` are wildcards, and case matters."""
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
 def first_without_partner(choices: Sequence[Sequence[int]]) -> int | None:

@@ -13,6 +13,7 @@ from pydantic import Field
 from evalgate.model.case import Case
 from evalgate.model.conversation import Invocation
 from evalgate.text import plain
+from evalgate.text.phrases import phrase
 from evalgate.values import Json, frozen_dataclass
 
 WHY_WIDTH: Final = 300
@@ -278,3 +279,15 @@ class NotEvaluated:
 
 
 Grade: TypeAlias = Score | NotEvaluated
+
+
+def not_evaluated(
+    reason: Reason,
+    sentence: str,
+    *facts: object,
+    turns: tuple[float | None, ...] = (),
+    findings: tuple[Finding, ...] = (),
+) -> NotEvaluated:
+    """The grade with the sentence of reports' templates for these facts."""
+    message = phrase(sentence, *facts)
+    return NotEvaluated(reason=reason, message=message, turns=turns, findings=findings)

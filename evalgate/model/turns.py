@@ -7,8 +7,16 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from evalgate.model import Grade, Invocation, NotEvaluated, Reason, Score, Text, TrialView
-from evalgate.text import words
+from evalgate.model import (
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Reason,
+    Score,
+    Text,
+    TrialView,
+    not_evaluated,
+)
 
 Pairs: TypeAlias = tuple[tuple[Invocation, Invocation], ...]
 
@@ -18,15 +26,11 @@ def pair(view: TrialView) -> Pairs | NotEvaluated:
     actual = view.actual
     expected = view.expected
     if expected is None:
-        message = "a conversation scenario has no expected turns to compare with"
-        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message)
+        return not_evaluated(Reason.REFERENCE_MISSING, "scenario_without_turns")
     if len(actual) != len(expected):
-        message = (
-            f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
-        )
-        return NotEvaluated(reason=Reason.TURNS_MISSING, message=message)
+        return not_evaluated(Reason.TURNS_MISSING, "turns_missing", len(expected), len(actual))
     if not expected:
-        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case has no turns")
+        return not_evaluated(Reason.REFERENCE_MISSING, "case_without_turns")
     return tuple(zip(actual, expected, strict=True))
 
 
@@ -59,11 +63,11 @@ def running_mean(values: Sequence[float]) -> float:
     return total / len(values)
 
 
-def inform(values: Iterable[float | None], *, absence_text: str) -> Grade:
+def inform(values: Iterable[float | None], *, absence: str) -> Grade:
     """The grade of an informational criterion: the mean over the turns that have a value.
-    `absence_text`: the message if no turn has one."""
+    `absence`: the name of the sentence if no turn has one."""
     turns = tuple(values)
     known_values = [value for value in turns if value is not None]
     if not known_values:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=absence_text, turns=turns)
+        return not_evaluated(Reason.NOTHING_RECORDED, absence, turns=turns)
     return Score(value=mean(known_values), turns=turns)

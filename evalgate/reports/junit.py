@@ -29,6 +29,7 @@ from evalgate.text.phrases import phrase
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
 CHUNK = 500
+"""The number of cases that are elements at the same time."""
 COUNTS = ("tests", "failures", "errors", "skipped")
 INDENT = "  "
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
@@ -41,14 +42,12 @@ def render(report: Report) -> str:
     `<skipped>`: inconclusive, left out by the user, or non-blocking, so that readers of the file do
     not fail on what the gate allows. Times and attributes are those of the Jenkins schema; a
     failure's text begins with its file and line. With a base, a last testsuite has the answers of
-    both gates as properties. Its one possible testcase is a gate that fails although no case does.
-
-    """
+    both gates as properties. Its one possible testcase: a gate that fails although no case does."""
     cases_by_suite: defaultdict[str, list[CaseView]] = defaultdict(list)
     for case in view.of(report).cases:
         cases_by_suite[case.verdict.suite].append(case)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
-    suites: list[str] = []
+    suite_texts: list[str] = []
     broken = view.of(report).broken
     suite_parts = [
         _suite_parts(_broken_file(suite, report))
@@ -66,13 +65,17 @@ def render(report: Report) -> str:
     for suite_element, test_cases in suite_parts:
         for name in ("tests", "failures", "errors"):
             root.set(name, str(int(root.get(name, "0")) + int(suite_element.get(name, "0"))))
-        suites += [_opening_tag(suite_element, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
+        suite_texts += [
+            _opening_tag(suite_element, level=1),
+            *test_cases,
+            f"\n{INDENT}</testsuite>",
+        ]
     root.set("time", f"{report.run.seconds:.3f}")
     return "".join(
         [
             '<?xml version="1.0" encoding="utf-8"?>\n',
             _opening_tag(root, level=0),
-            *suites,
+            *suite_texts,
             "\n</testsuites>\n",
         ]
     )
@@ -81,8 +84,8 @@ def render(report: Report) -> str:
 def _suite(
     suite: SuiteVerdict, case_views: list[CaseView], report: Report
 ) -> tuple[ET.Element, list[str]]:
-    """The testsuite without its test cases, and the text of these: as elements, many would fill the
-    memory."""
+    """The testsuite without its test cases, and their texts. Cases are elements only in chunks, so
+    that many do not fill the memory."""
     counts = labels.count(case.label for case in case_views)
     numbers = {
         name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()
@@ -162,7 +165,7 @@ def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
 
 
 def _opening_tag(element: ET.Element, *, level: int) -> str:
-    """An element up to the place where further children of it go."""
+    """The text of an element without its end tag, so that further children can follow."""
     ET.indent(element, level=level)
     text = ET.tostring(element, encoding="unicode")
     opening = (
@@ -310,16 +313,18 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
         yield f"  {phrase('unexpected_turn')}"
     if turn.expected_calls is not None:
         yield from (
-            f"  expected call: {plain.flat(call_diff.spell(call))}" for call in turn.expected_calls
+            f"  {phrase('expected_call')} {plain.flat(call_diff.spell(call))}"
+            for call in turn.expected_calls
         )
     yield from (
-        f"  actual call:   {plain.flat(call_diff.spell(call))}" for call in turn.actual_calls or ()
+        f"  {phrase('actual_call')}   {plain.flat(call_diff.spell(call))}"
+        for call in turn.actual_calls or ()
     )
     if turn.expected_answer is not None:
-        yield f"  expected: {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
+        yield f"  {phrase('expected_answer')} {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
     if turn.actual_answer is not None:
-        yield f"  actual:   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
+        yield f"  {phrase('actual_answer')}   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
     elif turn.model_error:
-        yield f"  actual:   {turn.model_error}"
+        yield f"  {phrase('actual_answer')}   {turn.model_error}"
     elif turn.has_no_final_answer:
-        yield f"  actual:   {phrase('unmarked')}"
+        yield f"  {phrase('actual_answer')}   {phrase('unmarked')}"

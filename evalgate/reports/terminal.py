@@ -3,6 +3,7 @@ last."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -150,26 +151,21 @@ def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> 
         for case in case_views
         if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
     ]
-    groups: dict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = {}
+    groups: defaultdict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = defaultdict(list)
     for index, case in enumerate(broken_cases):
         difference_lines = (
             tuple(_difference(case, width or LOG_WIDTH)) if index < FULL_DIFFERENCES else ()
         )
-        groups.setdefault(
-            (
-                wording.case_word(case),
-                wording.case_reason(case, width=NAME_WIDTH),
-                difference_lines,
-            ),
-            [],
-        ).append(case)
+        reason = wording.case_reason(case, width=NAME_WIDTH)
+        groups[wording.case_word(case), reason, difference_lines].append(case)
     signs = {
         line.text.lstrip()[:2] for _, _, difference_lines in groups for line in difference_lines
     }
     if signs & {"- ", "+ "}:
         yield Line(phrase("legend", "= " in signs), "dim")
     quoted_texts: set[str] = set()
-    for (word, reason, difference_lines), group_cases in list(groups.items())[:GROUPS]:
+    shown_groups = list(groups.items())[:GROUPS]
+    for (word, reason, difference_lines), group_cases in shown_groups:
         case_names, file = _case_names(group_cases, width)
         yield Line(
             f"{word}: {case_names}",
@@ -189,9 +185,7 @@ def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> 
         if last_words not in quoted_texts:
             quoted_texts.add(last_words)
             yield from (Line(f"    | {line}", "dim") for line in last_words.splitlines())
-    omitted_count = len(broken_cases) - sum(
-        len(group_cases) for group_cases in list(groups.values())[:GROUPS]
-    )
+    omitted_count = len(broken_cases) - sum(len(group_cases) for _, group_cases in shown_groups)
     if omitted_count:
         yield Line(phrase("more_cases", omitted_count, report_file))
 

@@ -82,6 +82,7 @@ class Journal:
         self._reader: BinaryIO | None = None
         self._writer: FileIO | None = None
         self._end = 0
+        self._expected = 0
 
     @classmethod
     def create(cls, path: Path, *, about: Json, redact: Callable[[str], str] = str) -> Journal:
@@ -250,6 +251,12 @@ class Journal:
         self._append({"grade": address, **shapes.grade_json(grade)})
         with self._lock:
             self._grades[address] = grade
+
+    def expect(self, trials: int) -> None:
+        """Keep that this many more trials will be run or reused, for whoever finds the journal of a
+        run that was killed. Raises UnavailableError."""
+        self._expected += trials
+        self._append({"journal": VERSION, "trials": self._expected})
 
     def finish(self) -> None:
         """Mark the run as completed: it cannot be continued. Raises UnavailableError."""
@@ -453,6 +460,13 @@ def peek(path: Path) -> Peeked | None:
         workflow_run=str(first_line.get("workflow_run") or ""),
         finished=last_line.get("finished") is True,
     )
+
+
+def progress(path: Path) -> tuple[int, int]:
+    """The numbers of trials that a journal has and expects. Raises OSError."""
+    lines = [line for _, line in _read_lines(path) if line is not None]
+    expected = [line["trials"] for line in lines if "journal" in line and "trials" in line]
+    return sum("trial" in line for line in lines), max(expected, default=0)
 
 
 def is_free(path: Path) -> bool:

@@ -24,6 +24,7 @@ from evalgate.results import file as results_file
 from evalgate.results.file import Stored
 from evalgate.system import git
 from evalgate.system.git import Repository
+from evalgate.text.phrases import phrase
 from evalgate.text.words import size
 from evalgate.values import frozen_dataclass
 
@@ -434,7 +435,7 @@ def aged(
     if measured_time == NEVER:
         return replace(origin, notes=(*origin.notes, *notes))
     age_days = max(0.0, (current_moment - measured_time).total_seconds() / DAY_S)
-    age_note = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most_days:g})"
+    age_note = phrase("base_results_old", age_days, most_days)
     return replace(
         origin,
         age_days=age_days,

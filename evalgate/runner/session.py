@@ -48,6 +48,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
     VerdictKind,
+    not_evaluated,
 )
 from evalgate.results.journal import Journal
 from evalgate.runner import budget, trials
@@ -84,9 +85,7 @@ def grade(
                 criteria, NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=message)
             )
         case AgentFailure(message=message):
-            agent_failed = NotEvaluated(
-                reason=Reason.AGENT_FAILED, message=f"the agent failed: {message}"
-            )
+            agent_failed = not_evaluated(Reason.AGENT_FAILED, "agent_failed", message)
             grades = dict.fromkeys(criteria, agent_failed)
         case Transcript():
             view = TrialView(
@@ -151,13 +150,11 @@ def _grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
     try:
         grade = criterion(view)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
-        grade = NotEvaluated(
-            reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}"
+        grade = not_evaluated(
+            Reason.CRITERION_FAILED, "criterion_raised", name, type(error).__name__, str(error)
         )
     if isinstance(grade, Score) and not grade.is_number:
-        grade = NotEvaluated(
-            reason=Reason.CRITERION_FAILED, message=f"{name} gave {grade.value}, not a valid score"
-        )
+        grade = not_evaluated(Reason.CRITERION_FAILED, "score_invalid", name, grade.value)
     return grade
 
 
@@ -295,19 +292,11 @@ class Side:
         journal = self.journal
         addresses = self.addresses(task)
         grade_addresses = addresses.grades
-        is_rerun = task.key in self.again
-        trial = None if is_rerun else journal.trial(addresses.trial, task.key)
-        is_known = trial is not None
+        is_again = task.key in self.again
+        known_trial = None if is_again else journal.trial(addresses.trial, task.key)
+        trial = known_trial or self._run(task, addresses.trial)
         if trial is None:
-            if not session.budget.begin():
-                return
-            trial = session.runner.run(task, self.agents)
-            session.budget.spend(trial.outcome)
-            if session.stop.is_set() and isinstance(trial.outcome, AgentFailure):
-                return
-            self.keep(addresses.trial, trial, fingerprints.agent_key(task.suite.agent))
-            if isinstance(trial.outcome, AgentFailure):
-                trial = journal.trial(addresses.trial, task.key) or trial  # without secrets
+            return
         outcome = trial.outcome
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
         # judged criteria that do not apply to the case are skipped; free criteria are computed, and
@@ -352,7 +341,22 @@ class Side:
             session.share(task, trial, graded_trial)
         else:
             self.fresh[task.key.case].append(graded_trial)
-        self._report_progress(task, trial, graded_trial, is_known=is_known)
+        self._report_progress(task, trial, graded_trial, is_known=known_trial is not None)
+
+    def _run(self, task: Task, address: str) -> Trial | None:
+        """The trial of a task, which goes to `address` of the journal; None if the end of the run
+        or of the budget interrupted it."""
+        session = self._session
+        if not session.budget.begin():
+            return None
+        trial = session.runner.run(task, self.agents)
+        session.budget.spend(trial.outcome)
+        has_failed = isinstance(trial.outcome, AgentFailure)
+        if session.stop.is_set() and has_failed:
+            return None
+        self.keep(address, trial, fingerprints.agent_key(task.suite.agent))
+        # the journal has the failure without secrets
+        return (has_failed and self.journal.trial(address, task.key)) or trial
 
     def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
         """Put a trial of an agent into the journal, after the agent's inputs. Raises
@@ -603,6 +607,8 @@ class Session:
             agents.is_asked(suite.agent) for side in self.sides for suite in side.suites
         )
         at_once = self.settings.concurrency if self._asks else 1
+        for number, side in enumerate(self.sides):
+            side.journal.expect(sum(task.side == number for task in tasks))
         self.watcher.begin(trials=len(tasks), done=0, reason=reason)
         try:
             order = self._order(tasks, at_once=at_once) if len(self.sides) > 1 else None

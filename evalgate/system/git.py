@@ -434,6 +434,19 @@ def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     return commit, bool(status.strip()) if commit else None
 
 
+def tracked(root: Path, paths: Iterable[str], environ: Environ) -> frozenset[str]:
+    """Those of `paths` (POSIX, relative to `root`) that are in git's index, even if a .gitignore
+    matches them; empty if git does not say."""
+    git = Git(environment=git_environment(environ), settings=_READ_SETTINGS)
+    try:
+        source = find_source(root)
+        options = (f"--git-dir={source.git_dir}", f"--work-tree={source.working_tree}")
+        arguments = (*options, "--literal-pathspecs", "ls-files", "-z", "--", *paths)
+        return frozenset(os.fsdecode(git.run(*arguments, cwd=str(root))).split("\0")) - {""}
+    except (UnavailableError, OSError):
+        return frozenset()
+
+
 def _without_filters(
     git: Git, repository_options: Sequence[str], *, cwd: str
 ) -> list[tuple[str, str]]:

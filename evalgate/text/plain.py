@@ -122,11 +122,9 @@ def quoted(text: str, limit: int = 80) -> str:
 
 
 def ends(text: str, *, most_lines: int, limit: int) -> str:
-    """The first and last lines of `text`, with the number of omitted lines between them.
-
-    It has at most `most_lines` lines, and about `limit` characters.
-
-    Some programs report the error first, others last."""
+    """The first and last lines of `text`, at most `most_lines` lines and about `limit` characters,
+    with the number of omitted lines between them: some programs report the error first, others
+    last."""
     rows = text.strip("\n").split("\n")
     if len(rows) <= most_lines and len(text) <= limit:
         return "\n".join(rows)
@@ -164,6 +162,25 @@ def wrap(text: str, width: int, *, start: int = 0) -> list[str]:
     ]
 
 
+def _wrap_line(line: str, width: int, *, start: int = 0) -> list[str]:
+    if start + columns(line) <= width:
+        return [line]
+    rows = []
+    row = ""
+    used_columns = start
+    for word in re.findall(r"\s*\S+|\s+", line):
+        for part in [word] if columns(word) <= width else list(word):
+            is_full = used_columns and used_columns + columns(part) > width
+            if is_full:
+                rows.append(row)
+                row = ""
+                used_columns = 0
+            addition = part.lstrip() if is_full else part
+            row += addition
+            used_columns += columns(addition)
+    return [*rows, row]
+
+
 def columns(text: str) -> int:
     """The width of `text` in a fixed-width font: East Asian wide characters take two columns, marks
     none."""
@@ -189,27 +206,6 @@ def table(rows: Sequence[Sequence[str]], *, right_columns: range = range(0)) -> 
             blanks = " " * (width - columns(cell))
             cells.append(blanks + cell if index in right_columns else cell + blanks)
         yield "  ".join(cells).rstrip()
-
-
-def _wrap_line(line: str, width: int, *, start: int = 0) -> list[str]:
-    if start + columns(line) <= width:
-        return [line]
-    rows = []
-    row = ""
-    used_columns = start
-    for word in re.findall(r"\s*\S+|\s+", line):
-        for part in [word] if columns(word) <= width else list(word):
-            row_part = part
-            part_columns = columns(part)
-            if used_columns and used_columns + part_columns > width:
-                rows.append(row)
-                row = ""
-                used_columns = 0
-                row_part = part.lstrip()
-                part_columns = columns(row_part)
-            row = row + row_part
-            used_columns = used_columns + part_columns
-    return [*rows, row]
 
 
 BYTE_ORDER_MARK = "\ufeff"

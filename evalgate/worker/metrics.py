@@ -177,9 +177,12 @@ def _compile(metric: Message, code: str) -> Callable[..., Any]:
         if folder not in sys.path:
             sys.path.append(folder)
         is_file = file.endswith(".py")
-        namespace: Message = {"__name__": "custom_metric", "__file__": file}
-        exec(compile(source, file if is_file else f"<{code}>", "exec"), namespace)  # noqa: S102 - the repository's own, in the process for it
-        _NAMESPACES[source] = namespace
+        # dataclasses and pydantic look for the module of a class by its name
+        module = ModuleType(f"custom_metric_{len(_NAMESPACES)}")
+        module.__file__ = file
+        sys.modules[module.__name__] = module
+        exec(compile(source, file if is_file else f"<{code}>", "exec"), module.__dict__)  # noqa: S102 - the repository's own, in the process for it
+        _NAMESPACES[source] = module.__dict__
     namespace = _NAMESPACES[source]
     function = namespace.get("evaluate") or namespace.get(str(metric.get("function")))
     if not callable(function):

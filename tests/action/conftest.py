@@ -294,8 +294,8 @@ class Runner:
         begun.send_signal(signal.SIGTERM)
         return self.ended(begun)
 
-    def ended(self, begun: "subprocess.Popen[str]") -> Step:
-        stdout, stderr = begun.communicate(timeout=120)
+    def ended(self, begun: "subprocess.Popen[str]", *, timeout: float = 120) -> Step:
+        stdout, stderr = begun.communicate(timeout=timeout)
         return self._step(begun.returncode, stdout, stderr)
 
     def _step(self, code: int, stdout: str, stderr: str) -> Step:

@@ -1,6 +1,7 @@
 """What a pull request is told: the entrypoint with a runner's environment, against a GitHub that
 remembers."""
 
+import json
 import os
 import re
 import shutil
@@ -342,8 +343,46 @@ def test_a_gate_that_cannot_conclude_is_concluded(
     check = list(double.state.checks.values())[-1]  # the newest counts
     assert (check["status"], check["conclusion"]) == ("completed", conclusion)
     assert "no verdict" in check["output"]["title"]
+    assert step.outputs["reason"].endswith(": 0 of 1 trials were run")
     comments = list(double.state.comments.values())
     assert is_cancelled or "No verdict" in only(double.state.comments)["body"], comments
+
+
+def test_a_container_that_is_killed_is_concluded_by_another_step(runner, double: Double) -> None:
+    runner.write_gate(reference=ANSWER, question="Please wait a while.")
+    path = runner.origin / "evals/geo.evalset.json"
+    cases = json.loads(path.read_text())
+    (first,) = cases["eval_cases"]
+    quick = json.loads(json.dumps(first).replace("Please wait a while.", "And now?"))
+    cases["eval_cases"] = [{**quick, "eval_id": "quick"}, first]
+    runner.write("evals/geo.evalset.json", cases)
+    runner.write("evalgate.yml", "workers: 1")  # one after the other
+    agent = runner.origin / "agent.py"
+    agent.write_text(agent.read_text().replace("sessions=4", "sessions=1"))
+    runner.check_out()
+    begun = runner.start(agent=AGENT, baseline="none")
+    journal = runner.workspace / "evalgate-report/journal.jsonl"
+    while not (journal.exists() and b'"trial":' in journal.read_bytes()):
+        assert begun.poll() is None, begun.communicate()
+        time.sleep(0.05)
+    begun.kill()  # what it watched dies with it
+    begun.communicate()
+    runner.attempts = 0  # of the same workflow run
+    done = subprocess.run(
+        [Path(sys.executable).with_name("evalgate"), "conclude"],
+        cwd=runner.workspace,
+        env=runner.surroundings(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    step = runner._step(done.returncode, done.stdout, done.stderr)
+    assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (3, "error", "3")
+    reason = "the gate ended before it was done: 1 of 2 trials were run"
+    assert step.outputs["reason"] == reason
+    check = list(double.state.checks.values())[-1]
+    assert (check["conclusion"], check["output"]["title"]) == ("failure", f"no verdict: {reason}")
+    assert reason in only(double.state.comments)["body"]
 
 
 WATCHED = """

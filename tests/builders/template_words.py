@@ -14,6 +14,8 @@ from unittest import mock
 
 from jinja2 import Environment, nodes
 
+from evalgate.errors import Problem
+from evalgate.model import AgentFailure
 from evalgate.reports import comment
 from evalgate.text import phrases, templates
 
@@ -26,6 +28,10 @@ MARKUP = re.compile(r"`[^`]*`|\bevalgate \w+(?: --\w+)?|\]\([^)]*\)|</?\w+>|&#?\
 """Code, commands, addresses, tags and escaped characters."""
 CODE = re.compile(r"(%[\d.]*[a-z]|\{[^{}]*\}|`[^`]*`)")
 """Placeholders, and names that stay what they are in every language."""
+QUOTING = (AgentFailure, Problem)
+"""Values whose messages quote what was seen."""
+SENTENCES = frozenset({"message", "reason", "lacking", "why", "notes", "problem", "cause"})
+"""Fields of all other values that say what came of a run."""
 
 
 @contextlib.contextmanager
@@ -45,18 +51,20 @@ def latin(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[A-Za-z]{2,}", MARKUP.sub(" ", text).lower()))
 
 
-def macros(name: str) -> frozenset[str]:
+def macros(name: str) -> list[str]:
     """The names of a template's macros."""
     tree = _tree(_environment(name), name)
-    return frozenset(macro.name for macro in tree.find_all(nodes.Macro))
+    return [macro.name for macro in tree.find_all(nodes.Macro)]
 
 
 def data_of(value: object) -> frozenset[str]:
-    """All words of two Latin letters and more in the texts of a value."""
+    """All words of two Latin letters and more in the texts of a value, without our sentences."""
     if isinstance(value, str):
         return frozenset(re.findall(r"[A-Za-z]{2,}", value))
     if dataclasses.is_dataclass(value):
-        parts: list[object] = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        skipped = frozenset() if isinstance(value, QUOTING) else SENTENCES
+        fields = (field.name for field in dataclasses.fields(value))
+        parts: list[object] = [getattr(value, name) for name in fields if name not in skipped]
     elif isinstance(value, Mapping):
         parts = [*value.keys(), *value.values()]
     else:

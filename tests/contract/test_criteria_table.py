@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import judging, template_words
 from pydantic import BaseModel, ValidationError
 
 from evalgate import criteria
+from evalgate.agents.base import Agent
 from evalgate.criteria.base import CriterionServices, CriterionSpec
 from evalgate.discovery import criteria as discovery_criteria
 from evalgate.model import (
     Case,
     Content,
     CriterionUse,
+    Grade,
     Invocation,
     NotEvaluated,
     Score,
@@ -105,6 +108,39 @@ def test_without_options_a_criterion_grades_and_stays_on_its_scale(spec: Criteri
                 assert _on_scale(grade.value, spec)
             else:
                 assert grade.message
+
+
+def test_every_word_of_a_grade_is_a_templates() -> None:
+    """With the templates' words in full-width letters, the Latin ones that are left are names."""
+    judge = {
+        "skipped": None,
+        "unreadable": judging.panel(judging.ScriptedJudge(lambda _: "?")),
+        "unavailable": judging.panel(judging.ScriptedJudge(lambda _: "<timeout>")),
+    }
+    words: dict[str, str] = {}
+    with template_words.marked():
+        for spec in SPECS:
+            use = CriterionUse(name=spec.name, threshold=0.5, code=_code(spec))
+            for services in (
+                CriterionServices(judge=panel, run_metric=run_metric)
+                for panel in judge.values()
+                for run_metric in (None, Agent.run_metric.__get__(Agent))
+            ):
+                criterion = criteria.build(use, services)
+                for evidence in _evidences():
+                    words |= dict.fromkeys(
+                        template_words.latin("\n".join(_texts(criterion(evidence)))), spec.name
+                    )
+    names = template_words.latin(" ".join([*NAMES, "a.metric", "timeout happened", "stand-in"]))
+    assert {word: name for word, name in words.items() if word not in names} == {}
+
+
+def _texts(grade: Grade) -> list[str]:
+    """All that readers see of a grade, besides labels."""
+    texts = [grade.message if isinstance(grade, NotEvaluated) else grade.lacking]
+    for finding in grade.findings:
+        texts += [finding.text, finding.subject, *(opinion.text for opinion in finding.opinions)]
+    return texts
 
 
 def _code(spec: CriterionSpec) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -13,8 +14,9 @@ import pytest
 import yaml
 from builders import forked_command, repositories
 
-from evalgate.config import variables
-from evalgate.gate import starter
+from evalgate.config import load, variables
+from evalgate.errors import ConfigError
+from evalgate.gate import prepare, starter
 from tests.golden.test_doctor import CASES, SOUND, evalset
 
 pytestmark = pytest.mark.integration
@@ -341,3 +343,60 @@ def test_what_is_written_pleases_the_linters(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+DATASET = '{"eval_cases": [{"eval_case_id": "a", "prompt": {"parts": [{"text": "hi"}]}}]}'
+METRIC = "metrics_to_run: [m]\ncustom_metrics:\n- name: m\n  custom_function: |\n    def evaluate(instance): return 1\n"
+OF_AGENTS_CLI = {
+    "app/agent.py": PLAIN,
+    "tests/eval/datasets/basic-dataset.json": DATASET,
+    "tests/eval/eval_config.yaml": METRIC,
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "found", "refusals"),
+    [
+        ({}, "1 suite with 1 case", []),
+        # metrics that cannot be read, a dataset of a shape of its own, a set without cases
+        (
+            {"tests/eval/eval_config.yaml": METRIC.replace("  c", "     c")},
+            "0 suites",
+            ["yaml-syntax"],
+        ),
+        (
+            {"tests/eval/datasets/basic-dataset.json": '{"eval_cases": [{"resume": "x"}]}'},
+            "0 suites",
+            ["no-conversation"],
+        ),
+        (
+            {"app/x.evalset.json": '{"eval_set_id": "x", "eval_cases": []}'},
+            "1 suite with 1 case",
+            ["no-cases"],
+        ),
+        # an agent to choose: the first one runs
+        ({"bot/agent.py": PLAIN}, "1 suite with 1 case", []),
+        # no agent: the written rule has none yet
+        ({"app/agent.py": ""}, "0 suites", ["agent-missing"]),
+        # a judge without a key: the next steps name it
+        (
+            {"tests/eval/eval_config.yaml": "custom_metrics: [{name: m, prompt_template: x}]"},
+            "1 suite with 1 case",
+            [],
+        ),
+    ],
+)
+def test_init_finds_what_a_run_takes(
+    tmp_path: Path, files: dict[str, str], found: str, refusals: list[str]
+) -> None:
+    repository = stranger(tmp_path, {**OF_AGENTS_CLI, **files})
+    code, said = call(repository, "init")
+    assert code == 0, said
+    assert f"found {found}" in said
+    assert re.findall(r"error: .*\[([a-z-]+)\]", said) == refusals
+    settings = load.load_settings({"root": str(repository)})
+    project = prepare.prepare(settings, environ={"GOOGLE_API_KEY": "k"})
+    taken = 0
+    with contextlib.suppress(ConfigError):
+        taken = sum(not suite.problem for suite in prepare.insist(project, strict=False).suites)
+    assert found.startswith(str(taken))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pictures
 import pytest
 from builders import template_words
 
@@ -62,3 +63,10 @@ def test_templates_alone_change_every_sentence_of_the_comment(demo: tuple[Path, 
     names = " ".join((report.title, *(path.read_text("utf-8", "ignore") for path in files)))
     own = template_words.latin(names) | template_words.UNITS | {"evalgate"}
     assert template_words.latin(comment) - own == set()
+
+
+def test_every_picture_of_the_pages_can_be_drawn(demo: tuple[Path, str], tmp_path: Path) -> None:
+    command = [sys.executable, ROOT / "docs/pictures.py", "--demo", demo[0], "--into", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == pictures.PICTURES.keys()

@@ -89,6 +89,26 @@ def test_a_criterion_with_255_levels(repo: Repository) -> None:
     assert "nested too deeply" in out
 
 
+def test_a_pattern_without_an_end(repo: Repository) -> None:
+    call = {"name": "look", "args": {"at": "a" * 60 + "b"}}
+    part = f'[{{"function_call": {json.dumps(call)}}}, {{"text": answer}}]'
+    repo.write(
+        "agent.py",
+        gated_repository.AGENT.format(side="head", wrong="[]", flaky="[]").replace("[part]", part),
+    )
+    evalset = json.loads((repo.root / "desk.evalset.json").read_text())
+    evalset["eval_cases"][0]["conversation"][0]["intermediate_data"] = {"tool_uses": [call]}
+    repo.write("desk.evalset.json", json.dumps(evalset))
+    options = {"threshold": 1.0, "matchers": {"look": {"at": {"regex": "^(a+)+$"}}}}
+    repo.write("test_config.json", json.dumps({"criteria": {"tool_trajectory_avg_score": options}}))
+    code, out = repo.call("run")
+    assert code == 3, out
+    assert (
+        "tool_trajectory_avg_score raised SearchFailed: the search for the pattern '^(a+)+$'" in out
+    )
+    assert "write it without nested or long repetitions" in repo.comment()
+
+
 @pytest.mark.parametrize(
     "link", ["evalgate-report", "evalgate-report/journal.jsonl", "evalgate.yml"]
 )

@@ -1,110 +1,45 @@
 """The client of Google Cloud's evaluation service against a local server, with google-auth's real
 token exchange."""
 
-import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
-from builders import google_account
+from builders import evaluation_service
 from builders.build import case, turn
-from builders.judging import HeldClock
+from builders.evaluation_service import Answer, EvaluationService
 
-from evalgate import criteria, judges
-from evalgate.config.gate_file import BudgetRule, JudgeRule
-from evalgate.criteria.base import CriterionServices
-from evalgate.judges.clients import Clients
-from evalgate.judges.panel import VotingPanel
-from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import CriterionUse, Grade, NotEvaluated, Reason, Score, TrialView
 
 pytestmark = pytest.mark.integration
 
-Answer = tuple[int, Any]
 
-
-class Cloud:
-    """Hands out tokens, and answers evaluations with what a test puts into `answers`, the last one
-    again and again."""
-
-    def __init__(self) -> None:
-        self.answers: list[Answer] = [
-            (200, {"metricResults": [{"score": 1.0, "explanation": "harmless"}]})
-        ]
-        self.seen: list[tuple[str, dict[str, str], Any]] = []
-        self.tokens = 0
-        cloud = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                if self.path == "/token":
-                    cloud.tokens += 1
-                    self._say(
-                        200, {"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"}
-                    )
-                    return
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                cloud.seen.append((self.path, headers, json.loads(body)))
-                self._say(*(cloud.answers.pop(0) if len(cloud.answers) > 1 else cloud.answers[0]))
-
-            def _say(self, status: int, body: Any) -> None:
-                raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("content-length", str(len(raw)))
-                self.end_headers()
-                self.wfile.write(raw)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+@pytest.fixture
+def cloud() -> Iterator[EvaluationService]:
+    service = EvaluationService()
+    yield service
+    service.close()
 
 
 @pytest.fixture
-def cloud() -> Iterator[Cloud]:
-    held = Cloud()
-    yield held
-    held.server.shutdown()
-    held.server.server_close()
-
-
-@pytest.fixture
-def environment(cloud: Cloud, tmp_path: Path) -> dict[str, str]:
-    return {
-        "GOOGLE_APPLICATION_CREDENTIALS": str(
-            google_account.written(tmp_path, f"{cloud.url}/token")
-        ),
-        "GOOGLE_CLOUD_PROJECT": "p",
-        "GOOGLE_CLOUD_LOCATION": "europe-west1",
-        "GOOGLE_VERTEX_BASE_URL": cloud.url,
-    }
+def environment(cloud: EvaluationService, tmp_path: Path) -> dict[str, str]:
+    return cloud.environment(tmp_path)
 
 
 @pytest.fixture
 def judged(environment: dict[str, str]) -> Callable[..., Grade]:
     def grade(name: str = "safety_v1", **changed: str) -> Grade:
-        told = {**environment, **changed}
-        roster = Clients(judges.JUDGES, defaults=JudgeRule(), environment=told, clock=HeldClock())
-        panel = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())
-        built = criteria.build(
-            CriterionUse(name=name, threshold=0.5), CriterionServices(judge=panel)
-        )
         side = (turn("what?", answer="seven"), turn("and?", answer="eight"))
-        try:
-            return built(TrialView(case=case("c"), actual=side, expected=side))
-        finally:
-            panel.close()
+        view = TrialView(case=case("c"), actual=side, expected=side)
+        use = CriterionUse(name=name, threshold=0.5)
+        return evaluation_service.grade(use, view, {**environment, **changed})
 
     return grade
 
 
-def test_one_request_a_turn_with_one_token(cloud: Cloud, judged: Callable[..., Grade]) -> None:
+def test_one_request_a_turn_with_one_token(
+    cloud: EvaluationService, judged: Callable[..., Grade]
+) -> None:
     found = judged()
     assert isinstance(found, Score)
     assert (found.value, found.turns) == (1.0, (1.0, 1.0))
@@ -119,7 +54,9 @@ def test_one_request_a_turn_with_one_token(cloud: Cloud, judged: Callable[..., G
     assert cloud.tokens == 1
 
 
-def test_an_api_key_without_a_project(cloud: Cloud, judged: Callable[..., Grade]) -> None:
+def test_an_api_key_without_a_project(
+    cloud: EvaluationService, judged: Callable[..., Grade]
+) -> None:
     assert isinstance(judged(GOOGLE_CLOUD_PROJECT="", GOOGLE_API_KEY="k-1"), Score)
     path, headers, _ = cloud.seen[0]
     assert (path, headers["x-goog-api-key"]) == ("/v1beta1/:evaluateInstances", "k-1")
@@ -141,7 +78,11 @@ def test_an_api_key_without_a_project(cloud: Cloud, judged: Callable[..., Grade]
     ],
 )
 def test_faults(
-    cloud: Cloud, judged: Callable[..., Grade], answers: list[Answer], reason: Reason, says: str
+    cloud: EvaluationService,
+    judged: Callable[..., Grade],
+    answers: list[Answer],
+    reason: Reason,
+    says: str,
 ) -> None:
     cloud.answers = answers
     found = judged()
@@ -151,7 +92,9 @@ def test_faults(
     assert "a-token" not in found.message
 
 
-def test_a_busy_service_is_asked_again(cloud: Cloud, judged: Callable[..., Grade]) -> None:
+def test_a_busy_service_is_asked_again(
+    cloud: EvaluationService, judged: Callable[..., Grade]
+) -> None:
     cloud.answers = [(429, {"error": {"message": "slow down"}}), (503, "later"), *cloud.answers]
     assert isinstance(judged(), Score)
 

@@ -56,6 +56,12 @@ def ask_adk(adk: AdkChild) -> Ask:
 
 
 @pytest.fixture(scope="session")
+def ask_agents_cli(adk: AdkChild) -> Ask:
+    """Answers to requests of adk_side/agents_cli.py."""
+    return lambda requests: adk.ask("agents_cli.py", requests)
+
+
+@pytest.fixture(scope="session")
 def corpus_samples(ask_adk: Ask) -> list[Sample]:
     """Every conversation of the corpus that ADK can read, as recorded where it was, and with things
     gone wrong."""

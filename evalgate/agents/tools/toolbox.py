@@ -27,10 +27,11 @@ from evalgate.text import words
 class Toolbox:
     """See agents.base.ToolSource.
 
-    `root`: the checkout; `folder`: its cassettes, relative to it. `checkout`: a checkout whose
-    cassettes come first, often the same. While recording, a case's cassette is written when one of
-    its conversations ends: the lowest repeat decides, other repeats add the calls that it did not
-    make. `goes_on`: an interrupted run is resumed, so the cassette's calls are kept."""
+    `root`: head's checkout; `folder`: the cassettes, relative to a checkout. `checkout`: the side's
+    own, whose cassettes come first; on head it is `root`. While recording, a case's cassette is
+    written when one of its conversations ends: the calls of the lowest repeat, then those that only
+    other repeats made. `is_resumed`: an interrupted run is resumed, so the cassette's calls are
+    kept."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class Toolbox:
         folder: str,
         redact: Callable[[str], str],
         seed: int,
-        goes_on: bool,
+        is_resumed: bool,
     ) -> None:
         self.mode = mode
         self._mocks = mocks
@@ -51,7 +52,7 @@ class Toolbox:
         self._folder = folder
         self._redact = redact
         self._seed = seed
-        self._goes_on = goes_on
+        self._is_resumed = is_resumed
         self._lock = threading.Lock()
         self._recorded: dict[tuple[str, str], dict[TrialKey, tuple[RecordedCall, ...]]] = {}
         self._earlier_calls: dict[tuple[str, str], tuple[RecordedCall, ...]] = {}
@@ -96,14 +97,14 @@ class Toolbox:
         with self._lock:
             if case not in self._recorded:
                 with suppress(CassetteError):
-                    self._earlier_calls[case] = (self._goes_on and read_entries(path)) or ()
+                    self._earlier_calls[case] = (self._is_resumed and read_entries(path)) or ()
             repeats = self._recorded.setdefault(case, {})
             repeats[key] = entries
-            merged = cassette.merge(
-                *(repeats[number] for number in sorted(repeats)), self._earlier_calls.get(case, ())
+            calls = cassette.merge(
+                *(repeats[repeat] for repeat in sorted(repeats)), self._earlier_calls.get(case, ())
             )
-            if merged or path.exists():
-                _write(path, cassette.render_cassette(merged, suite=key.suite, case=key.case_id))
+            if calls or path.exists():
+                _write(path, cassette.render_cassette(calls, suite=key.suite, case=key.case_id))
 
 
 def file_of(folder: str, suite: str, case_id: str) -> str:
@@ -148,11 +149,11 @@ def digest(root: Path, paths: Iterable[str]) -> str:
     """16 hex digits of the names and contents of files and folders, relative to `root`."""
     hasher = hashlib.sha256()
     for name in paths:
-        place = root / name
+        top = root / name
         files = (
-            sorted(path for path in place.rglob("*.json") if path.is_file())
-            if place.is_dir()
-            else [place]
+            sorted(path for path in top.rglob("*.json") if path.is_file())
+            if top.is_dir()
+            else [top]
         )
         for path in files:
             with suppress(OSError):
@@ -218,7 +219,7 @@ def source(
     environment: Mapping[str, str],
     suites: Iterable[Suite] = (),
 ) -> Toolbox | None:
-    """The toolbox for the tool calls of a side's agent; None if they just run.
+    """The toolbox for the tool calls of a side's agent; None if they go to the tools themselves.
 
     `settings`: head's; its rules and cassettes answer both sides. `checkout`: the side's checkout;
     its cassettes come first, because its own agent made them. Only head records. `environment`: the
@@ -241,13 +242,13 @@ def source(
         folder=rule.cassettes,
         redact=system_redact.redactor(environment),
         seed=settings.seed,
-        goes_on=settings.resume,
+        is_resumed=settings.resume,
     )
 
 
 def fingerprint(settings: Settings, checkout: Path) -> str:
     """The fingerprint of an agent's tool answers, to append to that of its code; "" if the tools
-    just run. Parameters as for `source`."""
+    answer themselves. Parameters as for `source`."""
     mode = mode_of(settings)
     rule = settings.gate_file.tools
     if mode is ToolMode.LIVE:

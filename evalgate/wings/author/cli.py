@@ -66,14 +66,14 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
     environment are written as `***`."""
     if not file.name.endswith(FILE_SUFFIXES):
         raise ConfigError(
-            f"{file} would not be found: its name ends in neither {' nor '.join(FILE_SUFFIXES)}"
+            f"evalgate would not find {file}: end its name in {' or '.join(FILE_SUFFIXES)}"
         )
     recordings, problems = gate_record.read_recordings(log, sessions=sessions)
     cli.show_problems(problems)
     if name and len(recordings) > 1:
         session_ids = words.listed([recording.case_id for recording in recordings], limit=5)
         raise ConfigError(
-            f"{log} holds {len(recordings)} sessions, and a case has one name",
+            f"{log} holds {len(recordings)} sessions, and --case names one case",
             hint=f"--session: {session_ids}",
         )
     settings = load.load_settings({})
@@ -94,7 +94,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
             )
         )
     if config:
-        click.echo(f"{os.path.relpath(config)} has `matchers` for them, so any others fit")
+        click.echo(f"{os.path.relpath(config)} has `matchers` for them, so other values pass, too")
     elif patterns:
         click.echo(
             f"add to tool_trajectory_avg_score in your criteria: {json.dumps({'matchers': patterns})}"
@@ -167,12 +167,10 @@ def generate(**values: Any) -> int:
     if values["from_results"]:
         into = values["into"] or "recorded"
         results = Path(values["from_results"])
-        file, content_words = gate_record.record_simulated(
-            settings.root, results=results, into=into
-        )
+        file, contents = gate_record.record_simulated(settings.root, results=results, into=into)
         display_path = os.path.relpath(file)
         click.echo(f"wrote {display_path}")
-        click.echo(f"review {content_words}, then `evalgate run {display_path}`")
+        click.echo(f"review {contents}, then `evalgate run {display_path}`")
         return ExitCode.PASS
     arguments = {name: values[name] for name in ("count", "instruction", "model")}
     watcher = progress.PlainWatcher(sys.stderr)

@@ -34,14 +34,18 @@ from evalgate.model import (
     Rubric,
     Score,
     TrialView,
+    not_evaluated,
     turns,
 )
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.wings.ces import cases, outcomes
 from evalgate.wings.ces.outcomes import Check, Group, JudgeQuestion, Kind, Plan, Verdict, Verdicts
 from evalgate.wings.ces.shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
 
-NOT_OF_CES = NotEvaluated(reason=Reason.NOT_APPLICABLE, message="the case is no CES evaluation")
+
+def no_evaluation() -> NotEvaluated:
+    """The grade of a case that is not a CES evaluation."""
+    return not_evaluated(Reason.NOT_APPLICABLE, "ces_no_evaluation")
 
 
 def plan_of(evidence: TrialView) -> Plan:
@@ -66,7 +70,7 @@ def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResu
 
 def unready_reason(evidence: TrialView) -> NotEvaluated | None:
     """The reason why a trial cannot be scored, if any."""
-    return NOT_OF_CES if evidence.case.ces is None else judged.unready_reason(evidence)
+    return no_evaluation() if evidence.case.ces is None else judged.unready_reason(evidence)
 
 
 # --- verdicts of judges ---------------------------------------------------------------------------
@@ -155,8 +159,7 @@ def _grade_checks(
     unknown = next((check for check in group_checks if check.outcome is outcomes.UNKNOWN), None)
     failed = any(check.outcome is Outcome.FAIL for check in group_checks)
     if unknown is not None and not failed:
-        message = f"{unknown.subject}: {unknown.explanation or 'no verdict'}"
-        lack = lack or NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
+        lack = lack or not_evaluated(Reason.NOTHING_RECORDED, "ces_unknown", unknown)
         return replace(lack, turns=by_turn, findings=findings)
     decided_checks = [
         check for check in group_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)
@@ -164,13 +167,11 @@ def _grade_checks(
     if decided_checks:
         return Score(value=_share(decided_checks) or 0.0, turns=by_turn, findings=findings)
     if all(check.outcome is Outcome.SKIPPED for check in checks):
-        skipped = words.counted(len(checks), "expectation")
-        message = f"all of it is skipped ({skipped})" if checks else "nothing is expected"
-        return NotEvaluated(
-            reason=Reason.SKIPPED, message=message, turns=by_turn, findings=findings
+        return not_evaluated(
+            Reason.SKIPPED, "ces_skipped", len(checks), turns=by_turn, findings=findings
         )
-    text = "nothing unexpected" if group is Group.EXPECTATION else "there was nothing to judge"
-    return Score(value=1.0, turns=by_turn, findings=(*findings, Finding(text=text)))
+    finding = Finding(text=phrase("ces_nothing_checked", group is Group.EXPECTATION))
+    return Score(value=1.0, turns=by_turn, findings=(*findings, finding))
 
 
 def _share(checks: Iterable[Check]) -> float | None:
@@ -197,22 +198,18 @@ def _finding(check: Check) -> Finding:
 def grade_platform(evidence: TrialView) -> Grade:
     """The platform's outcome, with its explanation of each expectation."""
     if evidence.case.ces is None:
-        return NOT_OF_CES
+        return no_evaluation()
     if evidence.platform is None:
-        message = "the platform did not run it: `evalgate ces run` lets it"
-        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+        return not_evaluated(Reason.NOT_APPLICABLE, "ces_not_run")
     result = EvaluationResult.model_validate(evidence.platform)
     parts = result.golden_result or result.scenario_result or GoldenResult()
     findings = tuple(map(_finding, outcomes.checks(plan_of(evidence), parts)))
     if result.evaluation_status in (Outcome.PASS, Outcome.FAIL):
         is_passed = result.evaluation_status is Outcome.PASS
         return Score(value=float(is_passed), findings=findings)
-    is_skipped = result.evaluation_status is Outcome.SKIPPED
-    return NotEvaluated(
-        reason=Reason.SKIPPED if is_skipped else Reason.NOTHING_RECORDED,
-        message="the platform skipped it" if is_skipped else "the platform gave no outcome",
-        findings=findings,
-    )
+    if result.evaluation_status is Outcome.SKIPPED:
+        return not_evaluated(Reason.SKIPPED, "ces_platform_skipped", findings=findings)
+    return not_evaluated(Reason.NOTHING_RECORDED, "ces_no_outcome", findings=findings)
 
 
 # --- checks by a judge ----------------------------------------------------------------------------
@@ -432,8 +429,8 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
             None,
         )
         if missing_name is not None:
-            message = f"the expectation {missing_name.rpartition('/')[2]!r} is not among the files"
-            return NotEvaluated(reason=Reason.RUBRICS_MISSING, message=message)
+            name = repr(missing_name.rpartition("/")[2])
+            return not_evaluated(Reason.RUBRICS_MISSING, "ces_expectation_missing", name)
     elif name == cases.GOALS:
         texts = list(plan.goals)
     else:

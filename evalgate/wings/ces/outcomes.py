@@ -20,6 +20,7 @@ from evalgate.model import (
     json_match,
 )
 from evalgate.model.json_match import Matcher
+from evalgate.text.phrases import phrase
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER
@@ -759,7 +760,7 @@ class _Turn:
         if not self._plan.compares_tools(of_step=True):
             return _outcome(expected, Outcome.SKIPPED)
         if self._actual.events is None:
-            return _explained(expected, passed=None, reason=_UNRECORDED)
+            return _explained(expected, passed=None, reason=phrase("ces_steps_unrecorded"))
         if expected.tool_call is not None:
             return self._of_call(step, expected, expected.tool_call, verdicts)
         if expected.tool_response is not None:
@@ -767,7 +768,7 @@ class _Turn:
         return _explained(
             expected,
             passed=not self._calls,
-            reason=f"called {', '.join(call.name for call in self._calls)}" if self._calls else "",
+            reason=phrase("ces_called", self._calls),
             observed_tool_call=self._observed(self._calls[0]) if self._calls else None,
         )
 
@@ -794,7 +795,7 @@ class _Turn:
                 else text in answer
             )
         elif self._plan.judges_answer(expected):
-            silent_verdict = Verdict(score=0, explanation="the agent said nothing")
+            silent_verdict = Verdict(score=0, explanation=phrase("ces_silent"))
             verdict = (
                 _verdict(verdicts, Kind.ANSWER, self._number, step) if messages else silent_verdict
             )
@@ -809,7 +810,7 @@ class _Turn:
     ) -> GoldenExpectationOutcome:
         call = self._calls_by_step.get(step)
         if call is None:
-            reason = "it was not called"
+            reason = phrase("ces_not_called")
             result = ToolInvocationResult(
                 parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=reason
             )
@@ -859,20 +860,14 @@ class _Turn:
         if right_responses and not self._fed_tools.isdisjoint(names_of(expected_response)):
             # evalgate's own response says nothing about the agent
             skipped = ToolInvocationResult(
-                outcome=Outcome.SKIPPED, explanation="answered by evalgate"
+                outcome=Outcome.SKIPPED, explanation=phrase("ces_own_response")
             )
             return _outcome(expected, Outcome.SKIPPED, tool_invocation_result=skipped)
         best_response = next(iter(right_responses or candidates), None)
         observed = (
             None if best_response is None else observed_response(best_response, expected_response)
         )
-        reason = (
-            ""
-            if right_responses
-            else "another response"
-            if candidates
-            else "the tool gave no response"
-        )
+        reason = "" if right_responses else phrase("ces_response", bool(candidates))
         return _explained(
             expected, passed=bool(right_responses), reason=reason, observed_tool_response=observed
         )
@@ -881,14 +876,14 @@ class _Turn:
         self, expected: GoldenExpectation, expected_transfer: AgentTransfer
     ) -> GoldenExpectationOutcome:
         if self._actual.events is None:
-            return _explained(expected, passed=None, reason=_UNRECORDED)
+            return _explained(expected, passed=None, reason=phrase("ces_steps_unrecorded"))
         agent_names = _agent_names(expected_transfer)
         transfers = self._transfers()
         authors = [event.author for event in self._actual.events]
         reached_agent = next((name for name in (*transfers, *authors) if name in agent_names), "")
         target = reached_agent or next(iter(transfers), "")
         observed = self._transfer_to(target) if target else None
-        reason = "" if reached_agent else f"transferred to {target}" if target else "no transfer"
+        reason = "" if reached_agent else phrase("ces_transfer", target)
         return _explained(
             expected, passed=bool(reached_agent), reason=reason, observed_agent_transfer=observed
         )
@@ -899,9 +894,6 @@ def _agent_names(transfer: AgentTransfer | None) -> frozenset[str]:
     if transfer is None:
         return frozenset()
     return frozenset({transfer.target_agent.rpartition("/")[2], transfer.display_name} - {""})
-
-
-_UNRECORDED: Final = "the agent's steps were not recorded"
 
 
 def _outcome(
@@ -927,17 +919,19 @@ def _of_variables(
     if not expected_variables:  # there is nothing to compare
         return _outcome(expected, Outcome.SKIPPED)
     if state is None:
-        return _explained(expected, passed=None, reason="the session's variables were not recorded")
+        return _explained(expected, passed=None, reason=phrase("ces_variables_unrecorded"))
     wrong_names = [
         name
         for name, value in expected_variables.items()
         if not compare.same(value, state.get(name, json_match.MISSING))
     ]
-    mismatches = (
-        f"{name}: expected {expected_variables[name]!r}, found {state.get(name, 'nothing')!r}"[:300]
-        for name in wrong_names
-    )
-    return _explained(expected, passed=not wrong_names, reason="; ".join(mismatches))
+    differences = (_difference(name, expected_variables[name], state) for name in wrong_names)
+    return _explained(expected, passed=not wrong_names, reason="; ".join(differences))
+
+
+def _difference(name: str, expected: object, actual: Json) -> str:
+    actual_text = repr(actual[name]) if name in actual else ""
+    return phrase("ces_differs", name, repr(expected), actual_text)[:300]
 
 
 def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
@@ -993,22 +987,18 @@ def _parameters(
         for name, is_met in arguments.items()
     }
     if is_open and None in scores.values():
-        return ToolInvocationResult(
-            explanation="no verdict on an argument that is compared by its meaning"
-        )
+        return ToolInvocationResult(explanation=phrase("ces_argument_unjudged"))
     score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
     args = call.args or {}
-    mismatches = "; ".join(
-        f"{name}: expected {_expected_text(expected_call, name)!r}, got {args.get(name, 'nothing')!r}"[
-            :300
-        ]
+    differences = "; ".join(
+        _difference(name, _expected_text(expected_call, name), args)
         for name, is_met in scores.items()
         if not is_met
     )
     return ToolInvocationResult(
         parameter_correctness_score=score,
         outcome=outcome_of(passed=score >= least),
-        explanation=mismatches,
+        explanation=differences,
     )
 
 
@@ -1230,7 +1220,7 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
             score = overall.tool_invocation_score or 0.0
             yield Check(
                 group=Group.EXPECTATION,
-                subject="share of expected tools called",
+                subject=phrase("ces_tool_share"),
                 outcome=overall.outcome,
                 turn=number,
                 explanation=f"{score:g}",
@@ -1246,7 +1236,7 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
 def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
     return Check(
         group=Group.HALLUCINATION,
-        subject=result.label or "claims",
+        subject=result.label or phrase("ces_claims"),
         outcome=Verdict(score=result.score).outcome({1, -1}),
         turn=turn,
         explanation=result.explanation,
@@ -1307,10 +1297,17 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
             BY_MEANING,
             plan.parameters(None),
         )
-        subject = f"says {text_of(expectation.agent_response)[:200]!r}"
+        subject = phrase(
+            "ces_expected",
+            *(
+                ("agent_response", _excerpt(expectation.agent_response))
+                if expected_call is None
+                else ("tool_call", min(names_of(expected_call)))
+            ),
+        )
         yield Check(
             group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
-            subject=subject if expected_call is None else f"calls {min(names_of(expected_call))}",
+            subject=subject,
             outcome=expectation_outcome.outcome,
         )
     if plan.assesses_hallucination(None):
@@ -1321,7 +1318,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
         score = goal.score if goal else None
         yield Check(
             group=Group.GOAL,
-            subject=f"the user's goal is {'met' if plan.goal_score else 'refused'}",
+            subject=phrase("ces_goal", bool(plan.goal_score)),
             outcome=Verdict(score=score).outcome({plan.goal_score}),
             explanation=f"{goal.label}: {goal.explanation}" if goal else "",
             score=score,
@@ -1348,19 +1345,23 @@ def described(expected: GoldenExpectation) -> str:
     """The expectation in words: its note, or a short description."""
     if expected.note:
         return expected.note
-    value = getattr(expected, shapes.present_field(expected), None)
-    match value:
-        case ToolCall() | ToolResponse():
-            phrase = "calls" if isinstance(value, ToolCall) else "response of"
-            return f"{phrase} {min(names_of(value), key=len)}"
-        case Message():
-            return f"says {text_of(value)[:200]!r}"
-        case AgentTransfer():
-            return f"transfers to {value.target_agent.rpartition('/')[2]}"
-        case Mapping():
-            return f"sets {', '.join(value)}"
+    field = shapes.present_field(expected)
+    match getattr(expected, field, None):
+        case ToolCall() | ToolResponse() as tool:
+            text = min(names_of(tool), key=len)
+        case Message() as message:
+            text = _excerpt(message)
+        case AgentTransfer(target_agent=agent):
+            text = agent.rpartition("/")[2]
+        case Mapping() as variables:
+            text = ", ".join(variables)
         case _:
-            return "calls no tool"
+            text = ""
+    return phrase("ces_expected", field, text)
+
+
+def _excerpt(message: Message | None) -> str:
+    return repr(text_of(message)[:200])
 
 
 def status(checks: Iterable[Check]) -> Outcome | None:

@@ -23,6 +23,7 @@ from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
+from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass
 from evalgate.wings.ces import cxas, shapes
@@ -223,14 +224,14 @@ _OF_EVALUATION: Final = frozenset({"display_name", "golden", "scenario"})
 
 
 def _flow_keys(head: str) -> tuple[set[str], set[str]]:
-    """The keys of YAML in brackets: those at the top, and those below. Broken YAML has the keys
-    before the error."""
+    """The keys of YAML in brackets: those at the top, and those below. Broken YAML, or YAML that is
+    nested too deeply, has the keys before the error."""
     top_keys: set[str] = set()
     inner_keys: set[str] = set()
     # what each open bracket expects next
     awaits: list[str] = []
-    with suppress(pyyaml.YAMLError):
-        for event in pyyaml.parse(head, pyyaml.SafeLoader):
+    with suppress(pyyaml.YAMLError, RecursionError):
+        for event in pyyaml.parse(head, yaml.Loader):
             if isinstance(event, pyyaml.CollectionEndEvent):
                 awaits.pop()
                 continue
@@ -758,8 +759,8 @@ def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[EvaluationFault]:
 
 def _pattern(pattern: Any, path: Path) -> Iterator[EvaluationFault]:
     try:
-        re.compile(pattern if isinstance(pattern, str) else "(")
-    except (re.error, RecursionError, OverflowError):
+        patterns.search(pattern if isinstance(pattern, str) else "(", ())
+    except (ValueError, patterns.SearchFailed):
         yield EvaluationFault(
             code="ces-match-type", message="not a regular expression", path=path, is_error=False
         )

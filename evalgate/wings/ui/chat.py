@@ -72,7 +72,7 @@ class Chat:
             settings = settings.model_copy(update={"tools": "live"})
         judge_environ = project.environment_of_judges(settings, (suite,), context.environ).environ
         keys = baseline_settings.judge_keys(
-            settings, settings, (suite,), None, context, asked_with=judge_environ
+            settings, settings, (suite,), None, context, environ=judge_environ
         )
         open_agents = opening.open_agents(
             (suite,), settings, context, root=settings.root, judge_keys=keys

@@ -313,7 +313,7 @@ def test_what_is_no_agent_is_told(workers: Start, kind: str) -> None:
     greeting = workers(kind, "not_an_agent").greeting
     assert greeting["type"] == "fatal"
     assert f"{KINDS[kind]}:not_an_agent" in greeting["message"]
-    assert "it is a int, no agent of" in greeting["message"]
+    assert "it is a int, not an agent of" in greeting["message"]
     assert "no 'missing'" in workers(kind, "missing").greeting["message"]
 
 

@@ -120,6 +120,14 @@ def test_each_criterion_is_told_once_at_its_line() -> None:
     assert nowhere.place == Place(file=build.SUITE)
 
 
+def test_a_metric_of_google_cloud_without_a_threshold_does_not_stop_a_run() -> None:
+    made = suite(SAFETY, MATCH)
+    compared = tuple(dataclasses.replace(use, threshold=None) for use in made.criteria)
+    settled = judges.settle_suites([dataclasses.replace(made, criteria=compared)], JudgeRule())
+    found = judges.missing(settled, JudgeRule(), {})
+    assert [problem.severity for problem in found] == [Severity.WARNING, Severity.ERROR]
+
+
 def test_options_that_cannot_be_read_hide_no_other_criterion() -> None:
     broken = use(MATCH, options={"judge_model_options": {"num_samples": "many"}})
     made = dataclasses.replace(suite(SAFETY), criteria=(broken, *suite(SAFETY).criteria))

@@ -1,6 +1,9 @@
 """From a root to its suites: selection, criteria, agents, all together."""
 
+import json
+
 import pytest
+from builders import repositories
 
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
@@ -198,6 +201,42 @@ def test_what_git_ignores_is_found_when_it_is_named(discover, repo, evalset):
     )
     for selection in ("gen/a.evalset.json", "gen", "gen/a.evalset.json:one"):
         assert keys(discover(root, selection)) == ["gen/a.evalset.json"]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_gitignore_has_no_effect_on_committed_files(tmp_path, discover, evalset, is_committed):
+    root = repositories.made(tmp_path / "repo")
+    files = {
+        "bot/agent.py": AGENT,
+        "e/a.evalset.json": json.dumps(evalset("a", "one: hi -> ho")),
+        "e/test_config.json": json.dumps(config(response_match_score=0.5)),
+    }
+    rule = {".gitignore": "*.json\n"}
+    for part in (files, rule) if is_committed else (rule, files):
+        repositories.commit(root, part)
+    if not is_committed:
+        with pytest.raises(NothingToDo):
+            discover(root)
+        return
+    (suite,) = discover(root).suites
+    assert (suite.key, suite.criteria_source.file) == ("e/a.evalset.json", "e/test_config.json")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "agent"),
+    [
+        ({"agents-cli-manifest.yaml": 'name: x\nagent_directory: "two"\n'}, "two"),
+        ({"pyproject.toml": '[tool.agents-cli]\nagent_directory = "two"\n'}, "two"),
+        # a folder without an agent says nothing
+        ({"agents-cli-manifest.yaml": "agent_directory: app\n"}, None),
+    ],
+)
+def test_the_manifest_names_the_agent(discover, repo, evalset, manifest, agent):
+    agents = {"one/agent.py": AGENT, "two/agent.py": AGENT}
+    found = discover(repo({**agents, **manifest, "t/a.evalset.json": evalset("a", "x: hi -> ho")}))
+    (suite,) = found.suites
+    assert suite.agent.options["path"] == (agent or ".")
+    assert ("ambiguous-agent" in codes(found)) is (agent is None)
 
 
 def test_a_file_of_another_name_is_read_when_it_is_named(discover, repo, evalset):

@@ -5,8 +5,9 @@ from hypothesis import given, strategies as st
 
 from evalgate.discovery import discover
 from evalgate.discovery.discover import Files, Selection
-from evalgate.errors import Problem
+from evalgate.errors import ConfigError, Problem
 from evalgate.model import EvalSet
+from evalgate.system import patterns
 
 FOUND = (
     "evals/a.evalset.json",
@@ -154,3 +155,11 @@ def test_a_case_that_no_file_of_its_selection_has_is_told(sets):
 )
 def test_searching(sets, pattern, expected):
     assert ids(discover.find_cases(sets, pattern)) == expected
+
+
+def test_a_search_without_an_end_is_an_error(sets, monkeypatch):
+    monkeypatch.setattr(patterns, "LONGEST_SEARCH_S", 0.2)
+    with pytest.raises(
+        ConfigError, match=r"^`grep`: the search for the pattern '\(\(\.\|\.\)\*\)\*x\$'"
+    ):
+        discover.find_cases(sets, "((.|.)*)*x$")

@@ -114,6 +114,38 @@ def test_built_in_metrics(name, metric, options):
     assert use.is_compared
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        # a metric in words: a list, with a threshold, and a mapping
+        ("metrics:\n- name: m\n  description: Be kind.\n", "Be kind."),
+        ("criteria:\n- id: m\n  metric: llm_judge\n  rubric: Be kind.\n", "Be kind."),
+        ("metrics:\n  m:\n    description: Be kind.\n    criteria: {1: bad}\n", '"1": "bad"'),
+        ("custom_metrics:\n- name: m\n  description: Be kind.\n", "Be kind."),
+        # under metrics, the name of a built-in metric is only a name
+        ("metrics:\n- name: safety\n  description: Be kind.\n", "Be kind."),
+        # prompts under other names
+        ("metrics:\n- name: m\n  type: llm_judge\n  prompt: Grade {response}.\n", "Grade {res"),
+        (
+            'custom_metrics: {"m": {"llmAsJudgeConfig": {"promptTemplate": "Grade it."}}}',
+            "Grade it",
+        ),
+    ],
+)
+def test_a_metric_in_words_is_judged_by_them(text, shown):
+    reading = formats.parse_dataset_config(text, file="e.yaml")
+    (use,) = reading.criteria
+    assert use.metric == "agents_cli_prompt_metric"
+    assert shown in use.options["prompt_template"]
+    assert "metric-in-words" in [problem.code for problem in reading.problems]
+
+
+def test_a_metric_in_words_keeps_its_threshold():
+    text = "metrics:\n- name: m\n  description: Be kind.\n  threshold: 0.9\n"
+    (use,) = formats.parse_dataset_config(text, file="e.yaml").criteria
+    assert (use.threshold, "threshold" in use.options["prompt_template"]) == (0.9, False)
+
+
 def test_without_a_list_all_custom_metrics_run():
     reading = formats.parse_dataset_config(f"custom_metrics:\n- name: m\n{FUNCTION}", file="e.yaml")
     assert [use.name for use in reading.criteria] == ["m"]

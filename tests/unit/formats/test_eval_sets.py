@@ -932,6 +932,31 @@ def test_a_trace_that_ends_with_the_user_waits_for_an_answer():
     )
 
 
+def test_the_text_of_an_event_may_stand_beside_its_author():
+    turns = [{"events": [{"author": "user", "text": "hi"}]}]
+    assert text_of(only_turn(dataset(agent_data={"turns": turns})).user_content) == "hi"
+
+
+def test_an_object_in_place_of_a_message_is_sent_as_json():
+    reading = parse({"eval_cases": [{"name": "a", "input": {"sku": "X"}}]}, file="x-dataset.json")
+    assert text_of(only_turn(reading).user_content) == '{"sku": "X"}'
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"input": "hi"}, {"conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}],
+)
+def test_a_list_of_cases_is_a_dataset(fields):
+    """Other keys of a case are passed to metrics, as in any dataset."""
+    cases = [{"eval_id": name, "must_contain": ["x"], **fields} for name in "ab"]
+    reading = parse(cases, file="evals/datasets/x.json")
+    assert reading.eval_set is not None
+    assert [case.case_id for case in reading.eval_set.cases] == ["a", "b"]
+    for case in reading.eval_set.cases:
+        assert text_of(case.conversation[0].user_content) == "hi"
+        assert case.extras["must_contain"] == ["x"]
+
+
 def test_history_scenarios_rubrics_and_sessions():
     history = [{"content": user("a")}, {"author": "app", "content": ANSWER}]
     rubric = {"rubric_id": "r", "content": {"property": {"description": "is kind"}}, "type": "T"}

@@ -64,6 +64,11 @@ RESULT = '{"eval_set_result_id": "r", "eval_case_results": []}'
         # datasets
         ("tests/eval/datasets/basic-dataset.json", DATASET, FileKind.DATASET),
         ("any.json", ADK, FileKind.EVAL_SET),
+        # without an id and without ADK's keys in its cases
+        ("evals/x-dataset.json", '{"eval_cases": [{"name": "a", "input": 1}]}', FileKind.DATASET),
+        # cases without `eval_cases` around them
+        ("evals/datasets/x.json", '[{"eval_id": "a", "input": "hi"}]', FileKind.DATASET),
+        ("evals/datasets/x.json", '[{"id": "a", "input": "hi"}]', FileKind.OTHER),
         ("any.json", '{"eval_set_id": "s", "score": 1}', FileKind.OTHER),
         # criteria
         ("a/test_config.json", CONFIG, FileKind.CRITERIA),
@@ -75,6 +80,11 @@ RESULT = '{"eval_set_result_id": "r", "eval_case_results": []}'
         ("a/tsconfig.json", '{"compilerOptions": {}}', FileKind.OTHER),
         ("a/eval_config.json", '{"metrics_to_run": []}', FileKind.DATASET_CONFIG),
         ("a/eval_config.yaml", "metrics_to_run:\n- x\n", FileKind.DATASET_CONFIG),
+        ("a/eval_config.yaml", '{"custom_metrics": {}}', FileKind.DATASET_CONFIG),
+        # metrics in words, and names or thresholds alone
+        ("a/eval_config.yaml", "metrics:\n- description: x\n", FileKind.DATASET_CONFIG),
+        ("a/eval_config.yaml", "metrics:\n- x\n", FileKind.OTHER),
+        ("a/eval_config.yaml", "criteria:\n  safety_v1: 0.8\n", FileKind.OTHER),
         ("a/eval_config.yaml", "other: 1\n", FileKind.OTHER),
         ("a/other.yaml", "metrics_to_run:\n- x\n", FileKind.OTHER),
         # results

@@ -475,6 +475,19 @@ def test_a_journal_says_of_what_it_is_and_whether_it_ended(tmp_path: Path) -> No
     assert results_journal.peek(tmp_path / "link") is None
 
 
+def test_a_journal_tells_how_far_a_killed_run_came(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    trial = Trial(key=KEY, outcome=AgentFailure(kind=FailureKind.RAISED, message="no"))
+    with Journal.create(path, about={}) as journal:
+        assert results_journal.progress(path) == (0, 0)
+        journal.expect(2)
+        journal.add_trial("a", trial)
+        journal.expect(3)  # failures run again
+        journal.add_trial("b", trial)
+    path.write_bytes(path.read_bytes()[:-5])  # the kill
+    assert results_journal.progress(path) == (1, 5)
+
+
 def test_what_holds_a_secret_is_for_readers_and_is_run_again(tmp_path: Path) -> None:
     path, key = tmp_path / "journal.jsonl", TrialKey(suite="s", case_id="c")
     said = Invocation(

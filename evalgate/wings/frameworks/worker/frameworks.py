@@ -67,7 +67,7 @@ class FrameworkSession(ABC):
         """See server.Session."""
         if any(not isinstance(part.get("text"), str) for part in content.get("parts") or ()):
             raise ValueError(
-                "the user's turn holds more than text, and agents of this framework are given texts only"
+                "the user's turn holds more than text, and agents of this framework get only text"
             )
         self.watch, self._emit, self._answer, self._instructions = server.TurnWatch(), emit, {}, {}
         server.CURRENT.set(self.watch)
@@ -187,7 +187,7 @@ class FrameworkSession(ABC):
     def run_tool_here(
         self, name: str, args: Any, run: Callable[[], Any], *, number: str = "", kind: str = "tool"
     ) -> Any:
-        """`run_tool` in a thread that may block."""
+        """`run_tool` for a tool that blocks, in the thread that calls this."""
         with self.tool(name, args, number) as outcome:
             result = run() if self.tools is None else self.tools.ask(name, args, kind).wait(run)
             outcome["response"] = result
@@ -267,6 +267,8 @@ CURRENT: ContextVar[FrameworkSession | None] = ContextVar("evalgate_session", de
 
 
 _CALLS: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", default=frozenset())
+"""The objects and methods whose calls are intercepted already: what a method calls of its super is
+not intercepted again."""
 
 Interceptor = Callable[[FrameworkSession, Any, Callable[[], Any], Message], Awaitable[Any]]
 """A replacement of a method. It gets the conversation, the object, the method and its arguments."""
@@ -317,7 +319,7 @@ def _intercepted(original: Any, name: str, interceptor: Interceptor) -> Any:
 
 
 def intercept_here(base: Any, name: str, interceptor: Callable[..., Any]) -> None:
-    """`intercept` for a plain method, in a thread that may block."""
+    """`intercept` for a method that blocks, in the thread that calls it."""
     for subclass in subclasses_of(base):
         original = vars(subclass).get(name)
         if original is not None and not hasattr(original, "is_intercepted"):
@@ -388,7 +390,7 @@ class FrameworkHost(server.Host, ABC):
     """See server.Host. `package`: the framework's name in the package index. Supported versions:
     from `low` to below `high`."""
 
-    asks = True
+    asks = True  # evalgate may answer tool calls
     package: ClassVar[str]
     low: ClassVar[str]
     high: ClassVar[str]
@@ -432,7 +434,7 @@ class FrameworkHost(server.Host, ABC):
                 self.share(self._target)
             elif not callable(self._target):
                 raise TypeError(
-                    f"it is a {type(self._target).__name__}, no agent of {self.package}"
+                    f"it is a {type(self._target).__name__}, not an agent of {self.package}"
                 )
         except BaseException as error:
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
@@ -479,7 +481,9 @@ class FrameworkHost(server.Host, ABC):
             agent = await make_object(agent, start.get("state") or {})
             if not self.is_agent(agent):
                 call = self.options.get("call")
-                raise TypeError(f"{call} gave a {type(agent).__name__}, no agent of {self.package}")
+                raise TypeError(
+                    f"{call} gave a {type(agent).__name__}, not an agent of {self.package}"
+                )
         if context is None:
             context = build_context(self.context_class(agent), start.get("state") or {})
         return self.session(agent, self.options, start, session_tools, context)

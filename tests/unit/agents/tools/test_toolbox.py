@@ -17,7 +17,11 @@ from evalgate.model import TrialKey
 
 
 def made(
-    root: Path, mode: ToolMode = ToolMode.RECORD, *, goes_on: bool = False, own: Path | None = None
+    root: Path,
+    mode: ToolMode = ToolMode.RECORD,
+    *,
+    is_resumed: bool = False,
+    own: Path | None = None,
 ) -> Toolbox:
     return Toolbox(
         mode=mode,
@@ -27,7 +31,7 @@ def made(
         folder="kept/",
         redact=str,
         seed=0,
-        goes_on=goes_on,
+        is_resumed=is_resumed,
     )
 
 
@@ -104,7 +108,7 @@ def test_the_lowest_repeat_counts_in_whatever_order_repeats_end(tmp_path: Path) 
 
 def test_a_resumed_run_keeps_what_its_beginning_recorded(tmp_path: Path) -> None:
     record(made(tmp_path), ("Oslo", 1), repeat=0)
-    record(made(tmp_path, goes_on=True), ("Rome", 2), repeat=1)
+    record(made(tmp_path, is_resumed=True), ("Rome", 2), repeat=1)
     assert held(tmp_path) == {"Oslo": 1, "Rome": 2}
 
 

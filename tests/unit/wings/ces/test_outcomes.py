@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import template_words
 from google.cloud import ces_v1beta
 from google.protobuf import json_format
 
@@ -743,6 +744,26 @@ def test_goldens(
     assert Plan.read(json.loads(json.dumps(plan.json()))) == plan
 
 
+def test_every_word_of_a_check_is_a_templates() -> None:
+    """With the templates' words in full-width letters, the Latin ones that are left are the
+    evaluation's, the agent's, the judge's or CES's own."""
+    notes = (outcomes.UNEXPECTED_CALL, outcomes.UNEXPECTED_TRANSFER, outcomes.UNEXPECTED_RESPONSE)
+    labels = (*outcomes.SIMILARITY_LABELS.values(), *outcomes.HALLUCINATION_LABELS.values())
+    words: dict[str, str] = {}
+    with template_words.marked():
+        for name, plan, done, _, scores in GOLDENS:
+            result = outcomes.golden_result(
+                plan, [done], final_state=None, verdicts=verdicts_in(scores)
+            )
+            own = template_words.data_of((plan.json(), done, notes, labels, "So. True"))
+            texts = (
+                f"{check.subject} {check.explanation}" for check in outcomes.checks(plan, result)
+            )
+            shown = template_words.latin(" ".join(texts).replace("\\n", " "))
+            words |= dict.fromkeys(shown - template_words.latin(" ".join(own)), name)
+    assert words == {}
+
+
 def test_metrics_of_a_turn() -> None:
     plan = golden(tool("find", id="a", weeks=3), tool("renew"), says("Hi"))
     done = did("Hello", called("renew"), called("find", id="a", weeks=2))
@@ -766,6 +787,17 @@ def test_metrics_of_a_turn() -> None:
         "Fully Consistent",
     )
     assert turn.semantic_similarity_result == answer.semantic_similarity_result
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [({}, "got nothing"), ({"weeks": "nothing"}, "got 'nothing'")],  # missing; a text
+)
+def test_a_missing_argument_is_not_a_text(arguments: dict[str, Any], text: str) -> None:
+    done = did("Hello", called("find", id="a", **arguments))
+    result = outcomes.golden_result(golden(FIND), [done], final_state=None, verdicts={})
+    explanations = [check.explanation for check in outcomes.checks(golden(FIND), result)]
+    assert f"weeks: expected '3', {text}" in explanations
 
 
 # --- scenarios ------------------------------------------------------------------------------------

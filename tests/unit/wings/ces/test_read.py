@@ -80,6 +80,13 @@ KINDS = [  # file, text, kind
     ("evals/a.yaml", CONVERSATIONS, Kind.CONVERSATIONS),
     ("evals/a.yml", SIMULATIONS, Kind.SIMULATIONS),
     ("evals/a.yaml", TOOL_TESTS, Kind.TOOL_TESTS),
+    # so deep that a reader of YAML takes minutes
+    (
+        "app/evaluations/a/a.yaml",
+        "{displayName: a, golden: {turns: " + "{" * 60_000,
+        Kind.EVALUATION,
+    ),
+    ("x.yaml", "{" * 60_000, None),
     ("app/evaluations/a/a.json", "{", Kind.EVALUATION),
     ("app/evaluations/a/a.yaml", "", Kind.EVALUATION),
     ("app/evaluations/a/b.json", "{", None),
