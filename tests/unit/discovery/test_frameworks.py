@@ -47,6 +47,19 @@ from evalgate.discovery import agent_source
             "strands bot:make",
         ),
         ("bot.py", "from strands import Agent\ndef make(key):\n    return Agent(key)", ""),
+        ("bot.py", "from strands import Agent\ndef _make():\n    return Agent()", ""),
+        # made by a class method
+        (
+            "bot.py",
+            "from llama_index.core import agent\nflow = agent.AgentWorkflow.from_tools_or_functions()",
+            "llama-index bot:flow",
+        ),
+        # in a folder with the name of an installed package
+        (
+            "smolagents/bot.py",
+            "from smolagents import CodeAgent\ndesk = CodeAgent()",
+            "smolagents bot:desk smolagents",
+        ),
         ("tests/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("test_bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("bot.js", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
