@@ -17,7 +17,11 @@ from evalgate.model import TrialKey
 
 
 def made(
-    root: Path, mode: ToolMode = ToolMode.RECORD, *, is_resumed: bool = False, own: Path | None = None
+    root: Path,
+    mode: ToolMode = ToolMode.RECORD,
+    *,
+    is_resumed: bool = False,
+    own: Path | None = None,
 ) -> Toolbox:
     return Toolbox(
         mode=mode,
