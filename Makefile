@@ -37,14 +37,19 @@ $(BIN)/uv:
 .venv-adk/.ready: tests/requirements/adk.txt | $(BIN)/uv
 .venv-adk-old/.ready: tests/requirements/adk-old.txt | $(BIN)/uv
 .venv-frameworks/.ready: tests/requirements/frameworks.txt | $(BIN)/uv
+# compiled is what tests import, not all of the 30,000 modules
+.venv-adk/.ready .venv-adk-old/.ready: IMPORTED := google.adk.agents, google.adk.runners
+.venv-frameworks/.ready: IMPORTED := langchain.agents, pydantic_ai, agents, smolagents, strands, \
+	llama_index.core.agent.workflow, autogen_agentchat.teams, agent_framework
 environments: $(ENVIRONMENTS)
 .venv-cxas/.ready: tests/requirements/cxas.txt | $(BIN)/uv # 800 MB, for the one test that speaks with it
 .venv-frameworks-large/.ready: tests/requirements/frameworks-large.txt | $(BIN)/uv # 1.1 GB: CrewAI, Semantic Kernel
 .venv-frameworks-oldest/.ready: tests/requirements/frameworks-oldest.txt | $(BIN)/uv
 .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready .venv-frameworks-large/.ready .venv-frameworks-oldest/.ready .venv-cxas/.ready:
 	@echo "setting up $(@D) (minutes, the first time) ..."
-	@test -x $(@D)/bin/python || $(UV) venv --quiet --python $(BIN)/python $(@D)
-	@$(UV) pip install --quiet --python $(@D)/bin/python --requirements $<
+	@test -x $(@D)/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python $(@D)
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --requirements $<
+	@$(if $(IMPORTED),$(@D)/bin/python -W ignore -c "import $(IMPORTED)")
 	@touch $@
 
 demo: .venv/.run ## a bundled agent, a passing gate and a failing one; needs no account

@@ -469,7 +469,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
         if kind is FileKind.EVAL_SET and key.endswith(scenarios.ENDING):
             scenario_keys.append(key)
             text = _eval_set_of(text, key, tree)
-        elif kind is FileKind.DATASET:
+        elif kind is FileKind.DATASET or (kind is FileKind.EVAL_SET and walk.is_in_datasets(key)):
             read.datasets.add(key)
         elif kind is not FileKind.EVAL_SET and not is_intended:
             read.lookalikes.add(key)

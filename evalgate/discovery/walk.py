@@ -153,6 +153,11 @@ def is_evaluation_name(prefix: str, name: str) -> bool:
     return is_dataset or name.endswith(EVALUATION_ENDINGS)
 
 
+def is_in_datasets(path: str) -> bool:
+    """True if a file is in a folder of agents-cli's datasets, in whichever form it is written."""
+    return _DATASETS.fullmatch(f"{path.rpartition('/')[0]}/") is not None
+
+
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """True for a folder, not for a link to one."""
     try:

@@ -84,7 +84,7 @@ def describe_keys(keys: Collection[str]) -> str:
 _HEAD = 65_536  # examined characters
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{}\[\],:])', re.DOTALL)
 _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})([ \t][^\n]*)?\r?$", re.MULTILINE)
-_DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario"})
+_DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario", "messages"})
 _ADK_CASE_KEYS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 CASE_IDS = frozenset({"eval_id", "eval_case_id"})
 """Keys that only cases of ADK and agents-cli have, also in a list without `eval_cases`."""

@@ -727,6 +727,20 @@ def test_a_metrics_file_comes_along(discover, repo):
     assert (use.code, use.options["source"], use.is_compared) == ("eval/m.py", source, True)
 
 
+@pytest.mark.parametrize(
+    ("path", "config"),
+    [("eval/datasets/x.json", "eval/eval_config.yaml"), ("eval/x.test.json", "")],
+)
+def test_old_sets_among_datasets_have_their_config(discover, repo, path, config):
+    files = {
+        "app/agent.py": AGENT,
+        path: [{"name": "a", "data": [{"query": "hi", "reference": "ho"}]}],
+        "eval/eval_config.yaml": "metrics_to_run: [safety]\n",
+    }
+    (suite,) = discover(repo(files)).suites
+    assert suite.criteria_source.file == config
+
+
 def test_an_evaluation_set_is_not_served_by_a_dataset_config(discover, repo, evalset):
     root = repo(
         {
