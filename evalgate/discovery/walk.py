@@ -17,7 +17,7 @@ from evalgate.config import places
 from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.system import git
 
-EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")
+EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json", "conversation_scenarios.json")
 """Endings of evaluation file names. The content decides if they are ADK's."""
 
 _DATASETS = re.compile(r"(^|.*/)evals?/datasets?/")

@@ -879,3 +879,46 @@ def test_the_config_beside_an_ignored_file_that_is_named_counts(discover, repo, 
         BESIDE,
         "gen/test_config.json",
     )
+
+
+SCENARIO = {"starting_prompt": "Where is parcel 7?", "conversation_plan": "Ask for the parcel."}
+ADKS_ID = "9b308a36"  # by `adk eval_set add_eval_case` of google-adk 2.13
+SESSION = {"app_name": "desk", "user_id": "ada", "state": {"parcel": 7}}
+
+
+def test_scenarios_are_cases_in_their_session(discover, repo):
+    files = {
+        "desk/conversation_scenarios.json": json.dumps({"scenarios": [SCENARIO]}),
+        "desk/session_input.json": json.dumps(SESSION),
+    }
+    (suite,) = discover(repo({**files, "desk/agent.py": "root_agent = 1"})).suites
+    (case,) = suite.eval_set.cases
+    assert (suite.key, case.case_id) == ("desk/conversation_scenarios.json", ADKS_ID)
+    assert case.scenario.starting_prompt == "Where is parcel 7?"
+    assert (case.session.user_id, case.session.state) == ("ada", {"parcel": 7})
+
+
+def test_scenarios_of_an_evaluation_set_are_run_once(discover, repo):
+    case = {"eval_id": ADKS_ID, "conversation_scenario": SCENARIO, "session_input": SESSION}
+    files = {
+        "desk/agent.py": "root_agent = 1",
+        "desk/conversation_scenarios.json": json.dumps({"scenarios": [SCENARIO]}),
+        "desk/a.evalset.json": json.dumps({"eval_set_id": "a", "eval_cases": [case]}),
+    }
+    assert keys(discover(repo(files))) == ["desk/a.evalset.json"]
+    other = {**SCENARIO, "conversation_plan": "Complain."}
+    files["desk/conversation_scenarios.json"] = json.dumps({"scenarios": [SCENARIO, other]})
+    suites = discover(repo(files)).suites
+    assert [len(suite.eval_set.cases) for suite in suites] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('{"scenarios": [{"starting_prompt": "a", "conversation_plan": "b"}', "json-truncated"),
+        ('{"scenarios": [{"starting_prompt": "a"}]}', "missing-key"),
+    ],
+)
+def test_scenarios_that_are_not_valid(discover, repo, text, code):
+    files = {"desk/agent.py": "root_agent = 1", "desk/conversation_scenarios.json": text}
+    assert code in codes(discover(repo(files)))

@@ -130,6 +130,15 @@ CLERK = "from strands import Agent\nclerk = Agent()"
             ["strands app.bot:clerk my-bot"],
         ),
         ({"my-bot/app/bot.py": MAIN}, ["strands app.bot:desk my-bot"]),
+        # what it imports lies in a folder above it
+        (
+            {
+                "app/llm/bot.py": f"from llm.tools import look\n{CLERK}",
+                "app/llm/tools.py": "",
+                "app/main.py": "",
+            },
+            ["strands llm.bot:clerk app"],
+        ),
         # neighbors that are imported by their bare names
         (
             {"backend/bot.py": f"import tools\n{CLERK}", "backend/tools.py": ""},
