@@ -49,15 +49,15 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), defau
 
 
 def parts(v: View, *, room: int) -> Iterator[str]:
-    """The index, the search text (a line per case), then the parts. All are deflated and in base64;
-    all except the search text are JSON. They have at most about `room` characters: passing cases
-    lose their conversations first."""
+    """The index, the search text (a line per case), the packed cases, then their traces. All are
+    deflated and in base64; all except the search text are JSON. They have at most about `room`
+    characters: passing cases lose their conversations first."""
     ordered_cases = [(index, case) for index, cause in enumerate(v.causes) for case in cause.cases]
     ordered_cases += [(-1, case) for case in _passed_cases(v.cases)]
     rows: list[JsonObject] = []
     search_lines: list[str] = []
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
-    numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
+    criterion_numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
     packer = _PackedCases()
     base_run = v.report.comparison.base if v.report.comparison is not None else None
     base_trials = pairing.by_case(base_run.trials if base_run else ())
@@ -66,7 +66,7 @@ def parts(v: View, *, room: int) -> Iterator[str]:
         key = case.verdict.key
         base = base_trials.get(key, ())
         row = _row(case, cause=cause, suites=suites, base=base)
-        row["values"] = _values(case, numbers)
+        row["values"] = _values(case, criterion_numbers)
         if _follows_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
         if packer.used < room:

@@ -709,6 +709,7 @@ def _trials(results_file: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedT
 
 
 def _stored(results_file: Any, *, file: str) -> Stored:
+    """The content of a checked ResultsFile. `file`: its name, for messages."""
     raw_outcomes, trials = _trials(results_file)
     agents = {
         address: shapes.parse_agents(details)
@@ -716,7 +717,13 @@ def _stored(results_file: Any, *, file: str) -> Stored:
     }
     outcomes = StoredOutcomes(raw_outcomes, agents)
     suites = tuple(_suite(suite) for suite in results_file.suites)
-    keys = [fingerprints.agent_key(suite.agent) for suite in suites]
+    agent_keys = [fingerprints.agent_key(suite.agent) for suite in suites]
+    agent_entries = {
+        key: suite.agent for key, suite in zip(agent_keys, results_file.suites, strict=True)
+    }
+    case_entries = {
+        (suite.suite, case.case_id): case for suite in results_file.suites for case in suite.cases
+    }
     uses = {(suite.suite, use.name): use for suite in results_file.suites for use in suite.criteria}
     run = shapes.restored(
         Run,
@@ -726,24 +733,11 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         confirmations=tuple(trial for trial in trials if not trial.key.is_first),
         transcripts=outcomes,
         models=frozenset(results_file.models),
-        agents={
-            key: suite.agent.about for key, suite in zip(keys, results_file.suites, strict=True)
-        },
-        inputs={
-            key: suite.agent.inputs for key, suite in zip(keys, results_file.suites, strict=True)
-        },
-        fingerprints={
-            (suite.suite, case.case_id): case.fingerprint
-            for suite in results_file.suites
-            for case in suite.cases
-        },
+        agents={key: agent.about for key, agent in agent_entries.items()},
+        inputs={key: agent.inputs for key, agent in agent_entries.items()},
+        fingerprints={key: case.fingerprint for key, case in case_entries.items()},
         shard=None if results_file.shard is None else _read_shard(results_file.shard),
-        homes={
-            (suite.suite, case.case_id): case.shard
-            for suite in results_file.suites
-            for case in suite.cases
-            if case.shard
-        },
+        homes={key: case.shard for key, case in case_entries.items() if case.shard},
     )
     return Stored(
         run=run,
@@ -757,11 +751,7 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         edits=results_file.edits,
         problems=tuple(results_file.problems),
         file=file,
-        entries={
-            (suite.suite, case.case_id): case
-            for suite in results_file.suites
-            for case in suite.cases
-        },
+        entries=case_entries,
     )
 
 

@@ -88,12 +88,8 @@ def calibrate(
         raise ConfigError.collected([text])
     reading = labels.parse_labels(text, file=display_path.as_posix())
     if not reading.labels and not errors_in(reading.problems):
-        unlabelled_text = (
-            f": {words.counted(reading.unlabelled, 'line has', 'lines have')} an empty `label`"
-        )
-        raise NothingToDo(
-            f"{display_path} has no labels{unlabelled_text if reading.unlabelled else ''}"
-        )
+        reason = f": {words.counted(reading.unlabelled, 'line has', 'lines have')} an empty `label`"
+        raise NothingToDo(f"{display_path} has no labels{reason if reading.unlabelled else ''}")
     if results:
         answers = _from_results(reading, results)
     else:
