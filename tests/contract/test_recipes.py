@@ -34,7 +34,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
-from evalgate.model import CriterionUse, TrialView, Grade, Need, NotEvaluated, Reason
+from evalgate.model import CriterionUse, TrialView, Grade, Need, Reason, not_evaluated
 
 VERSION: Final = "1"
 LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
@@ -65,7 +65,7 @@ def grade(evidence: TrialView, *, ask: Inquiry) -> Grade:
         judged.judged_turn(result, ballot, turn=number)
         for number, (ballot, result) in enumerate(zip(ballots, results, strict=True), start=1)
     ]
-    nothing = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
+    nothing = not_evaluated(Reason.NOTHING_RECORDED, "no_turn_to_judge")
     return judged.conclude(rows, nothing=nothing)
 
 
@@ -117,8 +117,9 @@ import functools
 from pydantic import Field
 
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse, TrialView, Finding, Grade, NotEvaluated, Reason, Score, turns
+from evalgate.model import CriterionUse, TrialView, Finding, Grade, Reason, Score, not_evaluated, turns
 from evalgate.model.shapes import Wire
+from evalgate.text.phrases import phrase
 
 
 class Options(Wire):
@@ -135,11 +136,11 @@ def build(options: Options, _use: CriterionUse, _services: CriterionServices) ->
 def grade(evidence: TrialView, *, options: Options) -> Grade:
     """1.0 for each turn with a short answer, else 0.0; the score is their mean."""
     if not evidence.actual:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn")
+        return not_evaluated(Reason.NOTHING_RECORDED, "no_turn_to_judge")
     counts = [len(turns.answer(turn).split()) for turn in evidence.actual]
     values = tuple(float(count <= options.words) for count in counts)
     found = tuple(
-        Finding(text=f"{count} words, at most {options.words} are wanted", turn=number)
+        Finding(text=phrase("answer_long", count, options.words), turn=number)
         for number, count in enumerate(counts, start=1)
         if count > options.words
     )
@@ -156,6 +157,9 @@ SPEC = CriterionSpec(
 '''
 
 
+LONG = "{% macro answer_long(count, limit) %}{{ count }} words, at most {{ limit }} are wanted{% endmacro %}"
+
+
 def test_a_computed_criterion(tree: ScratchTree) -> None:
     tree.write("evalgate/criteria/short_answers.py", SHORT)
     tree.replace(
@@ -166,11 +170,15 @@ def test_a_computed_criterion(tree: ScratchTree) -> None:
             "        short_answers.SPEC,\n        *informational.SPECS,\n",
         ),
     )
+    tree.replace(
+        "evalgate/reports/templates/sentences.txt.j2",
+        ("{% macro call_forbidden(", f"{LONG}\n\n{{% macro call_forbidden("),
+    )
     tree.write(
         "docs/criteria/short_answers.md",
         "# short_answers\n\nShort answers: at most `words` words.\n",
     )
-    assert len(tree.written) == 3
+    assert len(tree.written) == 4
     tree.make_docs()
     tree.contracts("tests/contract/test_criteria_table.py", "-k", "short or every")
 
@@ -364,8 +372,8 @@ def test_a_sentence_of_the_comment(tree: ScratchTree) -> None:
 
 
 def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:
-    """From the code in results.json to the type's member, and from there in one hop to where it is
-    made."""
+    """From the message in results.json to its name in the template, and from the reason to the
+    type's member; both lead in one hop to where the grade is made."""
     tree.evaluate({"response_match_score": 1.0})
     (tree.repository / "greeting.evalset.json").rename(tree.repository / "said.json")
     tree.evaluate({"final_session_state": 1.0}, final_session_state={"greeted": True})
@@ -373,7 +381,10 @@ def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:
     assert done.returncode == 3, done.stdout + done.stderr
     grade = tree.grades()["final_session_state"]
     member = Reason(grade["reason"])
-    (made,) = [path for path in sources() if grade["message"] in path.read_text("utf-8")]
+    template = (PROJECT / "evalgate/reports/templates/sentences.txt.j2").read_text("utf-8")
+    (line,) = [line for line in template.splitlines() if grade["message"] in line]
+    name = f'"{line.split()[2].partition("(")[0]}"'
+    (made,) = [path for path in sources() if name in path.read_text("utf-8")]
     assert made == PROJECT / "evalgate/criteria/final_session_state.py"
     assert f"Reason.{member.name}" in made.read_text("utf-8")
 
