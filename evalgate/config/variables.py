@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -146,7 +147,12 @@ def secret(name: str) -> str:
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """True if a variable's name matches one of the globs."""
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    return _any_of(tuple(patterns)).match(name) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, patterns)) or r"\Z.")
 
 
 def is_of_ci(name: str) -> bool:

@@ -16,6 +16,9 @@ import simulated
 
 import evalgate
 from evalgate import cli
+from evalgate.comparison import sensitivity
+from evalgate.reports import comment, html_report
+from evalgate.text import phrases
 
 # what runs import when they come to need it: what takes long, else a hundred runs load it a hundred
 # times
@@ -24,7 +27,7 @@ LATE = (
     "google.auth.transport.requests",
     "google.genai",
     "jinja2.sandbox",
-    "numpy",
+    "numpy.random",
     "requests",
 )
 # the agent's interpreter is its place; it runs the command; no forked test starts this server,
@@ -40,7 +43,12 @@ def preload():
             importlib.import_module(module.name)
     for name in LATE:
         importlib.import_module(name)
-    simulated.few()
+    # what is made once in a process
+    phrases._macros()
+    html_report._page()
+    for name in ("comment", "summary"):
+        comment._macros(name)
+    simulated.few(sensitivity.FEWEST_TRIES)
 
 
 def become(request):
@@ -67,7 +75,10 @@ def main():
     request = forking.next_request()
     if request is not None:
         become(request)
-        sys.exit(cli.main())
+        try:
+            cli.main()
+        except SystemExit as ended:
+            forking.end(ended)
 
 
 if __name__ == "__main__":

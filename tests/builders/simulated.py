@@ -13,6 +13,6 @@ from evalgate.comparison import sensitivity
 TRIES: Final = 20
 
 
-def few() -> None:
+def few(tries: int = TRIES) -> None:
     """For this process and its forks."""
-    sensitivity.TRIES = TRIES
+    sensitivity.TRIES = tries

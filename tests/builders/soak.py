@@ -312,7 +312,8 @@ def journaled(report: Path, side: str, *, reused: bool = True) -> tuple[set[Name
     names: set[Name] = set()
     count: Counter[str] = Counter()
     with (report / name).open(encoding="utf-8") as file:
-        for line in map(json.loads, file):
+        # a kill may have cut off the last line
+        for line in (json.loads(line) for line in file if line.endswith("\n")):
             if "trial" in line and (reused or "measured_at" not in line):
                 _, case, purpose, number = line["key"]
                 names.add((case, purpose, number))

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Mapping
+from types import CodeType
 from typing import Any
 from unittest import mock
 
@@ -82,11 +84,18 @@ def _tree(environment: Environment, name: str) -> nodes.Template:
 def _load(name: str, *, package: str, template_globals: Mapping[str, Any]) -> Any:
     environment = _environment(name)
     environment.globals.update(template_globals)
+    return environment.template_class.from_code(
+        environment, _compiled(name), environment.globals
+    ).module
+
+
+@functools.cache
+def _compiled(name: str) -> CodeType:
+    """Compiling takes longer than all else that a report takes."""
+    environment = _environment(name)
     tree = _tree(environment, name)
     _mark(tree)
-    return environment.template_class.from_code(
-        environment, environment.compile(tree), environment.globals
-    ).module
+    return environment.compile(tree)
 
 
 def _mark(node: nodes.Node) -> None:
