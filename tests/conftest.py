@@ -9,6 +9,7 @@ import signal
 
 import pytest
 from builders import examples, node, simulated
+from builders.nightly import NIGHTLY
 
 pytest_plugins = ["builders.groups", "builders.skips"]
 
@@ -42,8 +43,13 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow ones first: what is left to the end of a parallel run is then small."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """By day without those of the night. The slow ones first: what is left to the end of a parallel
+    run is then small."""
+    if not NIGHTLY:
+        left_out = {item for item in items if item.get_closest_marker("nightly")}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
     def rank(item: pytest.Item) -> int:
         folders = item.path.parts

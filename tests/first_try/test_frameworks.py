@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from builders.gated_repository import Repository, content
+from builders.nightly import BY_NIGHT
 
 from tests.integration.agents.line_client import AGENTS, framework_python
 
@@ -89,7 +90,7 @@ ASKED = {
 }
 
 
-@pytest.fixture(params=BOTS)
+@pytest.fixture(params=[*BOTS][:2] + [pytest.param(name, marks=BY_NIGHT) for name in [*BOTS][2:]])
 def driver(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders.nightly import NIGHTLY
+from builders.nightly import BY_NIGHT, NIGHTLY
 
 BENCH = Path(__file__).parents[2] / "bench"
 
@@ -26,7 +26,7 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_simulation_keeps_its_promises_in_small() -> None:
-    draws = 2000 if NIGHTLY else 6
+    draws = 2000 if NIGHTLY else 2
     done = simulate("--draws", str(draws), "--no-old")
     last = json.loads(done.stdout.splitlines()[-1])
     # four standard errors: of 40 rows one lies beyond two or three
@@ -38,8 +38,9 @@ def test_the_simulation_keeps_its_promises_in_small() -> None:
     assert last["runs_nothing_changed"] <= 1.3 + 0.4 / draws**0.5
 
 
+@BY_NIGHT
 def test_the_rules_before_the_purse_decide_the_same_pull_requests() -> None:
-    draws = 12 if NIGHTLY else 4
+    draws = 12
     done = simulate("--draws", "1", "--old-draws", str(draws))
     if "no old rules" in done.stderr:
         assert all(line.endswith("| - | - |") for line in done.stdout.splitlines()[2:-1])

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from builders import forked_command, repositories
+from builders.nightly import BY_NIGHT
 
 from tests.integration.agents.line_client import adk_python
 
@@ -161,7 +162,7 @@ def grades(root: Path) -> dict[str, Any]:
     return {name: grade for trial in trials_in(root) for name, grade in trial["grades"].items()}
 
 
-@pytest.mark.parametrize("agent", ["command", "adk", "adk old"])
+@pytest.mark.parametrize("agent", ["command", "adk", pytest.param("adk old", marks=BY_NIGHT)])
 def test_the_examples_run_and_pass(tmp_path: Path, judge: Judge, agent: str) -> None:
     root = repository(tmp_path, judge, agent=agent, names=(GOLDEN, SCENARIO))
     code, said = run(root)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.nightly import ADKS
 
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
@@ -51,7 +52,7 @@ KEY = TrialKey(suite="s", case_id="c")
 IN_BACKGROUND = 'cd "$1"; shift; "$@" >log 2>&1 & echo $!'
 
 
-@pytest.fixture(scope="module", params=["new", "old"])
+@pytest.fixture(scope="module", params=ADKS)
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:

@@ -22,6 +22,7 @@ import jsonschema
 import mcp
 import pytest
 from builders import node
+from builders.nightly import BY_NIGHT
 from mcp.client.stdio import StdioServerParameters
 
 from evalgate.system import loopback
@@ -368,6 +369,7 @@ def test_a_case_from_the_list_to_the_result(agent: Path) -> None:
 INSPECTOR = ("@modelcontextprotocol/inspector-cli", "0.16.8")
 
 
+@BY_NIGHT
 def test_the_inspector_lists_gets_previews_updates_and_runs(agent: Path) -> None:
     """A client of another make, over stdio."""
     program = node.package(*INSPECTOR) / "build/index.js"

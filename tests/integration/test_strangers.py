@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.nightly import BY_NIGHT
 
 from bench.scripted_model import Script, Turn, gemini_reply
 from tests.integration.agents.line_client import adk_python
@@ -50,6 +51,7 @@ TURN = {
 LED = {"starting_prompt": "Hello", "conversation_plan": "Say hello and leave."}
 
 
+@BY_NIGHT
 def test_the_second_try_has_the_variables_of_its_own_example(tmp_path: Path) -> None:
     sets = {
         "shelves": [{"eval_id": "dune", "conversation": [TURN]}],

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from builders import forked_command
+from builders.nightly import BY_NIGHT
 
 from tests.integration.agents.line_client import adk_python
 
@@ -359,6 +360,7 @@ def _check_mocked(root: Path) -> None:
     assert _duration(results, "in_Oslo") < 1.2
 
 
+@BY_NIGHT
 def test_the_oldest_adk_records_replays_and_hears_rules(tmp_path: Path, backend: Backend) -> None:
     """It takes long to start: two runs show it all."""
     repository = Repository(tmp_path, "adk-old", backend)

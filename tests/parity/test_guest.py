@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from builders.nightly import ADKS
 
 pytestmark = pytest.mark.parity
 ROOT = Path(__file__).parents[2]
@@ -74,7 +75,7 @@ def case(title: str, answer: str) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module", params=ENVIRONMENTS)
+@pytest.fixture(scope="module", params=ADKS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs shop_tests.py with the `AgentEvaluator` of one of the IMPORTS."""
     variable, folder = ENVIRONMENTS[request.param]

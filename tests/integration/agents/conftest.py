@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.nightly import ADKS
 from builders.zygotes import Zygote
 
 from evalgate.agents import DRIVERS
@@ -60,7 +61,7 @@ def frameworks() -> Iterator[Zygote]:
     zygote.close()
 
 
-@pytest.fixture(scope="session", params=["new", "old"])
+@pytest.fixture(scope="session", params=ADKS)
 def full(request: pytest.FixtureRequest) -> Iterator[Worker]:
     """A worker with the agent `adk_full`, in both ends of the supported range of google-adk."""
     zygote = request.getfixturevalue("old_adk") if request.param == "old" else None
@@ -71,7 +72,7 @@ def full(request: pytest.FixtureRequest) -> Iterator[Worker]:
     worker.close()
 
 
-@pytest.fixture(scope="session", params=["new", "old"])
+@pytest.fixture(scope="session", params=ADKS)
 def metrics(request: pytest.FixtureRequest) -> Iterator[Worker]:
     """A worker for the custom metrics of `adk_full`, without the agent."""
     zygote = request.getfixturevalue("old_adk") if request.param == "old" else None

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from builders.nightly import BY_NIGHT
 
 from tests.integration.agents.line_client import AGENTS, Worker, texts
 
@@ -53,6 +54,7 @@ def test_a_shape_is_found(spawn, path: str, name: str) -> None:
     assert worker.bye() == 0
 
 
+@BY_NIGHT
 @pytest.mark.parametrize(("path", "name"), [("adk_app_only", "in_app"), ("adk_yaml", "from_yaml")])
 def test_old_versions_find_them_too(spawn, path: str, name: str) -> None:
     worker = spawn({"path": path}, which="old")

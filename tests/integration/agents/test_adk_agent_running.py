@@ -7,6 +7,7 @@ import json
 import time
 
 import pytest
+from builders.nightly import ADKS, BY_NIGHT
 
 from tests.integration.agents.line_client import Message, responses, texts
 
@@ -188,7 +189,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize("which", ["new", "old"])
+@pytest.mark.parametrize("which", ADKS)
 @pytest.mark.parametrize(("agent", "approve", "answer"), QUESTIONS)
 def test_approve_answers_the_frameworks_questions(
     spawn, which: str, agent: str, approve: str, answer: Message
@@ -266,7 +267,7 @@ def test_telemetry_that_somebody_records_is_what_the_framework_would_give(spawn)
     assert 'gen_ai.system"' not in told
 
 
-@pytest.mark.parametrize("which", ["new", "old"])
+@pytest.mark.parametrize("which", ADKS)
 def test_plain_tools_run_in_threads_and_see_what_they_would_see_without(spawn, which: str) -> None:
     for threads in (True, False):
         worker = spawn({"path": "adk_threads", "threads": threads}, which=which, forked=True)
@@ -303,13 +304,15 @@ DOWN = [
 @pytest.mark.parametrize(
     ("which", "kind", "script", "said"),
     [
-        *((which, *row) for which in ("new", "old") for row in DOWN),
+        *(("new", *row) for row in DOWN),
+        *(pytest.param("old", *row, marks=BY_NIGHT) for row in DOWN),
         # google-adk's own toolset, where the package that it needs is installed
-        (
+        pytest.param(
             "old",
             "command",
             "say fine",
             "McpToolset at no-such cannot be reached, so the agent lacks its tools",
+            marks=BY_NIGHT,
         ),
     ],
 )

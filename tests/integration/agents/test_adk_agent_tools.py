@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.nightly import ADKS, BY_NIGHT
 
 from tests.integration.agents.line_client import Message, Worker, responses, texts
 
@@ -61,7 +62,7 @@ class Asked:
         return self.trace.read_text().splitlines()
 
 
-@pytest.fixture(scope="module", params=["new", "old"])
+@pytest.fixture(scope="module", params=ADKS)
 def asked(request: pytest.FixtureRequest, spawn, tmp_path_factory) -> Asked:
     trace = tmp_path_factory.mktemp("trace") / "trace.txt"
     worker = spawn(
@@ -255,6 +256,7 @@ def test_a_turn_that_is_given_up_waits_for_no_answer(asked: Asked) -> None:
     assert texts(events) == ["fine"]
 
 
+@BY_NIGHT
 def test_an_mcp_server_is_recorded_with_its_list_of_tools_and_needs_not_be_there_again(
     spawn, tmp_path_factory
 ) -> None:

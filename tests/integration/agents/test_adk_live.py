@@ -4,6 +4,7 @@ google-adk, and that it changes nothing of what is scored."""
 from __future__ import annotations
 
 import pytest
+from builders.nightly import ADKS
 
 from evalgate.agents.protocol import ArtifactMessage, EventMessage, TraceMessage
 from evalgate.agents.worker_process import Step
@@ -21,7 +22,7 @@ def talk(agent, script: str, hear=None):
         return conversation.send(Content(role="user", parts=(Text(text=script),)))
 
 
-@pytest.mark.parametrize("which", ["new", "old"])
+@pytest.mark.parametrize("which", ADKS)
 def test_words_come_one_by_one_and_the_turn_is_the_same(opened, which: str) -> None:
     agent = opened("adk", {"path": "adk_full", "python": adk_python(which)})
     script = 'call add {"a": 2, "b": 3}\nsay one two three'

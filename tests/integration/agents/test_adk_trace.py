@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from builders import forked_command, report_page
+from builders.nightly import ADKS
 
 from evalgate.agents import DRIVERS, pool
 from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
@@ -23,7 +24,7 @@ from tests.integration.agents.line_client import AGENTS, Message, adk_python
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(params=["new", "old"])
+@pytest.fixture(params=ADKS)
 def traced(request: pytest.FixtureRequest, spawn):
     return spawn({"path": "adk_full", "trace": True}, which=request.param, forked=True)
 

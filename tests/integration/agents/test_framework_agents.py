@@ -302,7 +302,7 @@ def test_more_than_text_is_refused(workers: Start, kind: str) -> None:
     worker.say(
         type="turn", session="s", content={"role": "user", "parts": [{"text": "look"}, picture]}
     )
-    assert "texts only" in worker.end_turn("s")[1]["message"]
+    assert "get only text" in worker.end_turn("s")[1]["message"]
 
 
 # --- loading ---

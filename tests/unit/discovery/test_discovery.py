@@ -239,6 +239,17 @@ def test_the_manifest_names_the_agent(discover, repo, evalset, manifest, agent):
     assert ("ambiguous-agent" in codes(found)) is (agent is None)
 
 
+def test_the_manifest_vouches_for_a_folder_whose_agent_is_made_elsewhere(discover, repo, evalset):
+    files = {
+        "app/__init__.py": "from .graph import app\n",
+        "app/graph.py": "from google.adk.apps import App\napp = App(name='app')\n",
+        "agents-cli-manifest.yaml": "agent_directory: app\n",
+        "t/a.evalset.json": evalset("a", "x: hi -> ho"),
+    }
+    (suite,) = discover(repo(files)).suites
+    assert suite.agent.options["path"] == "app"
+
+
 def test_a_file_of_another_name_is_read_when_it_is_named(discover, repo, evalset):
     root = repo(
         {
