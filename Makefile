@@ -44,7 +44,8 @@ $(BIN)/uv:
 environments: $(ENVIRONMENTS)
 .venv-cxas/.ready: tests/requirements/cxas.txt | $(BIN)/uv # 800 MB, for the one test that speaks with it
 .venv-frameworks-large/.ready: tests/requirements/frameworks-large.txt | $(BIN)/uv # 1.1 GB: CrewAI, Semantic Kernel
-.venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready .venv-frameworks-large/.ready .venv-cxas/.ready:
+.venv-frameworks-oldest/.ready: tests/requirements/frameworks-oldest.txt | $(BIN)/uv
+.venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready .venv-frameworks-large/.ready .venv-frameworks-oldest/.ready .venv-cxas/.ready:
 	@echo "setting up $(@D) (minutes, the first time) ..."
 	@test -x $(@D)/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --requirements $<
@@ -86,7 +87,11 @@ $(MEASURED:%=coverage-%): coverage-%: .venv/.ready $(ENVIRONMENTS)
 	@$(BIN)/coverage combine --quiet --data-file=build/coverage/$*/data build/coverage/$*
 	@mv build/coverage/$*/data build/coverage/data.$*
 
-nightly: .venv/.ready $(ENVIRONMENTS) ## ten times the examples, long fuzzing, simulation and outages, every view (an hour)
+NIGHT_FRAMEWORKS := .venv-frameworks-large/.ready .venv-frameworks-oldest/.ready
+night-frameworks: .venv/.ready $(NIGHT_FRAMEWORKS) ## CrewAI and Semantic Kernel; the oldest versions of others
+	$(BIN)/pytest tests/integration/agents/test_framework_large.py tests/integration/agents/test_framework_oldest.py -q --complete
+
+nightly: .venv/.ready $(ENVIRONMENTS) $(NIGHT_FRAMEWORKS) ## ten times the examples, long fuzzing, simulation and outages, every view (an hour)
 	NIGHTLY=1 $(BIN)/pytest $(SHARED) -m "not action" --complete
 
 test-action: .venv/.ready ## build the image, run workflows as GitHub does
@@ -122,6 +127,8 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/adk-old.txt tests/requirements/adk-old.in
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/frameworks.txt tests/requirements/frameworks.in
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/frameworks-large.txt tests/requirements/frameworks-large.in
+	$(COMPILE) --universal --python-version 3.11 --exclude-newer 2025-04-20 \
+		-o tests/requirements/frameworks-oldest.txt tests/requirements/frameworks-oldest.in
 
 audit: .venv/.ready ## known vulnerabilities of what the image holds, by osv.dev; no answer is a failure
 	$(BIN)/pip-audit --vulnerability-service osv $(if $(OSV_URL),--osv-url $(OSV_URL)) --strict --disable-pip \
@@ -130,4 +137,4 @@ audit: .venv/.ready ## known vulnerabilities of what the image holds, by osv.dev
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help demo check unit test environments test-closed coverage nightly test-action bench accessibility golden docs pictures lock audit clean
+.PHONY: help demo check unit test environments test-closed night-frameworks coverage nightly test-action bench accessibility golden docs pictures lock audit clean

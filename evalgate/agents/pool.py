@@ -21,6 +21,7 @@ from evalgate.model import (
     CriterionUse,
     FailureKind,
     Grade,
+    Reason,
     TrialKey,
     TrialView,
 )
@@ -146,7 +147,8 @@ class WorkerPool(Agent):
                 conversation.leave()
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
-        """Grade with a custom metric in a worker of `metrics`. Never raises for errors in it."""
+        """Grade with a custom metric in a worker of `metrics`. Never raises for errors in it.
+        AGENT_FAILED: there is no worker."""
         if self._metrics is None:
             return super().run_metric(code, use, evidence)
         return self._metrics._grade(code, use, evidence)  # noqa: SLF001 - another WorkerPool
@@ -163,7 +165,7 @@ class WorkerPool(Agent):
                     on_timeout=lambda: self._retire(slot),
                 )
         except AgentFailed as error:
-            return python_process.failed(code, error.failure.message)
+            return python_process.failed(code, error.failure.message, Reason.AGENT_FAILED)
 
     def start(self) -> None:
         """See base.Agent."""

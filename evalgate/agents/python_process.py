@@ -96,9 +96,9 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
     )
 
 
-def failed(code: str, message: str) -> NotEvaluated:
+def failed(code: str, message: str, reason: Reason = Reason.CRITERION_FAILED) -> NotEvaluated:
     """The grade for a metric without an answer."""
-    return not_evaluated(Reason.CRITERION_FAILED, "metric_failed", code, message)
+    return not_evaluated(reason, "metric_failed", code, message)
 
 
 class PythonOptions(DriverOptions):

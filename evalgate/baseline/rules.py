@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
@@ -77,9 +78,11 @@ def of(
     base: Base | None,
     context: Context | None = None,
     *,
+    compared: Base | None = None,
     hint: str = REVIEW,
 ) -> Rules:
-    """The rules for head's `suites`: the measurement, and the books that decide.
+    """The rules for head's `suites`: the measurement, and the books that decide. `base`: has the
+    rules; `compared`: is run.
 
     evalgate.yml is part of the change: if the base's sets `policy: both`, head's cannot revoke it.
     Unreadable rules of the base are a problem. `context` None: no run follows. `hint`: what to do
@@ -96,6 +99,8 @@ def of(
     suites, client_notices = baseline_settings.suites_in_force(
         rules.suites, settings, base, context, initial_judge=head_settings.gate_file.judge
     )
+    if base is not None and compared is not None:
+        suites = _with_base_code(suites, rules, base, compared)
     return replace(rules, suites=suites, problems=(*notices, *rules.problems, *client_notices))
 
 
@@ -181,6 +186,36 @@ def _of_both(
         ),
         is_both=is_both,
         problems=(*severity_notices, *_unreadable(rules, is_both=is_both)),
+    )
+
+
+def _with_base_code(
+    suites: tuple[Suite, ...], rules: Rules, base: Base, compared: Base
+) -> tuple[Suite, ...]:
+    """The suites, with the base's commit at custom metrics that the change leaves alone: the base's
+    code scores both sides, in the base's environment. See `of`."""
+    edited_files = {edit.subject for edit in rules.edits.edits}
+    base_rules = base.project.rules
+    if (
+        compared.root is None
+        or compared.problem
+        or compared.origin.commit != base.origin.commit
+        or base_rules is None
+        or edited_files & _metrics(suites, rules.settings.root)
+    ):
+        return suites
+    base_uses = {suite.key: suite.criteria for suite in base_rules.suites}
+
+    def with_commit(use: CriterionUse, key: str) -> CriterionUse:
+        is_same = any(
+            (other.code, _options(other)) == (use.code, _options(use))
+            for other in base_uses.get(base.project.renamed.get(key, key), ())
+        )
+        return replace(use, code_commit=base.origin.commit) if use.code and is_same else use
+
+    return tuple(
+        replace(suite, criteria=tuple(with_commit(use, suite.key) for use in suite.criteria))
+        for suite in suites
     )
 
 
@@ -763,7 +798,8 @@ def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
-    """The Python files beside a metric's module, and those that it imports. The module is searched
+    """The Python files beside a metric's module, other files there that it names, and those that it
+    imports. The module is searched
     below the root, in the agent's folder (also by the name `agent`), and in its parent folders."""
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
@@ -786,9 +822,17 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
             path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()
         ]
         if names and module_files:
+            source = "".join(
+                _text(root, path.relative_to(root).as_posix()) for path in module_files
+            )
             neighbors = [
                 *(folder.glob("*.py") if len(names) == 1 else ()),
                 *(folder / names[0]).rglob("*.py"),
+                *(
+                    path
+                    for path in stem.parent.iterdir()
+                    if re.search(rf"{re.escape(path.name)}['\"]", source) and path.is_file()
+                ),
             ]
             yield from {*module_files, *neighbors, *_imported(root, module_files, tested_paths)} - (
                 tested_paths - {*module_files}

@@ -23,13 +23,16 @@ from evalgate.values import frozen_dataclass
 
 MOST_FILES = 1000
 EXAMPLES = (
-    ".env.example",
-    ".env-example",
-    ".env.sample",
-    ".env.template",
-    "env.example",
+    *(
+        f"{dot}env{separator}{word}"
+        for word in ("example", "sample", "template")
+        for dot in (".", "")
+        for separator in ".-_"
+    ),
     "example.env",
 )
+"""Names of files that list an agent's variables: `.env.example`, `env-sample`."""
+
 VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 """Variables that google-genai needs for Vertex AI, besides credentials."""
 
@@ -592,7 +595,9 @@ def _answers(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0
     parameters."""
     required = _required(function)[after:]
     kind = _name(required[0].annotation) if required else ""
-    return bool(_ANSWERING.search(function.name)) and len(required) == 1 and kind in ("", "str")
+    is_public = not function.name.startswith("_")
+    has_name = is_public and _ANSWERING.search(function.name) is not None
+    return has_name and len(required) == 1 and kind in ("", "str")
 
 
 def _methods(owner: ast.ClassDef) -> Iterator[str]:
@@ -614,8 +619,9 @@ def _makes(value: ast.expr | None, makers: Collection[str]) -> bool:
 
 
 def _is_factory(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.FunctionDef]:
-    """True for a function without required parameters that returns the result of a maker."""
-    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+    """True for a public function without required parameters that returns the result of a
+    maker."""
+    if not isinstance(statement, _FUNCTIONS) or statement.name.startswith("_"):
         return False
     arguments = statement.args
     required_count = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
@@ -699,14 +705,24 @@ def _agents_of_others(module: ast.Module, uses: Iterable[AgentUse]) -> set[str]:
 
 def _importable(file: str, source: ModuleSource, read: ReadText) -> tuple[str, str]:
     """The folder from which to import a module, and its name there: the root or `src`, or the
-    deepest folder that is not an identifier. A module that imports its neighbors by bare names is
-    imported in the same way."""
+    deepest folder that is not an identifier. A module that imports by names from a folder above it
+    is imported from there; one whose top folder is named like an installed package, from its own
+    folder."""
     path = PurePosixPath(file.removesuffix("/__init__.py").removesuffix(".py"))
     folder = path.parent
-    bare_names = {name.partition(".")[0] for level, name in source.imports if not level}
-    if any(read(str(folder / f"{name}.py")) is not None for name in bare_names - {path.name}) and (
-        read(str(folder / "__init__.py")) is None
-    ):
+    bare_names = {name for level, name in source.imports if not level}
+    for base in (folder, *folder.parents[:-1]):
+        names = bare_names - {path.name} if base == folder else bare_names
+        if read(str(base / "__init__.py")) is None and any(
+            _in(str(base), name.split("."), read) for name in names
+        ):
+            return str(base), ".".join(path.relative_to(base).parts)
+    # `from smolagents import Agent` in a folder smolagents/ is of the installed package
+    is_shadowed = any(
+        not level and name.partition(".")[0] == path.parts[0] and not _modules(file, 0, name, read)
+        for level, name in source.imports
+    )
+    if is_shadowed and read(str(folder / "__init__.py")) is None:
         return str(folder), path.name
     parts = path.parts
     start = max(

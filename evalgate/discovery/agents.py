@@ -352,8 +352,11 @@ _MANIFESTS = ("agents-cli-manifest.yaml", "pyproject.toml")
 _AGENT_DIRECTORY = re.compile(r"""^agent_directory\s*[:=]\s*["']?([\w./-]+)""", re.MULTILINE)
 
 
-def _find_by_manifest(key: str, folders: AgentFolders, tree: Tree) -> AgentFolder | None:
-    """The folder that agents-cli runs: `agent_directory` of the nearest manifest that has it."""
+def _find_by_manifest(
+    key: str, folders: AgentFolders, tree: Tree, *, is_only: bool
+) -> AgentFolder | None:
+    """The folder that agents-cli runs: `agent_directory` of the nearest manifest that has it.
+    `is_only`: no other agent was found, so its modules may offer the agent in any way."""
     for parent in map(PurePosixPath, _ancestors(key)):
         for file in (str(parent / name) for name in _MANIFESTS):
             if directory := _AGENT_DIRECTORY.search(tree.read_source(file)):
@@ -361,7 +364,7 @@ def _find_by_manifest(key: str, folders: AgentFolders, tree: Tree) -> AgentFolde
                 found_by = f"agent_directory in {file}"
                 return (
                     AgentFolder(folder=folder, found_by=found_by)
-                    if folders.holds_agent(folder)
+                    if folders.holds_agent(folder) or (is_only and folder in folders.files)
                     else None
                 )
     return None
@@ -487,9 +490,10 @@ def _without_doubt(
     key: str, agent: AgentFolder | Ambiguous | None, *, folders: AgentFolders, tree: Tree
 ) -> AgentFolder | Ambiguous | None:
     """The agent that the project's manifest names or the tests run, instead of a guess."""
-    if agent is None or (isinstance(agent, AgentFolder) and not agent.is_doubtful):
+    if isinstance(agent, AgentFolder) and not agent.is_doubtful:
         return agent
-    if named_agent := _find_by_manifest(key, folders, tree):
+    named_agent = _find_by_manifest(key, folders, tree, is_only=agent is None)
+    if agent is None or named_agent is not None:
         return named_agent
     parents = agent.candidates if isinstance(agent, Ambiguous) else (".",)
     candidates = [

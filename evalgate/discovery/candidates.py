@@ -12,6 +12,7 @@ from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError
 from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, Suite
+from evalgate.system import python_needs
 
 QUESTION = "What can you do?"
 FOLDER = "evals"
@@ -39,8 +40,8 @@ def suite_of(use: AgentUse, settings: Settings) -> Suite:
 
 def find_agents(settings: Settings) -> list[AgentUse]:
     """The agents for a first case, the likeliest first: the one that a run would use; else agents
-    of ADK, agents of other frameworks, and functions that answer. Those below examples and tests
-    come last."""
+    of ADK, agents of other frameworks, and functions that answer. Those whose framework is not
+    among their requirements come later, those below examples and tests last."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     suite = suite_of(discovery_agents.UNKNOWN, settings)
     uses_by_key, _ = discovery_agents.choose_agents(
@@ -64,7 +65,17 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     uses = [use for use in uses if _is_below(use, settings)]
     if not uses:
         uses = [use for use in agent_source.find_functions(files, read) if _is_below(use, settings)]
-    return sorted(uses, key=_is_aside)
+    return sorted(uses, key=lambda use: (_is_aside(use), not _is_declared(use, settings)))
+
+
+def _is_declared(use: AgentUse, settings: Settings) -> bool:
+    """True if the agent's requirements name its framework, or are unknown."""
+    driver = agents.DRIVERS[use.driver]
+    place = str(settings.root / _place_of(use))
+    needs = python_needs.nearest_needs(place, str(settings.root))
+    text = "" if needs is None else needs.text.lower().replace("_", "-")
+    names = {driver.name, *driver.modules}
+    return not text or any(name.replace("_", "-") in text for name in names)
 
 
 def _is_below(use: AgentUse, settings: Settings) -> bool:

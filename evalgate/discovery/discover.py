@@ -27,7 +27,7 @@ from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, errors_in
-from evalgate.formats import FileKind
+from evalgate.formats import FileKind, scenarios
 from evalgate.formats.base import FormatFiles
 from evalgate.model import (
     AgentUse,
@@ -446,6 +446,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
     """Read the files. Files with only the name of an evaluation file are skipped unless they are in
     `exact_keys`."""
     read = _Read(sets={}, failed=set(), datasets=set(), lookalikes=set(), problems=[])
+    scenario_keys: list[str] = []
     for key in keys:
         is_intended = key in exact_keys or key.endswith(walk.OWN_ENDINGS)
         content = tree.read(key)
@@ -465,7 +466,10 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
             ).add(key)
             continue
         kind = formats.kind_of(text, file=key)
-        if kind is FileKind.DATASET:
+        if kind is FileKind.EVAL_SET and key.endswith(scenarios.ENDING):
+            scenario_keys.append(key)
+            text = _eval_set_of(text, key, tree)
+        elif kind is FileKind.DATASET or (kind is FileKind.EVAL_SET and walk.is_in_datasets(key)):
             read.datasets.add(key)
         elif kind is not FileKind.EVAL_SET and not is_intended:
             read.lookalikes.add(key)
@@ -476,7 +480,35 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
             read.failed.add(key)
         else:
             read.sets[key] = reading.eval_set
+    _drop_copies(read, scenario_keys)
     return read
+
+
+def _eval_set_of(text: str, key: str, tree: Tree) -> str:
+    """The evaluation set of a file of scenarios; its own text if it cannot be read."""
+    path = PurePosixPath(key)
+    session = tree.read(str(path.with_name(scenarios.SESSION)))
+    session_text = "" if isinstance(session, Problem) else session.decode("utf-8", "replace")
+    try:
+        return scenarios.eval_set_of(text, session_text, name=path.stem)
+    except (ValueError, KeyError, TypeError):
+        return text
+
+
+def _drop_copies(read: _Read, scenario_keys: Collection[str]) -> None:
+    """Drop cases of scenarios that an evaluation set has, too."""
+    case_ids = {
+        case.case_id
+        for key, eval_set in read.sets.items()
+        for case in eval_set.cases
+        if key not in scenario_keys
+    }
+    for key in read.sets.keys() & {*scenario_keys}:
+        cases = tuple(case for case in read.sets[key].cases if case.case_id not in case_ids)
+        read.sets[key] = replace(read.sets[key], cases=cases)
+        if not cases:
+            del read.sets[key]
+            read.lookalikes.add(key)
 
 
 def _suites(

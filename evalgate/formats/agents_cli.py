@@ -26,7 +26,7 @@ from evalgate.model.shapes import to_snake
 from evalgate.values import JsonObject
 
 _SIGNS = frozenset(
-    {"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history"}
+    {"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history", "messages"}
 )
 _ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 _OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
@@ -215,12 +215,14 @@ class _SessionReader:
 
     def _history(self) -> list[Invocation]:
         """Earlier messages: each user message begins a turn, each agent message is its answer."""
-        messages = self.fields.get("conversation_history")
+        key = "messages" if "messages" in self.fields else "conversation_history"
+        messages = self.fields.get(key)
         exchanges: list[tuple[Content, Content | None]] = []
         for index, message in enumerate(messages if isinstance(messages, list) else ()):
-            message_path = (*self.path, "conversation_history", index)
+            message_path = (*self.path, key, index)
             raw = message.get("content", message) if isinstance(message, dict) else message
-            author = str(message.get("author") or "") if isinstance(message, dict) else ""
+            fields = message if isinstance(message, dict) else {}
+            author = str(fields.get("author") or fields.get("role") or "")
             content = repair.read_content(
                 raw, role="user", path=message_path, problems=self.problems
             )

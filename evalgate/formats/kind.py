@@ -84,10 +84,11 @@ def describe_keys(keys: Collection[str]) -> str:
 _HEAD = 65_536  # examined characters
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{}\[\],:])', re.DOTALL)
 _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})([ \t][^\n]*)?\r?$", re.MULTILINE)
-_DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario"})
+_DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario", "messages"})
 _ADK_CASE_KEYS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 CASE_IDS = frozenset({"eval_id", "eval_case_id"})
 """Keys that only cases of ADK and agents-cli have, also in a list without `eval_cases`."""
+_SCENARIO_KEYS = frozenset({"starting_prompt", "conversation_plan"})
 _OLD_KEYS = frozenset({"query", "expected_tool_use"})
 _SET_KEYS = frozenset({"eval_set_id", "name", "description", "data", "initial_session", "query"})
 _CONFIG_KEYS = frozenset({"criteria", "custom_metrics", "user_simulator_config"})
@@ -149,7 +150,10 @@ def _content_kind(text: str, name: str) -> FileKind:
         has_marks = inner & _DATASET_KEYS or (inner and "eval_set_id" not in top)
         is_dataset = is_list_of_cases or (has_marks and not inner & _ADK_CASE_KEYS)
         return FileKind.DATASET if is_dataset else FileKind.EVAL_SET
-    if opening == "[" and (inner & _OLD_KEYS or ("data" in inner and innermost & _OLD_KEYS)):
+    is_old_list = opening == "[" and (
+        inner & _OLD_KEYS or ("data" in inner and innermost & _OLD_KEYS)
+    )
+    if is_old_list or ("scenarios" in top and inner & _SCENARIO_KEYS):
         return FileKind.EVAL_SET
     if _CONFIG_NAMES.fullmatch(name) and top & _CONFIG_KEYS:
         return FileKind.CRITERIA

@@ -42,8 +42,10 @@ from evalgate.model import (
     BaseSource,
     CaseKey,
     Comparison,
+    CriterionUse,
     Grade,
     GradedTrial,
+    NotEvaluated,
     Reason,
     Run,
     Suite,
@@ -75,6 +77,10 @@ PAIRS_TO_CONFIRM = 6
 RUNS_TO_CONFIRM = 10
 """The trials that confirming a constant failure takes, with a base and without; a budget reserves
 them."""
+
+
+NO_ROOM = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
+"""Reasons of an agent that has no process for custom metrics."""
 
 
 @frozen_dataclass
@@ -130,7 +136,12 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             for (root, suites, _), sandbox in zip(checkouts, sandboxes, strict=False)
         ]
         criteria_by_suite = _criteria(
-            rules, [suites for _, suites, _ in checkouts], pools, panel, scored=context.scored
+            rules,
+            [suites for _, suites, _ in checkouts],
+            pools,
+            panel,
+            scored=context.scored,
+            strays=trials.strays,
         )
         for number, (root, suites, skipped) in enumerate(checkouts):
             side = Side(
@@ -252,15 +263,21 @@ def _criteria(
     panel: JudgePanel | None,
     *,
     scored: Collection[str] | None,
+    strays: dict[str, str],
 ) -> dict[str, dict[str, Criterion]]:
-    """The criteria of both sides: the same judges, blind to the side; custom metrics run head's
-    code, those of the base's rule book the base's. `sides`: the suites of each side, `pools`: its
-    agents; `scored`: the names of criteria to score, None: all."""
+    """The criteria of both sides: the same judges, blind to the side, and the same code of custom
+    metrics: the base's if the change does not edit it, or if the base's rule book asks for it.
+    `sides`: the suites of each side, `pools`: its agents; `scored`: the names of criteria to score,
+    None: all; `strays` gets the metrics that run the change's code."""
     settings = rules.settings
     judge = None if settings.skip_judged else panel
 
-    def services(agent: Agent | None) -> CriterionServices:
-        run_metric = None if agent is None else agent.run_metric
+    def services(use: CriterionUse, head: Agent | None, base: Agent | None) -> CriterionServices:
+        choices = [base] if use.metric else [base, head] if use.code_commit else [head]
+        rooms = [agent for agent in choices if agent is not None]
+        if use.code and rooms == [head]:
+            strays[use.name] = phrase("metric_of_change")
+        run_metric = partial(_run_metric, rooms, strays) if rooms else None
         return CriterionServices(deviations=settings.deviations, run_metric=run_metric, judge=judge)
 
     criteria_by_suite = {}
@@ -274,10 +291,31 @@ def _criteria(
         criteria_by_suite[suites[HEAD].key] = {
             use.name: _skip_criterion
             if scored is not None and use.name not in scored
-            else criteria.build(use, services(base if use.metric else head))
+            else criteria.build(use, services(use, head, base))
             for use in suites[HEAD].criteria
         }
     return criteria_by_suite
+
+
+def _run_metric(
+    rooms: Sequence[Agent],
+    strays: dict[str, str],
+    code: str,
+    use: CriterionUse,
+    evidence: TrialView,
+) -> Grade:
+    """A custom metric's grade in the environment of the first of these agents that has one.
+    `strays` gets the reason if it is not the first's."""
+    *first_rooms, last_room = rooms
+    for room in first_rooms:
+        grade = room.run_metric(code, use, evidence)
+        if not (isinstance(grade, NotEvaluated) and grade.reason in NO_ROOM):
+            return grade
+        strays[use.name] = grade.message
+    grade = last_room.run_metric(code, use, evidence)
+    if isinstance(grade, NotEvaluated) and grade.reason is Reason.AGENT_FAILED:
+        return NotEvaluated(reason=Reason.CRITERION_FAILED, message=grade.message)
+    return grade
 
 
 def _skip_criterion(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
@@ -301,6 +339,7 @@ class _Measuring:
         self._gate = session
         self._session = trials
         self._is_attended = context.is_attended
+        self._is_of_change = context.is_pull_request
         self._rules = session.rules
         self._base = session.base
         self._planned = session.rules.shard.plan if session.rules.shard else session.rules.suites
@@ -417,6 +456,10 @@ class _Measuring:
         if self._others and self._settled:
             message = phrase("agents_tried", self._others, self._settled[0].settled[0].needed)
             yield errors.note("agents-tried", message, hint=phrase("agents_tried_hint"))
+        strays = self._session.strays if self._base or self._is_of_change else {}
+        for name, reason in strays.items():
+            message = phrase("metric_stray", name, reason)
+            yield errors.note("metric-of-change", message, hint=phrase("metric_stray_hint"))
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
             message = phrase("price_unknown", unpriced)

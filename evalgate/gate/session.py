@@ -79,7 +79,7 @@ def open_gate_session(
     Raises ConfigError if the base's rules forbid a run, UnavailableError if a journal cannot be
     written."""
     base, rule_base = bases
-    rules = baseline_rules.of(project.settings, project.suites, rule_base, context)
+    rules = baseline_rules.of(project.settings, project.suites, rule_base, context, compared=base)
     _insist_ready(rules, project.settings, context)
     judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
     keys = baseline_settings.judge_keys(

@@ -154,7 +154,8 @@ class CriterionUse:
     threshold is not measured. `endpoint`: the address of its judge, if not the model's own
     provider. `scale`, `needs` and `prompt_version` (of the judge's question) come from its row in
     the table of criteria. `where_applicable`: it is a default, and decides only cases that meet its
-    needs. `metric`: its name in the table of criteria, if `name` differs (else "")."""
+    needs. `metric`: its name in the table of criteria, if `name` differs (else ""). `code_commit`:
+    the base's commit, if the code of its custom metric scores both sides (else "")."""
 
     name: str
     threshold: float | None
@@ -169,6 +170,7 @@ class CriterionUse:
     prompt_version: str = ""
     where_applicable: bool = False
     metric: str = ""
+    code_commit: str = ""
     place: Place | None = None
 
     @property

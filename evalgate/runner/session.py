@@ -226,6 +226,7 @@ class Side:
             (suite.key, use.name): fingerprints.of_criterion(
                 use, version=__version__, deviations=session.settings.deviations
             )
+            + use.code_commit
             for suite in suites
             for use in suite.criteria
         }
@@ -423,6 +424,7 @@ class Session:
             settings.budget if shard is None else budget.share_of(settings.budget, shard)
         )
         self.sides: list[Side] = []
+        self.strays: dict[str, str] = {}
         self.prints = fingerprints.CaseFingerprints()
         self._panel = panel
         self._asks = panel is not None

@@ -48,7 +48,7 @@ class SearchFailed(Exception):  # noqa: N818 - named after the event
 
 
 _LOCK = threading.Lock()
-_SEARCHERS: dict[int, subprocess.Popen[bytes]] = {}
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 """By process: a fork does not share its parent's child."""
 
 
@@ -72,9 +72,9 @@ def search(pattern: str, texts: Sequence[str], *, flags: int = 0) -> list[bool]:
 
 def _ask(request: bytes) -> bytes:
     """The child's answer; without a line break if the child ended."""
-    child = _SEARCHERS.get(os.getpid())
+    child = _CHILDREN.get(os.getpid())
     if child is None:
-        child = _SEARCHERS[os.getpid()] = subprocess.Popen(
+        child = _CHILDREN[os.getpid()] = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _CODE, str(MEMORY_BYTES)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -98,7 +98,7 @@ def _ask(request: bytes) -> bytes:
 
 @atexit.register
 def _end() -> None:
-    child = _SEARCHERS.pop(os.getpid(), None)
+    child = _CHILDREN.pop(os.getpid(), None)
     if child is not None:
         child.kill()
         with suppress(BrokenPipeError), child:  # closes its pipes

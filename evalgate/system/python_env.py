@@ -527,6 +527,7 @@ def _install(
     optional_parts = [
         *(f"extra {name}" for name in needs.extras),
         *(f"group {name}" for name in needs.groups),
+        *(os.path.relpath(file, needs.root) for file in needs.further_files),
     ]
     with _without_leftovers(needs):
         try:
@@ -582,7 +583,8 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
     pip = ["pip", "install", *cache_options, "--python", python]
     if needs.kind is NeedKind.POETRY:
         return [*pip, *_poetry_arguments(needs, folder, world, extras=extras, groups=groups)]
-    files = [part for file in needs.files for part in ("-r", file)]
+    omitted_files = () if complete else needs.further_files
+    files = [part for file in needs.files if file not in omitted_files for part in ("-r", file)]
     selection += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
     return [*pip, *files, *selection, "--", *needs.specifiers]
 

@@ -77,6 +77,11 @@ class Needs:
         return tuple(str(folder) for folder in folders if folder.is_dir())
 
     @property
+    def further_files(self) -> tuple[str, ...]:
+        """The requirements.txt beside a pyproject.toml, which may contradict it."""
+        return self.files[1:] if self.kind is NeedKind.PROJECT else ()
+
+    @property
     def is_local(self) -> bool:
         """True if part of the checkout is installed."""
         return any(line.startswith(LOCAL) for line in self.text.splitlines())
@@ -177,7 +182,14 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
         text = f"{_text(place / 'poetry.lock')}\n{text}"
     text = "\n".join((text, *_local_content(text.splitlines(), place, str(root))))
     extras, groups = _evaluation_parts(tables)
-    files = (str(file),)
+    files: tuple[str, ...] = (str(file),)
+    requirements = place / "requirements.txt"
+    if requirements.is_file() and (kind is NeedKind.PROJECT or not _declares(tables)):
+        kind = NeedKind.PROJECT
+        files = (str(project), str(requirements))
+        if "project" not in tables:  # uv reads no other pyproject.toml
+            files, extras, groups = files[1:], (), ()
+        text = f"{text}\n{_file_text(requirements, str(root))}"
     return Needs(
         kind=kind,
         root=str(root),
@@ -187,6 +199,15 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
         groups=groups,
         text=text,
     )
+
+
+def _declares(tables: Json) -> bool:
+    """True if a project names its dependencies, or says that they are elsewhere."""
+    project = _table(tables, "project")
+    dynamic = project.get("dynamic")
+    names = {*_table(tables, "tool", "poetry", "dependencies")} - {"python"}
+    is_elsewhere = isinstance(dynamic, list) and "dependencies" in dynamic
+    return bool(project.get("dependencies") or names or is_elsewhere)
 
 
 def _evaluation_parts(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:

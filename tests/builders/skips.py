@@ -15,6 +15,7 @@ ALLOWED = {
     "needs the history": "commits that a shallow clone lacks",
     "needs cxas": "`make .venv-cxas/.ready`",
     "needs the large frameworks": "`make .venv-frameworks-large/.ready`",
+    "needs the oldest frameworks": "`make .venv-frameworks-oldest/.ready`",
     "needs the system": "a right or feature of the system",
 }
 """How the reason of a skip begins, and what the line calls it. What packages bring is never a

@@ -101,7 +101,8 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
          {"driver": "python", "path": "backend", "call": "desk:answer"}),
         # helpers are no agents: more than one text, a number, a test
         (
-            {**FUNCTION, "a.py": "def answer_all(first, second): ...\ndef ask(count: int): ...\ndef create_agent(name): ...\n",
+            {**FUNCTION, "a.py": "def answer_all(first, second): ...\ndef ask(count: int): ...\ndef create_agent(name): ...\n"
+             "def _raw_answer(text): ...\n",
              "test_a.py": "def answer(text): ...\n"},
             {"driver": "python", "call": "desk:answer"},
         ),

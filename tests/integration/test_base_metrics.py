@@ -142,3 +142,96 @@ def test_a_metric_runs_in_no_python_of_the_commit(tmp_path: Path, python: str) -
         code, said = repo.call("run")
         assert code == expected, said
     assert ".venv/bin/python is part of the commit, so custom metrics do not run in it" in said
+
+
+SCORING = "def score_of(word):\n    return {score}\n"
+HONEST = SCORING.format(score="1.0 if word == 'answer' else 0.0")
+POISONED = SCORING.format(score="1.0")
+HELPED = METRIC.replace(
+    'score = {score} if "answer" in actual[0].final_response.parts[0].text else 0.0',
+    "score = {module}.score_of(actual[0].final_response.parts[0].text.split()[0])",
+)
+
+
+def installed(folder: Path, python: str, scoring: str) -> str:
+    """The interpreter of an environment with google-adk and a package that the metric imports."""
+    environment(folder, python, folder / "marker")
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    (packages / "evil.pth").unlink()
+    (packages / "sitecustomize.py").unlink()
+    (packages / "scoring.py").write_text(scoring)
+    return str(folder / "bin/python")
+
+
+@pytest.mark.parametrize(
+    ("attack", "notice"),
+    [
+        # a dependency of head is another one than the base's, of the same name
+        ("package", ""),
+        # a module in the agent's folder has the name of one that the metric imports
+        ("module", ""),
+        # data that the metric reads; it is part of the metric, and listed
+        ("data", "this change edits or adds it, or the base cannot run it"),
+        # the metric itself
+        ("metric", "this change edits or adds it, or the base cannot run it"),
+    ],
+)
+def test_nothing_of_the_change_enters_the_room_of_a_metric(
+    tmp_path: Path, python: str, attack: str, notice: str
+) -> None:
+    """What could not be kept out is told."""
+    repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    honest = installed(tmp_path / "honest", python, HONEST)
+    poisoned = installed(tmp_path / "poisoned", python, POISONED)
+
+    def agents(interpreter: str) -> list[dict[str, str]]:
+        return [
+            {"driver": "python", "path": "agents", "call": "desk:answer", "python": interpreter}
+        ]
+
+    repo.write(".gitignore", "evalgate-report/\n__pycache__/\n")
+    repo.gate_file(agents=agents(honest))
+    repo.cases(0)
+    code = {"word": {"code_config": {"name": "evals.metrics.word"}}}
+    repo.write("test_config.json", json.dumps({"criteria": {"word": 0.5}, "custom_metrics": code}))
+    repo.write("agents/desk.py", AGENT.format(word="answer"))
+    repo.write("rules.py", HONEST)
+    module = "rules" if attack == "module" else "scoring"
+    metric = f"import json, pathlib, {module}\n" + HELPED.format(score="", module=module)
+    reading = 'json.loads(pathlib.Path(__file__).with_name("words.json").read_text())'
+    repo.write("evals/metrics.py", metric + (f"\nWORDS = {reading}\n" if attack == "data" else ""))
+    repo.write("evals/words.json", "[]")
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.write("agents/desk.py", AGENT.format(word="silence"))
+    if attack == "package":
+        repo.gate_file(agents=agents(poisoned))
+    elif attack == "module":
+        repo.write("agents/rules.py", POISONED)
+    elif attack == "data":
+        repo.write("evals/words.json", '["silence"]')
+    else:
+        repo.write("evals/metrics.py", metric + "\n")
+    repo.commit("head")
+    exit_code, said = repo.run()
+    assert exit_code == 1, said
+    comment = repo.comment()
+    assert ("ran with this change's modules and packages" in comment) is bool(notice)
+    assert notice in comment
+
+
+def test_a_metric_that_the_base_cannot_start_runs_as_it_did(tmp_path: Path, python: str) -> None:
+    """A change that repairs main's environment is measured, and told of."""
+    repo = changed(tmp_path, python, cases=1)
+    repo.git("checkout", "-q", "main")
+    agent = {"driver": "python", "call": "desk:answer", "python": str(tmp_path / "none/bin/python")}
+    repo.gate_file(agents=[agent])
+    repo.commit("broken")
+    repo.git("checkout", "-qB", "change")
+    repo.gate_file(agents=[{**agent, "python": python}])
+    repo.write("desk.py", AGENT.format(word="answer"))
+    repo.commit("head")
+    _, said = repo.run()
+    grades = repo.results()["suites"][0]["cases"][0]["trials"][0]["grades"]
+    assert grades["word"]["value"] == 0.75, said
+    assert "the custom metric `word` ran with this change" in repo.comment()

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders.nightly import BY_NIGHT
 
 BENCH = Path(__file__).parents[2] / "bench"
 ADK = Path(__file__).parents[2] / ".venv-adk/bin/python"
@@ -31,8 +30,6 @@ SMALL = {
 }
 BESIDE_ADK = {"adk.py", "judge.py", "turns.py"}
 """They run google-adk in an environment of its own."""
-LONG = BESIDE_ADK | {"inputs.py", "page.py", "pytest_run.py", "untouched.py"}
-"""Some seconds each: by night."""
 ELSEWHERE = {
     "footprint.py": "test_footprint.py",
     "isolation.py": "mounts a disk as root",
@@ -52,9 +49,7 @@ def test_no_benchmark_is_forgotten() -> None:
     assert programs == SMALL.keys() | ELSEWHERE.keys()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=BY_NIGHT) if name in LONG else name for name in SMALL]
-)
+@pytest.mark.parametrize("name", SMALL)
 def test_a_benchmark_runs_at_its_smallest(name: str) -> None:
     if name in BESIDE_ADK and not ADK.exists():
         pytest.skip("no interpreter with google-adk: make .venv-adk")

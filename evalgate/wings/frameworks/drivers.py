@@ -98,7 +98,15 @@ class LlamaIndexDriver(PythonDriver):
     host = str(HOSTS / "llama_index")
     framework = "llama_index.core"
     modules = frozenset({"llama_index"})
-    makers = frozenset({"FunctionAgent", "ReActAgent", "CodeActAgent", "AgentWorkflow"})
+    makers = frozenset(
+        {
+            "FunctionAgent",
+            "ReActAgent",
+            "CodeActAgent",
+            "AgentWorkflow",
+            "from_tools_or_functions",
+        }
+    )
     options = CallOptions
 
 

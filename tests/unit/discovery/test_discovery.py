@@ -239,6 +239,17 @@ def test_the_manifest_names_the_agent(discover, repo, evalset, manifest, agent):
     assert ("ambiguous-agent" in codes(found)) is (agent is None)
 
 
+def test_the_manifest_vouches_for_a_folder_whose_agent_is_made_elsewhere(discover, repo, evalset):
+    files = {
+        "app/__init__.py": "from .graph import app\n",
+        "app/graph.py": "from google.adk.apps import App\napp = App(name='app')\n",
+        "agents-cli-manifest.yaml": "agent_directory: app\n",
+        "t/a.evalset.json": evalset("a", "x: hi -> ho"),
+    }
+    (suite,) = discover(repo(files)).suites
+    assert suite.agent.options["path"] == "app"
+
+
 def test_a_file_of_another_name_is_read_when_it_is_named(discover, repo, evalset):
     root = repo(
         {
@@ -727,6 +738,20 @@ def test_a_metrics_file_comes_along(discover, repo):
     assert (use.code, use.options["source"], use.is_compared) == ("eval/m.py", source, True)
 
 
+@pytest.mark.parametrize(
+    ("path", "config"),
+    [("eval/datasets/x.json", "eval/eval_config.yaml"), ("eval/x.test.json", "")],
+)
+def test_old_sets_among_datasets_have_their_config(discover, repo, path, config):
+    files = {
+        "app/agent.py": AGENT,
+        path: [{"name": "a", "data": [{"query": "hi", "reference": "ho"}]}],
+        "eval/eval_config.yaml": "metrics_to_run: [safety]\n",
+    }
+    (suite,) = discover(repo(files)).suites
+    assert suite.criteria_source.file == config
+
+
 def test_an_evaluation_set_is_not_served_by_a_dataset_config(discover, repo, evalset):
     root = repo(
         {
@@ -854,3 +879,46 @@ def test_the_config_beside_an_ignored_file_that_is_named_counts(discover, repo, 
         BESIDE,
         "gen/test_config.json",
     )
+
+
+SCENARIO = {"starting_prompt": "Where is parcel 7?", "conversation_plan": "Ask for the parcel."}
+ADKS_ID = "9b308a36"  # by `adk eval_set add_eval_case` of google-adk 2.13
+SESSION = {"app_name": "desk", "user_id": "ada", "state": {"parcel": 7}}
+
+
+def test_scenarios_are_cases_in_their_session(discover, repo):
+    files = {
+        "desk/conversation_scenarios.json": json.dumps({"scenarios": [SCENARIO]}),
+        "desk/session_input.json": json.dumps(SESSION),
+    }
+    (suite,) = discover(repo({**files, "desk/agent.py": "root_agent = 1"})).suites
+    (case,) = suite.eval_set.cases
+    assert (suite.key, case.case_id) == ("desk/conversation_scenarios.json", ADKS_ID)
+    assert case.scenario.starting_prompt == "Where is parcel 7?"
+    assert (case.session.user_id, case.session.state) == ("ada", {"parcel": 7})
+
+
+def test_scenarios_of_an_evaluation_set_are_run_once(discover, repo):
+    case = {"eval_id": ADKS_ID, "conversation_scenario": SCENARIO, "session_input": SESSION}
+    files = {
+        "desk/agent.py": "root_agent = 1",
+        "desk/conversation_scenarios.json": json.dumps({"scenarios": [SCENARIO]}),
+        "desk/a.evalset.json": json.dumps({"eval_set_id": "a", "eval_cases": [case]}),
+    }
+    assert keys(discover(repo(files))) == ["desk/a.evalset.json"]
+    other = {**SCENARIO, "conversation_plan": "Complain."}
+    files["desk/conversation_scenarios.json"] = json.dumps({"scenarios": [SCENARIO, other]})
+    suites = discover(repo(files)).suites
+    assert [len(suite.eval_set.cases) for suite in suites] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('{"scenarios": [{"starting_prompt": "a", "conversation_plan": "b"}', "json-truncated"),
+        ('{"scenarios": [{"starting_prompt": "a"}]}', "missing-key"),
+    ],
+)
+def test_scenarios_that_are_not_valid(discover, repo, text, code):
+    files = {"desk/agent.py": "root_agent = 1", "desk/conversation_scenarios.json": text}
+    assert code in codes(discover(repo(files)))

@@ -47,6 +47,19 @@ from evalgate.discovery import agent_source
             "strands bot:make",
         ),
         ("bot.py", "from strands import Agent\ndef make(key):\n    return Agent(key)", ""),
+        ("bot.py", "from strands import Agent\ndef _make():\n    return Agent()", ""),
+        # made by a class method
+        (
+            "bot.py",
+            "from llama_index.core import agent\nflow = agent.AgentWorkflow.from_tools_or_functions()",
+            "llama-index bot:flow",
+        ),
+        # in a folder with the name of an installed package
+        (
+            "smolagents/bot.py",
+            "from smolagents import CodeAgent\ndesk = CodeAgent()",
+            "smolagents bot:desk smolagents",
+        ),
         ("tests/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("test_bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("bot.js", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
@@ -117,6 +130,15 @@ CLERK = "from strands import Agent\nclerk = Agent()"
             ["strands app.bot:clerk my-bot"],
         ),
         ({"my-bot/app/bot.py": MAIN}, ["strands app.bot:desk my-bot"]),
+        # what it imports lies in a folder above it
+        (
+            {
+                "app/llm/bot.py": f"from llm.tools import look\n{CLERK}",
+                "app/llm/tools.py": "",
+                "app/main.py": "",
+            },
+            ["strands llm.bot:clerk app"],
+        ),
         # neighbors that are imported by their bare names
         (
             {"backend/bot.py": f"import tools\n{CLERK}", "backend/tools.py": ""},

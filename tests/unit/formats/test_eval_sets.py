@@ -937,6 +937,20 @@ def test_the_text_of_an_event_may_stand_beside_its_author():
     assert text_of(only_turn(dataset(agent_data={"turns": turns})).user_content) == "hi"
 
 
+def test_messages_of_a_chat_are_turns():
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "hello"},
+        {"role": "user", "content": "bye"},
+    ]
+    conversation = only_case(dataset(messages=messages)).conversation
+    assert conversation is not None
+    assert [(text_of(t.user_content), text_of(t.final_response)) for t in conversation] == [
+        ("hi", "hello"),
+        ("bye", None),
+    ]
+
+
 def test_an_object_in_place_of_a_message_is_sent_as_json():
     reading = parse({"eval_cases": [{"name": "a", "input": {"sku": "X"}}]}, file="x-dataset.json")
     assert text_of(only_turn(reading).user_content) == '{"sku": "X"}'

@@ -47,7 +47,7 @@ def test_a_search_that_is_interrupted_leaves_no_answer_to_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     patterns.search("a", ["a"])
-    child = patterns._SEARCHERS[os.getpid()]
+    child = patterns._CHILDREN[os.getpid()]
 
     def interrupt() -> None:
         raise KeyboardInterrupt

@@ -11,6 +11,7 @@ from evalgate.system.python_needs import NeedKind
 
 PROJECT = '[project]\nname = "p"\nversion = "0"\n'
 POETRY = "[tool.poetry]\n[tool.poetry.dependencies]\npython = '^3.10'\n"
+DECLARING = PROJECT + 'dependencies = ["y"]\n'
 WORKSPACE = PROJECT + '[tool.uv.workspace]\nmembers = ["agents/*"]\n'
 
 
@@ -26,8 +27,15 @@ WORKSPACE = PROJECT + '[tool.uv.workspace]\nmembers = ["agents/*"]\n'
             "agents/a",
         ),
         # in one folder a lock goes before the project, the project before requirements
-        ({"uv.lock": "", "pyproject.toml": PROJECT, "requirements.txt": "x"}, NeedKind.LOCK, ""),
+        (
+            {"uv.lock": "", "pyproject.toml": DECLARING, "requirements.txt": "x"},
+            NeedKind.LOCK,
+            "",
+        ),
         ({"pyproject.toml": PROJECT, "requirements.txt": "x"}, NeedKind.PROJECT, ""),
+        # what declares nothing locks nothing
+        ({"uv.lock": "", "pyproject.toml": PROJECT, "requirements.txt": "x"}, NeedKind.PROJECT, ""),
+        ({"pyproject.toml": POETRY, "requirements.txt": "x"}, NeedKind.PROJECT, ""),
         # a pyproject.toml without [project] holds settings of tools
         (
             {"agents/a/pyproject.toml": "[tool.ruff]", "agents/requirements.txt": "x"},
@@ -97,6 +105,30 @@ def test_which_file_is_followed(
     assert (found.kind if found else None) == kind
     if found is not None:
         assert Path(found.folder) == tmp_path / chosen
+
+
+@pytest.mark.parametrize(
+    ("project", "files", "further_files"),
+    [
+        # both count, and the second may be left out
+        (DECLARING, ["pyproject.toml", "requirements.txt"], ["requirements.txt"]),
+        (PROJECT, ["pyproject.toml", "requirements.txt"], ["requirements.txt"]),
+        # uv reads no pyproject.toml without [project]
+        (POETRY, ["requirements.txt"], []),
+        # Poetry's lock decides
+        (POETRY + "x = '*'\n", ["pyproject.toml"], []),
+    ],
+)
+def test_requirements_beside_a_project(
+    tmp_path: Path, project: str, files: list[str], further_files: list[str]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(project)
+    (tmp_path / "requirements.txt").write_text("wanted")
+    needs = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
+    assert needs is not None
+    assert [Path(file).name for file in needs.files] == files
+    assert [Path(file).name for file in needs.further_files] == further_files
+    assert ("wanted" in needs.text) == ("requirements.txt" in files)
 
 
 def test_files_above_the_checkout_are_not_looked_at(tmp_path: Path) -> None:

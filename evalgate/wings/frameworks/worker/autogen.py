@@ -41,7 +41,8 @@ class Session(FrameworkSession):
 
     def _report_refusals(self, answers: Any, calls: Message) -> None:
         for answer in answers:
-            if answer.is_error and answer.call_id in calls.keys() - self.reported_calls:
+            is_error = getattr(answer, "is_error", False)  # since 0.4.8
+            if is_error and answer.call_id in calls.keys() - self.reported_calls:
                 args = frameworks.named_arguments(calls[answer.call_id].arguments)
                 self.refuse(answer.name, args, answer.call_id, answer.content)
 
@@ -64,7 +65,7 @@ async def _ask_model(
     ]
     usage = frameworks.usage_of(answer.usage.prompt_tokens, answer.usage.completion_tokens)
     model = getattr(client, "_create_args", {}).get("model", "")
-    text = answer.content if is_text else answer.thought or ""
+    text = answer.content if is_text else getattr(answer, "thought", "") or ""
     session.record_answer(key, text, usage, model=model, calls=calls)
     return answer
 
@@ -108,7 +109,7 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "autogen-agentchat"
-    low = "0.5"
+    low = "0.4.2"
     high = "1"
     session = Session
     is_exclusive = True
@@ -117,13 +118,15 @@ class Host(frameworks.FrameworkHost):
         """True for an agent or a team of agents."""
         from autogen_agentchat.base import ChatAgent, Team
 
-        return isinstance(candidate, (ChatAgent, Team))
+        # protocols that `isinstance` does not take in old versions
+        return not {ChatAgent, Team}.isdisjoint(type(candidate).__mro__)
 
     def prepare(self) -> None:
         """See FrameworkHost."""
+        from autogen_core import tools
         from autogen_core.models import ChatCompletionClient
-        from autogen_core.tools import BaseTool, Workbench
 
-        frameworks.intercept(BaseTool, "run_json", _run_tool)
+        frameworks.intercept(tools.BaseTool, "run_json", _run_tool)
         frameworks.intercept(ChatCompletionClient, "create", _ask_model)
-        frameworks.intercept(Workbench, "call_tool", _call_tool)
+        if hasattr(tools, "Workbench"):  # since 0.5
+            frameworks.intercept(tools.Workbench, "call_tool", _call_tool)

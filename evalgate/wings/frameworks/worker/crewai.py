@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +19,13 @@ class Session(FrameworkSession):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._messages: list[Message] = []
+        self._inputs: set[str] = self.options.get("inputs") or inputs_of(self.agent)
 
     async def ask(self, text: str) -> Any:
         """The raw output, or the structured output."""
         if hasattr(self.agent, "tasks"):
-            inputs = {**self.state, self._input(): text}
+            state = {YEAR: time.strftime("%Y"), **self.state}
+            inputs = {**state, self._input(state): text}
             output = await asyncio.to_thread(self.agent.kickoff, inputs=inputs)
         else:
             self._messages.append({"role": "user", "content": text})
@@ -30,17 +33,27 @@ class Session(FrameworkSession):
             self._messages.append({"role": "assistant", "content": output.raw})
         return output.raw if output.pydantic is None else output.pydantic
 
-    def _input(self) -> str:
+    def _input(self, state: Message) -> str:
         if name := self.options.get("input"):
             return str(name)
-        names = sorted(set(self.agent.fetch_inputs()) - self.state.keys())
+        names = sorted(self._inputs - state.keys())
         if len(names) != 1:
             listed_names = ", ".join(names) or "none"
             raise ValueError(
                 f"which input of the crew's tasks takes the user's text (they have {listed_names})? Name it with the "
                 "option `input`; the case's session state sets others"
             )
-        return str(names[0])
+        return names[0]
+
+
+YEAR = "current_year"
+"""The input that the `main.py` of `crewai create` sets."""
+
+
+def inputs_of(agent: Any) -> set[str]:
+    """The inputs of a crew's tasks. A kickoff writes its inputs into the tasks, so that later
+    nothing or the user's own braces are left."""
+    return set(agent.fetch_inputs()) if hasattr(agent, "tasks") else set()
 
 
 def _ask_model(
@@ -68,8 +81,9 @@ def _ask_model(
 
 
 def _token_usage(model: Any) -> dict[str, int]:
-    usage = model.get_token_usage_summary()
-    return {name: getattr(usage, name) for name in ("prompt_tokens", "completion_tokens")}
+    """The counts so far; 0 in versions whose models do not count."""
+    usage = getattr(model, "get_token_usage_summary", lambda: None)()
+    return {name: getattr(usage, name, 0) for name in ("prompt_tokens", "completion_tokens")}
 
 
 def _call(call: Any) -> Message:
@@ -88,14 +102,15 @@ def _call(call: Any) -> Message:
 def _run_tool(
     session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
 ) -> Any:
-    from crewai.utilities.string_utils import sanitize_tool_name
+    from crewai.utilities import string_utils
 
+    name_for_models = getattr(string_utils, "sanitize_tool_name", str)  # str before 1.0
     args = dict(arguments.get("kwargs", {}))
     args |= dict(zip(tool.args_schema.model_fields, arguments.get("args", ())))  # noqa: B905 - the tool complains of what is left over
     if "input" in arguments:
         args = frameworks.named_arguments(arguments["input"])
     kind = "agent" if tool.name in DELEGATION else "tool"
-    return session.run_tool_here(sanitize_tool_name(tool.name), args, run, kind=kind)
+    return session.run_tool_here(name_for_models(tool.name), args, run, kind=kind)
 
 
 DELEGATION = frozenset({"Delegate work to coworker", "Ask question to coworker"})
@@ -105,7 +120,7 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "crewai"
-    low = "1"
+    low = "0.108"
     high = "2"
     session = Session
     is_exclusive = True
@@ -116,13 +131,20 @@ class Host(frameworks.FrameworkHost):
 
         return isinstance(candidate, (Agent, Crew))
 
+    def share(self, agent: Any) -> None:
+        """See FrameworkHost."""
+        super().share(agent)
+        self.options["inputs"] = inputs_of(agent)
+
     def prepare(self) -> None:
         """See FrameworkHost. A class marked with `@CrewBase` makes its crew."""
-        from crewai.llms.base_llm import BaseLLM
+        import crewai
         from crewai.tools import BaseTool
         from crewai.tools.structured_tool import CrewStructuredTool
 
-        frameworks.intercept_here(BaseLLM, "call", _ask_model)
+        # before 0.114 `LLM` has no base
+        model_class = crewai.LLM.__mro__[1] if crewai.LLM.__mro__[1] is not object else crewai.LLM
+        frameworks.intercept_here(model_class, "call", _ask_model)
         frameworks.intercept_here(BaseTool, "run", _run_tool)
         frameworks.intercept_here(CrewStructuredTool, "invoke", _run_tool)
         maker: Any = self._target

@@ -13,7 +13,6 @@ import platform
 import re
 import sys
 import threading
-import typing
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -516,7 +515,7 @@ def build_context(context_class: Any, state: Message) -> Any:
     if (
         not inspect.isclass(context_class)
         or context_class.__module__ == "builtins"
-        or typing.is_typeddict(context_class)
+        or issubclass(context_class, dict)
     ):
         return None
     parameters = inspect.signature(context_class).parameters.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
@@ -33,7 +34,9 @@ class Session(FrameworkSession):
 
         super().__init__(*arguments)
         graph = self.agent.compile() if hasattr(self.agent, "compile") else self.agent
-        saver = InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=True))
+        parameters = inspect.signature(JsonPlusSerializer).parameters  # none before 0.4
+        options = {"pickle_fallback": True} if "pickle_fallback" in parameters else {}
+        saver = InMemorySaver(serde=JsonPlusSerializer(**options))
         self._graph = graph.copy(update={"checkpointer": saver})
         self._context = {} if self.context is self.state else {"context": self.context}
         self._initial_state = dict(self.state)
@@ -302,7 +305,7 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "langgraph"
-    low = "0.6"
+    low = "0.2.74"
     high = "2"
     session = Session
 

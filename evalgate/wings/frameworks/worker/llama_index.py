@@ -20,6 +20,7 @@ class Session(FrameworkSession):
 
         super().__init__(*arguments)
         self._workflow = Context(self.agent)
+        self._store = getattr(self._workflow, "store", self._workflow)  # since 0.12.40
         agents = getattr(self.agent, "agents", {})
         first_agent = agents.get(getattr(self.agent, "root_agent", ""), self.agent)
         self._memory = ChatMemoryBuffer.from_defaults(llm=first_agent.llm)
@@ -28,7 +29,7 @@ class Session(FrameworkSession):
         """The last answer, as text or structured."""
         if self.state:
             initial = {**self.agent.initial_state, **self.state}
-            await self._workflow.store.set("state", initial)
+            await self._store.set("state", initial)
             self.state = {}
         handler = self.agent.run(user_msg=text, ctx=self._workflow, memory=self._memory)
         async for event in handler.stream_events():
@@ -39,7 +40,7 @@ class Session(FrameworkSession):
 
     async def end(self) -> Message:
         """The state of the context."""
-        return {"state": pipe.to_json(await self._workflow.store.get("state", default=self.state))}
+        return {"state": pipe.to_json(await self._store.get("state", default=self.state))}
 
     def _report_event(self, event: Any) -> None:
         match type(event).__name__:
@@ -108,7 +109,7 @@ async def _ask_first(
     return (
         outputs[0]
         if outputs
-        else ToolOutput(name, content=str(answer), raw_input=args, raw_output=answer)
+        else ToolOutput(tool_name=name, content=str(answer), raw_input=args, raw_output=answer)
     )
 
 

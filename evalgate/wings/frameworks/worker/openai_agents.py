@@ -112,9 +112,11 @@ def _hooks(session: Session) -> Any:
 
 def report_tools() -> None:
     """Report every tool that an agent may choose, and ask about it."""
-    from agents.agent import AgentBase
+    import agents.agent
 
-    original = AgentBase.get_all_tools
+    # realtime agents have the base class, too; before 0.1 there is none
+    agent_class = getattr(agents.agent, "AgentBase", agents.agent.Agent)
+    original = agent_class.get_all_tools
     if hasattr(original, "reports"):
         return
 
@@ -134,7 +136,7 @@ def report_tools() -> None:
         return tools
 
     get_all_tools.reports = True  # type: ignore[attr-defined]  # marks it
-    AgentBase.get_all_tools = get_all_tools
+    agent_class.get_all_tools = get_all_tools
 
 
 def _guard(tool: Any) -> None:
@@ -183,7 +185,7 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "openai-agents"
-    low = "0.10"
+    low = "0.0.7"
     high = "1"
     session = Session
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
@@ -37,7 +38,7 @@ class Session(FrameworkSession):
                         async for event in events:
                             self._report_event(event)
         usage = run.usage() if callable(run.usage) else run.usage
-        counts = frameworks.usage_of(usage.input_tokens, usage.output_tokens)
+        counts = frameworks.usage_of(*_tokens(usage))
         if counts:  # includes agents in tools, if the tools pass the usage on
             self.watch.usage["run"] = {"usage_metadata": counts, "model_version": self._model}
         if run.result is None:
@@ -63,12 +64,11 @@ class Session(FrameworkSession):
             for part in response.parts
             if part.part_kind == "tool-call"
         ]
-        usage = response.usage
+        usage = getattr(response, "usage", None)  # since 0.3
         counts = frameworks.usage_of(
-            usage.input_tokens,
-            usage.output_tokens,
-            cached_tokens=usage.cache_read_tokens or None,
-            thought_tokens=(usage.details or {}).get("reasoning_tokens"),
+            *_tokens(usage),
+            cached_tokens=getattr(usage, "cache_read_tokens", 0) or None,
+            thought_tokens=(getattr(usage, "details", None) or {}).get("reasoning_tokens"),
         )
         self._model = response.model_name or self._model
         self.record_answer(
@@ -96,18 +96,50 @@ class Session(FrameworkSession):
 
 def _instructions(request: Any) -> str:
     parts = [part.content for part in request.parts if part.part_kind == "system-prompt"]
-    return "\n".join([*parts, *([request.instructions] if request.instructions else [])])
+    return "\n".join(filter(None, [*parts, getattr(request, "instructions", None)]))
+
+
+def _tokens(usage: Any) -> tuple[int | None, int | None]:
+    """The tokens of the prompt and of the answer, under their names since 1.0 or before."""
+    names = ("input_tokens", "output_tokens")
+    if not hasattr(usage, names[0]):
+        names = ("request_tokens", "response_tokens")
+    return getattr(usage, names[0], None), getattr(usage, names[1], None)
 
 
 def ask_before_tools() -> None:
     """Ask about every tool of every toolset. If one calls another, only the first is asked
     about."""
-    from pydantic_ai.toolsets import AbstractToolset
+    try:
+        from pydantic_ai.toolsets import AbstractToolset
+    except ImportError:  # before 0.4.3
+        from pydantic_ai.tools import Tool
 
+        frameworks.intercept(Tool, "run", _ask_first)
+        return
     for toolset_class in frameworks.subclasses_of(AbstractToolset):
         original = vars(toolset_class).get("call_tool")
         if original is not None and not hasattr(original, "asks"):
             toolset_class.call_tool = _wrap_call_tool(original)
+
+
+async def _ask_first(
+    session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    """Ask about a tool that has no toolset."""
+    from pydantic_ai.messages import ToolReturnPart
+
+    if session.tools is None:
+        return await run()
+    call = arguments["message"]
+    parts: list[Any] = []
+
+    async def original() -> Any:
+        parts.append(await run())
+        return parts[0].content
+
+    answer = await session.tools.ask(tool.name, call.args_as_dict()).settle(original)
+    return parts[0] if parts else ToolReturnPart(tool.name, answer, call.tool_call_id)
 
 
 def _wrap_call_tool(original: Any) -> Any:
@@ -141,15 +173,15 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "pydantic-ai-slim"
-    low = "1"
+    low = "0.1"
     high = "3"
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:
         """True for an Agent or a wrapper of one."""
-        from pydantic_ai.agent import AbstractAgent
+        from pydantic_ai import agent
 
-        return isinstance(candidate, AbstractAgent)
+        return isinstance(candidate, getattr(agent, "AbstractAgent", agent.Agent))
 
     def context_class(self, agent: Any) -> Any:
         """The `deps_type`."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
@@ -37,7 +38,6 @@ class Session(FrameworkSession):
                     f"{message}, without approval: run this agent with `tools: live`"
                 )
             member.stream_outputs = False
-            _report_model(member.model)
             if hasattr(member, "python_executor"):
                 self._bind_tools(member.python_executor)
 
@@ -87,36 +87,23 @@ def _team(agent: Any) -> Iterator[Any]:
         yield from _team(member)
 
 
-def _report_model(model: Any) -> None:
-    """Report each answer of a model."""
-    original = model.generate
-    if hasattr(original, "reports"):
-        return
-
-    @wraps(original)
-    def generate(messages: Any, *args: Any, **options: Any) -> Any:
-        session = frameworks.CURRENT.get()
-        if session is None:
-            return original(messages, *args, **options)
-        key = object()
-        session.model_begins(key, instructions=_system(messages))
-        message = original(messages, *args, **options)
-        usage = getattr(message, "token_usage", None)
-        counts = (
-            frameworks.usage_of(usage.input_tokens, usage.output_tokens)
-            if usage is not None
-            else None
-        )
-        calls = [
-            {"name": call.function.name, "args": call.function.arguments}
-            for call in getattr(message, "tool_calls", None) or ()
-        ]
-        text = message.content if isinstance(message.content, str) else ""
-        session.record_answer(key, text, counts, model=getattr(model, "model_id", ""), calls=calls)
-        return message
-
-    generate.reports = True  # type: ignore[attr-defined]  # marks it
-    model.generate = generate
+def _ask_model(
+    session: FrameworkSession, model: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    key = object()
+    session.model_begins(key, instructions=_system(arguments["messages"]))
+    message = run()
+    usage = getattr(message, "token_usage", None)
+    counts = (
+        frameworks.usage_of(usage.input_tokens, usage.output_tokens) if usage is not None else None
+    )
+    calls = [
+        {"name": call.function.name, "args": call.function.arguments}
+        for call in getattr(message, "tool_calls", None) or ()
+    ]
+    text = message.content if isinstance(message.content, str) else ""
+    session.record_answer(key, text, counts, model=getattr(model, "model_id", ""), calls=calls)
+    return message
 
 
 def _system(messages: Any) -> str:
@@ -201,7 +188,7 @@ class Host(frameworks.FrameworkHost):
     a time."""
 
     package = "smolagents"
-    low = "1.20"
+    low = "1.10"
     high = "2"
     session = Session
     is_exclusive = True
@@ -218,6 +205,12 @@ class Host(frameworks.FrameworkHost):
 
     def prepare(self) -> None:
         """See FrameworkHost."""
+        from smolagents import Model
+
+        # before 1.15 a model was called itself
+        frameworks.intercept_here(
+            Model, "generate" if hasattr(Model, "generate") else "__call__", _ask_model
+        )
         report_tools()
 
     def share(self, agent: Any) -> None:
@@ -230,5 +223,8 @@ class Host(frameworks.FrameworkHost):
         for member in _team(self._target) if self._initial_states else ():
             member.state = copy.deepcopy(self._initial_states[id(member)])
             if hasattr(member, "python_executor"):
-                member.python_executor = await asyncio.to_thread(member.create_python_executor)
+                make = member.create_python_executor
+                parameters = inspect.signature(make).parameters  # two before 1.15
+                options = (member.executor_type, member.executor_kwargs) if parameters else ()
+                member.python_executor = await asyncio.to_thread(make, *options)
         return await super().open(start, session_tools)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+import typing_extensions
 
 from evalgate.wings.frameworks.worker import frameworks
 
@@ -38,6 +39,17 @@ def test_tokens_as_adk_counts_them(
     given: Any, answered: Any, more: dict[str, Any], counts: Any
 ) -> None:
     assert frameworks.usage_of(given, answered, **more) == counts
+
+
+class Keys(typing_extensions.TypedDict):
+    """As LangGraph's templates write a context."""
+
+    key: str
+
+
+@pytest.mark.parametrize("context_class", [None, dict, str, Keys, dict[str, str]])
+def test_a_dict_is_context_enough(context_class: Any) -> None:
+    assert frameworks.build_context(context_class, {}) is None
 
 
 class Deps:
