@@ -57,7 +57,7 @@ def read_case(
 
     `recorded`: read the agent's recorded answer (`responses`) instead of the expected one
     (`reference`)."""
-    if isinstance(raw, dict) and not is_dataset_case(raw):
+    if not is_dataset_case(raw):
         return _read_adk_case(raw, path=path, place=place, problems=problems)
     reader = _SessionReader(
         fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems

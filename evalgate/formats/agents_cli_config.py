@@ -135,7 +135,8 @@ class _MetricsReader:
         if raw is not None and not isinstance(raw, list) and not is_mapping:
             self._report_type("a list of metrics", raw, (key,))
         pool: dict[str, tuple[Path, JsonObject]] = {}
-        for step, metric in raw.items() if is_mapping else enumerate(raw or ()):
+        metrics = enumerate(raw) if isinstance(raw, list) else raw.items() if is_mapping else ()
+        for step, metric in metrics:
             path: Path = (key, step)
             name = step if is_mapping else None
             if isinstance(metric, dict):

@@ -71,7 +71,8 @@ class _Cases:
             self.dialect = _dialect_of_list(raw) if len(path) == 1 else object_dialect
         case = None
         if len(path) > 1 or self.dialect is Dialect.AGENTS_CLI:
-            is_dataset = len(path) == 1 or agents_cli.is_dataset_case(raw)
+            in_list = len(path) == 1 and isinstance(raw, dict)
+            is_dataset = in_list or agents_cli.is_dataset_case(raw)
             read_case = agents_cli.read_case if is_dataset else repair.read_case
             case = read_case(raw, path=path, place=place, problems=self._problems)
         elif self.dialect is Dialect.FLAT_LIST:

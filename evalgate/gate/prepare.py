@@ -27,7 +27,7 @@ from evalgate.github import events, forks
 from evalgate.judges import models
 from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRule, ToolCall, Usage
 from evalgate.runner.trials import Task
-from evalgate.system import git
+from evalgate.system import git, process
 from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
 
@@ -143,7 +143,9 @@ def tell_isolation(settings: Settings, context: Context) -> Iterator[Problem]:
 def make_context(
     settings: Settings, *, environ: Environ, watcher: Watcher, **fields: Any
 ) -> Context:
-    """The context of a run; `fields`: the other fields of Context."""
+    """The context of a run; `fields`: the other fields of Context. Raises MemoryError with too
+    little memory for a run."""
+    process.require_memory()
     cache = cache_of(settings, environ, say=watcher.say)
     fields.setdefault("isolate", settings.isolate)
     fields = {

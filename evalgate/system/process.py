@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from evalgate.system import isolation
 from evalgate.values import Environ, frozen_dataclass
@@ -289,6 +289,18 @@ def _interpreter_problem(program: Path) -> str:
 def _open_nonblocking(path: str, flags: int) -> int:
     """Open a file that may have become a pipe without a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+LEAST_MEMORY: Final = 256 * 2**20
+"""With less address space a new thread may end before it reports its start, and its starter waits
+for that report forever."""
+
+
+def require_memory() -> None:
+    """Raise MemoryError if this process may have less than LEAST_MEMORY."""
+    limit = -1 if resource is None else resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < LEAST_MEMORY:
+        raise MemoryError
 
 
 def _limit_memory(pid: int, limit: int) -> bool:

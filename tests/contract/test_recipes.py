@@ -34,7 +34,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
-from evalgate.model import CriterionUse, TrialView, Grade, Need, NotEvaluated, Reason
+from evalgate.model import CriterionUse, TrialView, Grade, Need, Reason, not_evaluated
 
 VERSION: Final = "1"
 LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
@@ -65,7 +65,7 @@ def grade(evidence: TrialView, *, ask: Inquiry) -> Grade:
         judged.judged_turn(result, ballot, turn=number)
         for number, (ballot, result) in enumerate(zip(ballots, results, strict=True), start=1)
     ]
-    nothing = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
+    nothing = not_evaluated(Reason.NOTHING_RECORDED, "no_turn_to_judge")
     return judged.conclude(rows, nothing=nothing)
 
 
@@ -117,7 +117,7 @@ import functools
 from pydantic import Field
 
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse, TrialView, Finding, Grade, NotEvaluated, Reason, Score, turns
+from evalgate.model import CriterionUse, TrialView, Finding, Grade, Reason, Score, not_evaluated, turns
 from evalgate.model.shapes import Wire
 
 
@@ -135,7 +135,7 @@ def build(options: Options, _use: CriterionUse, _services: CriterionServices) ->
 def grade(evidence: TrialView, *, options: Options) -> Grade:
     """1.0 for each turn with a short answer, else 0.0; the score is their mean."""
     if not evidence.actual:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn")
+        return not_evaluated(Reason.NOTHING_RECORDED, "no_turn_to_judge")
     counts = [len(turns.answer(turn).split()) for turn in evidence.actual]
     values = tuple(float(count <= options.words) for count in counts)
     found = tuple(
@@ -364,8 +364,8 @@ def test_a_sentence_of_the_comment(tree: ScratchTree) -> None:
 
 
 def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:
-    """From the code in results.json to the type's member, and from there in one hop to where it is
-    made."""
+    """From the code in results.json to the type's member; from the message by its name among the
+    sentences to where it is made."""
     tree.evaluate({"response_match_score": 1.0})
     (tree.repository / "greeting.evalset.json").rename(tree.repository / "said.json")
     tree.evaluate({"final_session_state": 1.0}, final_session_state={"greeted": True})
@@ -373,7 +373,9 @@ def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:
     assert done.returncode == 3, done.stdout + done.stderr
     grade = tree.grades()["final_session_state"]
     member = Reason(grade["reason"])
-    (made,) = [path for path in sources() if grade["message"] in path.read_text("utf-8")]
+    sentences = (PROJECT / "evalgate/reports/templates/sentences.txt.j2").read_text("utf-8")
+    (name,) = re.findall(rf"macro (\w+)\(\) %}}{re.escape(grade['message'])}{{%", sentences)
+    (made,) = [path for path in sources() if f'"{name}"' in path.read_text("utf-8")]
     assert made == PROJECT / "evalgate/criteria/final_session_state.py"
     assert f"Reason.{member.name}" in made.read_text("utf-8")
 

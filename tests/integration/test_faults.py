@@ -219,6 +219,12 @@ def test_few_open_files_are_enough_or_told(
     assert (found, words in said) == (code, True), said
 
 
+def test_a_run_with_too_little_memory_says_so_at_once(repo: Repository) -> None:
+    """With 160 MB one run in twenty waited forever for a thread that had no memory to start."""
+    found, said = limited(repo, *ulimit("-v 200000"))
+    assert (found, "raise the limit (`ulimit -v`" in said) == (3, True), said
+
+
 @pytest.mark.parametrize(
     "home", [None, "", "/proc/none"], ids=["unset", "empty", "one that cannot be"]
 )

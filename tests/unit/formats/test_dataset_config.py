@@ -20,6 +20,9 @@ FUNCTION = "  custom_function: |\n    def evaluate(instance):\n        return {'
         ("metrics_to_run: [b]\ncustom_metrics:\n- nam: b\n", "missing-key", 3, "no `name`"),
         ("metrics_to_run: [b]\ncustom_metrics:\n- b\n", "wrong-type", 3, "an object"),
         ("custom_metrics: x\n", "wrong-type", 1, "a list of metrics"),
+        ("custom_metrics: 3\n", "wrong-type", 1, "a list of metrics"),
+        ("custom_metrics: {m: x}\n", "wrong-type", 1, "a list of metrics"),
+        ("custom_metrics: {3: {description: x}}\n", "missing-key", 1, "no `name`"),
         ("metrics_to_run: 3\n", "wrong-type", 1, "a list of names"),
         ("metrics_to_run:\n- 3\n", "wrong-type", 2, "the name of a metric"),
         (

@@ -937,6 +937,14 @@ def test_the_text_of_an_event_may_stand_beside_its_author():
     assert text_of(only_turn(dataset(agent_data={"turns": turns})).user_content) == "hi"
 
 
+@pytest.mark.parametrize("other", ["x", 3, None, {"eval_id": "b"}, {"eval_id": "b", "messages": 3}])
+def test_a_list_of_cases_names_what_is_no_case(other):
+    reading = parse([{"eval_id": "a", "input": "hi"}, other], file="evals/datasets/x.json")
+    assert reading.eval_set is None
+    (path,) = {p.place.json_path for p in reading.problems if p.severity is Severity.ERROR}
+    assert path.startswith("[1]")
+
+
 def test_messages_of_a_chat_are_turns():
     messages = [
         {"role": "user", "content": "hi"},

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from evalgate.model import NotEvaluated, Reason, Score, turns
+from evalgate.text.phrases import phrase
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64, min_value=-1e9, max_value=1e9)
 
@@ -38,11 +39,10 @@ def test_the_two_means_differ_where_adk_misses_a_threshold() -> None:
 
 
 def test_an_informational_grade_is_the_mean_of_what_is_known() -> None:
-    assert turns.inform([1.0, None, 2.0], absence_text="-") == Score(
-        value=1.5, turns=(1.0, None, 2.0)
+    grade = turns.inform([1.0, None, 2.0], absence="no_steps")
+    assert grade == Score(value=1.5, turns=(1.0, None, 2.0))
+    unknown = turns.inform([None, None], absence="no_steps")
+    assert unknown == NotEvaluated(
+        reason=Reason.NOTHING_RECORDED, message=phrase("no_steps"), turns=(None, None)
     )
-    found = turns.inform([None, None], absence_text="nobody looked")
-    assert found == NotEvaluated(
-        reason=Reason.NOTHING_RECORDED, message="nobody looked", turns=(None, None)
-    )
-    assert isinstance(turns.inform([], absence_text="-"), NotEvaluated)
+    assert isinstance(turns.inform([], absence="no_steps"), NotEvaluated)

@@ -16,13 +16,17 @@ class Session(FrameworkSession):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._thread = self.agent.create_session()
-        self._thread.state.update(self.state)
+        if hasattr(self.agent, "create_session"):
+            session = self.agent.create_session()
+            session.state.update(self.state)
+            self._options = {"session": session}
+        else:  # before 1.0
+            self._options = {"thread": self.agent.get_new_thread()}
         self.reported_calls: set[str] = set()
 
     async def ask(self, text: str) -> Any:
         """The text of a response, or its structured value."""
-        response = await self.agent.run(text, session=self._thread)
+        response = await self.agent.run(text, **self._options)
         contents = [content for message in response.messages for content in message.contents]
         calls = {
             content.call_id: content for content in contents if content.type == "function_call"
@@ -32,7 +36,7 @@ class Session(FrameworkSession):
             if (
                 content.type == "function_result"
                 and number in calls
-                and number not in self.reported_calls
+                and self.reported_calls.isdisjoint({number, ""})  # no numbers before 1.0
             ):
                 call = calls[number]
                 error = str(content.result or content.exception)
@@ -49,7 +53,9 @@ class Session(FrameworkSession):
 
     async def end(self) -> Message:
         """The session's state, without the conversation."""
-        state = {name: pipe.to_json(value) for name, value in self._thread.state.items()}
+        session = self._options.get("session")
+        items = session.state.items() if session is not None else ()
+        state = {name: pipe.to_json(value) for name, value in items}
         return {"state": {name: state[name] for name in state if name not in _HISTORY}}
 
 
@@ -60,11 +66,17 @@ async def _ask_model(
     session: FrameworkSession, client: Any, run: Callable[[], Any], arguments: Message
 ) -> Any:
     key = object()
-    options = arguments.get("options") or {}
-    system = [message.text for message in arguments["messages"] if message.role == "system"]
+    options = arguments.get("options") or getattr(arguments.get("chat_options"), "__dict__", {})
+    messages = arguments["messages"]
+    system = [
+        message.text
+        for message in messages
+        if getattr(message.role, "value", message.role) == "system"
+    ]
     session.model_begins(key, instructions="\n".join([*system, options.get("instructions") or ""]))
     response = await run()
     usage = response.usage_details or {}
+    usage = usage if isinstance(usage, dict) else vars(usage)  # before 1.0
     calls = [
         {"name": content.name, "args": frameworks.named_arguments(content.arguments)}
         for message in response.messages
@@ -84,7 +96,7 @@ async def _ask_model(
 async def _call_tool(
     session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
 ) -> Any:
-    from agent_framework import Content
+    import agent_framework
 
     context = arguments.get("context")
     call_arguments = arguments.get("arguments") or getattr(context, "arguments", None) or {}
@@ -103,7 +115,9 @@ async def _call_tool(
         return "\n".join(texts) if all(texts) else answer
 
     def make(answer: Any) -> Any:
-        return [Content.from_text(frameworks.answer_text(answer))]
+        text = frameworks.answer_text(answer)
+        content_class = getattr(agent_framework, "Content", None)  # None before 1.0
+        return text if content_class is None else [content_class.from_text(text)]
 
     return await session.run_tool_as(tool.name, args, run, read=read, make=make, number=number)
 
@@ -124,7 +138,8 @@ class Host(frameworks.FrameworkHost):
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        from agent_framework import BaseChatClient, FunctionTool
+        import agent_framework
 
-        frameworks.intercept(BaseChatClient, "_inner_get_response", _ask_model)
-        frameworks.intercept(FunctionTool, "invoke", _call_tool)
+        frameworks.intercept(agent_framework.BaseChatClient, "_inner_get_response", _ask_model)
+        name = "FunctionTool" if hasattr(agent_framework, "FunctionTool") else "AIFunction"
+        frameworks.intercept(getattr(agent_framework, name), "invoke", _call_tool)

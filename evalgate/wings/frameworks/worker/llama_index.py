@@ -20,7 +20,6 @@ class Session(FrameworkSession):
 
         super().__init__(*arguments)
         self._workflow = Context(self.agent)
-        self._store = getattr(self._workflow, "store", self._workflow)  # since 0.12.40
         agents = getattr(self.agent, "agents", {})
         first_agent = agents.get(getattr(self.agent, "root_agent", ""), self.agent)
         self._memory = ChatMemoryBuffer.from_defaults(llm=first_agent.llm)
@@ -37,6 +36,11 @@ class Session(FrameworkSession):
         output = await handler
         structured = getattr(output, "structured_response", None)
         return structured if structured is not None else str(output)
+
+    @property
+    def _store(self) -> Any:
+        """The context's store, which a run replaces; the context itself in old versions."""
+        return getattr(self._workflow, "store", self._workflow)
 
     async def end(self) -> Message:
         """The state of the context."""

@@ -185,7 +185,7 @@ class Host(frameworks.FrameworkHost):
 
     def context_class(self, agent: Any) -> Any:
         """The `deps_type`."""
-        return getattr(agent, "deps_type", None)
+        return getattr(agent, "deps_type", getattr(agent, "_deps_type", None))  # before 0.4
 
     def prepare(self) -> None:
         """See FrameworkHost."""
