@@ -2,6 +2,7 @@
 content."""
 
 import ast
+import functools
 import importlib.util
 import re
 import subprocess
@@ -32,6 +33,7 @@ LINTED = (
 )
 
 
+@functools.cache
 def generator() -> ModuleType:
     spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
     assert spec is not None
@@ -41,9 +43,12 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("path", sorted(generator().documents()), ids=lambda path: path.name)
+DOCUMENTS = generator().documents()
+
+
+@pytest.mark.parametrize("path", sorted(DOCUMENTS), ids=lambda path: path.name)
 def test_what_make_docs_writes_is_there(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == generator().documents()[path], "run `make docs`"
+    assert path.read_text(encoding="utf-8") == DOCUMENTS[path], "run `make docs`"
 
 
 def table_under(heading: str, page: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import re
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 COUNTED = {tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING}
@@ -73,10 +73,10 @@ MOST_FIELDS = 8
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def docstring_lines(tree: ast.Module) -> set[int]:
+def docstring_lines(nodes: Iterable[ast.AST]) -> set[int]:
     """The lines of all strings that stand alone in a body."""
     lines: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
             value = statement.value if isinstance(statement, ast.Expr) else None
@@ -87,17 +87,17 @@ def docstring_lines(tree: ast.Module) -> set[int]:
     return lines
 
 
-def tokens_by_line(text: str, tree: ast.Module) -> Counter[int]:
+def tokens_by_line(text: str, nodes: Iterable[ast.AST]) -> Counter[int]:
     """How many tokens begin in each line."""
-    skipped = docstring_lines(tree)
+    skipped = docstring_lines(nodes)
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     starts = (token.start[0] for token in tokens if token.type in COUNTED)
     return Counter(line for line in starts if line not in skipped)
 
 
-def assigned_names(tree: ast.Module) -> Iterator[str]:
+def assigned_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Variables and parameters, wherever they get a value."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.arg):
             yield node.arg
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -113,6 +113,15 @@ def is_value_class(node: ast.ClassDef) -> bool:
     )
 
 
+def is_replace(node: ast.expr) -> bool:
+    """Whether it is `replace` or `dataclasses.replace`."""
+    match node:
+        case ast.Name(id="replace") | ast.Attribute(ast.Name(id="dataclasses"), "replace"):
+            return True
+        case _:
+            return False
+
+
 def figures(root: Path) -> dict[str, float]:
     """All figures of the package in the folder `root`."""
     count: Counter[str] = Counter()
@@ -122,15 +131,13 @@ def figures(root: Path) -> dict[str, float]:
     longest = 0
     for path in sorted(root.rglob("*.py")):
         text, place = path.read_text(encoding="utf-8"), path.relative_to(root)
-        tree = ast.parse(text)
-        tokens = tokens_by_line(text, tree)
-        names = list(assigned_names(tree))
-        nodes = list(ast.walk(tree))
+        nodes = list(ast.walk(ast.parse(text)))
+        tokens = tokens_by_line(text, nodes)
+        names = list(assigned_names(nodes))
         classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
         functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
         values = [node for node in classes if is_value_class(node)]
         fields = [sum(isinstance(line, ast.AnnAssign) for line in node.body) for node in values]
-        called = [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)]
         lengths = [
             sum(tokens[line] for line in range(node.lineno, node.end_lineno + 1))
             for node in functions
@@ -145,7 +152,9 @@ def figures(root: Path) -> dict[str, float]:
         count["odd_names"] += sum(name.lstrip("_") in WORDS_THAT_ARE_NO_NOUNS for name in names)
         count["value_classes"] += len(values)
         count["over_8_fields"] += sum(number > MOST_FIELDS for number in fields)
-        count["replace"] += sum(name in ("dataclasses.replace", "replace") for name in called)
+        count["replace"] += sum(
+            isinstance(node, ast.Call) and is_replace(node.func) for node in nodes
+        )
         for part in place.with_suffix("").parts:
             words |= set(re.findall(r"[a-z]+", part.lower()))
         for node in (*classes, *functions):

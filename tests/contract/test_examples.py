@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from builders import examples
+from builders.nightly import BY_NIGHT
 from hypothesis import given, settings, strategies as st
 
 
@@ -40,7 +41,7 @@ def test_few_and_the_same(profile: None, wanted: int | None, count: int) -> None
 
 
 @pytest.mark.parametrize("profile", ["nightly"], indirect=True)
-@pytest.mark.parametrize(("wanted", "count"), [(None, 1000), (30, 300)])
+@pytest.mark.parametrize(("wanted", "count"), [pytest.param(None, 1000, marks=BY_NIGHT), (30, 300)])
 def test_many_and_others(profile: None, wanted: int | None, count: int) -> None:
     assert count // 2 < len(tried(wanted)) <= count
     assert tried(wanted) != tried(wanted)
