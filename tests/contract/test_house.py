@@ -14,16 +14,16 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    # CES on its platform and for assistants, one report of all that is known, guests, a watchdog
-    "tokens": 526_710,
+    # CES on its platform, what is known, guests, a watchdog, patterns, metrics' rooms, more projects
+    "tokens": 531_760,
     "tokens_per_statement": 11.3,
     "odd_names_per_1000": 10,
-    "modules": 296,  # with seven wings and how they are found
+    "modules": 299,  # with seven wings and how they are found
     "value_classes": 432,
     "over_8_fields": 32,
     "doubled_class_names": 6,
-    "words": 1500,  # functions are named by what they do
-    "replace": 192,
+    "words": 1504,  # functions are named by what they do
+    "replace": 195,
     "largest_room": 8500,  # lines of 100
     "longest_function": 450,  # tokens
 }
