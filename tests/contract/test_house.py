@@ -14,7 +14,7 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    # CES on its platform, what is known, guests, a watchdog, patterns, metrics' rooms, more projects
+    # CES on its platform, what is known, a guest, a watchdog, patterns, metrics, more projects
     "tokens": 531_760,
     "tokens_per_statement": 11.3,
     "odd_names_per_1000": 10,
