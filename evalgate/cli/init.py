@@ -89,6 +89,8 @@ def command(action: str, force: bool, **values: Any) -> int:
             unchanged_paths.append(path)
     if not pending:
         click.echo("nothing to write: all files are up to date")
+    if values["question"] and not first_files:
+        click.echo("--ask is not used: there are evaluation files already")
     # a run finds the same, with what was written
     project = prepare.prepare(
         commands.settings_of(values, ("paths", *SETTINGS)), environ=os.environ
@@ -122,15 +124,16 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         first_turn = first_case.ask(uses, question, settings, context)
         for line in turn_lines(first_turn.turn):
             click.echo(plain.visible(line))
+        _, reason = first_case.find_judge(first_turn, settings, os.environ)
+        if reason:
+            missing_judge = f"No judge would read the answer, only some of its words count. {reason}"
+            click.echo(plain.visible(f"{missing_judge}. Then `evalgate init` writes a rubric."))
         if not is_agreed:
             click.confirm("Is this right, and the first case?", default=True, abort=True)
     except click.Abort:
         click.echo()
         hint = f'evalgate init --ask "{candidates.QUESTION}" --yes'
         raise NothingToDo("no case was written", hint=hint) from None
-    _, reason = first_case.find_judge(first_turn, settings, os.environ)
-    if reason:
-        click.echo(plain.visible(f"No judge reads the answer. {reason}"))
     for path in first_case.write(first_turn, settings, os.environ):
         click.echo(plain.visible(f"wrote {path}"))
         yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))

@@ -139,8 +139,8 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
             place = use.place or Place(file=suite.key)
             is_optional = use.is_compared and Need.VERTEX in use.needs
             names.setdefault((place, reasons[model], is_optional), {})[f"`{use.name}`"] = None
-    hint = "Set it in the job's environment, use recorded replies (evalgate.yml: `judge: {replay: FILE}`), or set "
-    hint += "`skip-judged`."
+    hint = "In a workflow, set variables in the step's `env`. Or use recorded replies "
+    hint += "(evalgate.yml: `judge: {replay: FILE}`), or set `skip-judged`."
     problems = []
     for (place, reason, is_optional), listed_names in names.items():
         report = errors.warning if is_optional else errors.error

@@ -98,8 +98,8 @@ def argument(use: AgentUse) -> str:
 
 
 def criteria_of(first_turn: FirstTurn, settings: Settings, environ: Environ) -> JsonObject:
-    """The criteria of the first case: the tools that were called, and a rubric for a judge with a
-    key. Words are compared only if neither exists."""
+    """The criteria of the first case: the tools that were called, and for the answer a rubric, if
+    there is a judge with a key, else some of its words."""
     criteria: JsonObject = {}
     if first_turn.turn.tool_calls:
         # a model phrases the arguments differently each time
@@ -114,7 +114,9 @@ def criteria_of(first_turn: FirstTurn, settings: Settings, environ: Environ) -> 
             **options,
             "rubrics": [rubric],
         }
-    return criteria or {"response_match_score": LIKENESS}
+    else:
+        criteria["response_match_score"] = LIKENESS
+    return criteria
 
 
 def find_judge(first_turn: FirstTurn, settings: Settings, environ: Environ) -> tuple[str, str]:
