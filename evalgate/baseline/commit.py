@@ -78,7 +78,7 @@ def pick_base(
         _ensure_of_event(repo, event_base)
         return _merge_base(repo, event_base, head=head_sha)
     name = _default_branch(repo)
-    tip = _local_branch(repo, name) or _fetched(repo, f"refs/heads/{name}")
+    tip = _local_branch(repo, name, head=head_sha) or _fetched(repo, f"refs/heads/{name}")
     if tip is None:
         raise GitFailed(
             command="git fetch",
@@ -118,7 +118,7 @@ def _head(repo: Repository, head: str) -> str:
 
 
 def _base_commit(repo: Repository, base: str, *, head: str) -> BaseCommit:
-    branch = _local_branch(repo, base)
+    branch = _local_branch(repo, base, head=head)
     if branch:
         return _merge_base(repo, branch, head=head)
     sha = repo.resolve(base)
@@ -139,12 +139,20 @@ def _base_commit(repo: Repository, base: str, *, head: str) -> BaseCommit:
     )
 
 
-def _local_branch(repo: Repository, name: str) -> str | None:
+def _local_branch(repo: Repository, name: str, *, head: str) -> str | None:
+    """The tip of a branch that this repository knows: the remote's, except if the local one shares
+    more with `head`, as with commits that were not pushed."""
     remote = repo.remote.name or "origin"
     branch = name.removeprefix(f"{remote}/")
     if branch != name:
         return repo.resolve(f"refs/remotes/{remote}/{branch}")
-    return repo.resolve(f"refs/remotes/{remote}/{name}") or repo.resolve(f"refs/heads/{name}")
+    tips = [repo.resolve(f"refs/{place}/{name}") for place in (f"remotes/{remote}", "heads")]
+    shared_commits = [_find_merge_base(repo, tip, head) for tip in tips if tip]
+    if len(shared_commits) == 2 and all(shared_commits):
+        first, second = map(str, shared_commits)
+        if first != second and _find_merge_base(repo, first, second) == first:
+            return tips[1]
+    return tips[0] or tips[1]
 
 
 def _default_branch(repo: Repository) -> str:

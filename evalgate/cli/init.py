@@ -126,7 +126,9 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
             click.echo(plain.visible(line))
         _, reason = first_case.find_judge(first_turn, settings, os.environ)
         if reason:
-            missing_judge = f"No judge would read the answer, only some of its words count. {reason}"
+            missing_judge = (
+                f"No judge would read the answer, only some of its words count. {reason}"
+            )
             click.echo(plain.visible(f"{missing_judge}. Then `evalgate init` writes a rubric."))
         if not is_agreed:
             click.confirm("Is this right, and the first case?", default=True, abort=True)

@@ -466,7 +466,7 @@ class Settings(BaseModel):
     )
     fresh: Annotated[bool, TERMINAL, RUNNING, DOOR, MACHINE] = Field(
         default=False,
-        description="Run everything again: nothing that earlier runs measured is used.",
+        description="Run the agent again: no earlier run is used. A judge's verdict on the same text still is.",
     )
     debug: Annotated[bool, TERMINAL, SHOWING, DOOR, MACHINE] = Field(
         default=False, description="Show the traceback of an error."

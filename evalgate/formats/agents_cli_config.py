@@ -23,6 +23,17 @@ _LONGEST = 1_000_000  # characters
 _DOTTED = re.compile(r"\s*[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\s*")
 _VERSION = re.compile(r"_v\d+$")
 _BODIES = ("custom_function", "custom_function_file", "prompt_template", "remote_custom_function")
+_KEYS = (
+    *_BODIES,
+    "name",
+    "threshold",
+    "lower_is_better",
+    "informational",
+    "custom_function_name",
+    "judge_model",
+    "judge_model_sampling_count",
+)
+"""What is read of a metric with a body."""
 
 SAME_AS_ADK: Final[Mapping[str, str]] = {
     "final_response_match": "final_response_match_v2",
@@ -178,22 +189,22 @@ class _MetricsReader:
         if entry is None:
             return self._built_in(name, {}, path, pool_path=None)
         path, metric = entry
-        if bodies := [key for key in _BODIES if metric.get(key) is not None]:
-            if len(bodies) > 1:
-                message = (
-                    f"`{name}` has {words.listed(f'`{key}`' for key in bodies)}; one is expected"
-                )
-                self._problems.error("wrong-value", message, path=path, hint="keep one of them")
-                return None
-            body = metric[bodies[0]]
-            if not isinstance(body, str) or not body.strip():
-                self._report_type("a text", body, (*path, bodies[0]))
-                return None
-            if bodies[0] == "prompt_template":
-                options = {"prompt_template": body, **_judge_of(metric)}
-                return self._use_of(name, metric, path, options=options, metric_name=PROMPT_METRIC)
-            return self._function(name, metric, (*path, bodies[0]), body)
-        return self._in_words(name, metric, path)
+        bodies = [key for key in _BODIES if metric.get(key) is not None]
+        if not bodies:
+            return self._in_words(name, metric, path)
+        body = metric[bodies[0]]
+        is_text = isinstance(body, str) and bool(body.strip())
+        if not is_text:
+            self._report_type("a text", body, (*path, bodies[0]))
+        if len(bodies) > 1:
+            message = f"`{name}` has {words.listed(f'`{key}`' for key in bodies)}; one is expected"
+            self._problems.error("wrong-value", message, path=path, hint="keep one of them")
+        if self._is_misspelled(metric, path) or len(bodies) > 1 or not is_text:
+            return None
+        if bodies[0] == "prompt_template":
+            options = {"prompt_template": body, **_judge_of(metric)}
+            return self._use_of(name, metric, path, options=options, metric_name=PROMPT_METRIC)
+        return self._function(name, metric, (*path, bodies[0]), body)
 
     def _in_words(self, name: str, metric: JsonObject, path: Path) -> CriterionUse | None:
         """A metric without a body of agents-cli: a built-in one with parameters, or words."""
@@ -296,6 +307,17 @@ class _MetricsReader:
             scale=OPEN,
             place=self._problems.place_of(path),
         )
+
+    def _is_misspelled(self, metric: JsonObject, path: Path) -> bool:
+        """Report keys that are nearly others: agents-cli ignores them, but a misspelled `threshold`
+        would decide nothing."""
+        keys = sorted(str(key) for key in metric.keys() - set(_KEYS))
+        hints = {key: words.did_you_mean(key, _KEYS) for key in keys}
+        for key, hint in hints.items():
+            if hint:
+                message = f"`{key}` is not a key of a metric"
+                self._problems.error("unknown-key", message, path=(*path, key), hint=hint)
+        return any(hints.values())
 
     def _report_type(self, expected: str, raw: Any, path: Path) -> None:
         message = f"expected {expected}, found {described(raw)}"

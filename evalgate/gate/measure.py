@@ -358,7 +358,7 @@ class _Measuring:
         if self._is_attended and self._taken[HEAD].keys:
             count = words.counted(len(self._taken[HEAD].keys), "run")
             session.watcher.say(
-                f"{count} reused from earlier runs (`--fresh` measures everything again)"
+                f"{count} reused from earlier runs (`--fresh` runs the agent again)"
             )
         if base is not None and base.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))

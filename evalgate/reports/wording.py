@@ -421,6 +421,8 @@ def _not_measured_step(report: Report, placement: Placement) -> str:
         is_whole or (comparison is not None and comparison.problem and not is_unmeasured)
     ):
         return phrase("step_cut_short")
+    if suites and is_whole and comparison is None:
+        return phrase("step_no_base")
     if is_unmeasured or comparison is None:
         return phrase("step_errors", placement)
     return phrase("step_base_problem" if comparison.problem else "step_not_measured")

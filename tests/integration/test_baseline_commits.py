@@ -206,6 +206,23 @@ def test_a_base_that_the_user_names(
     assert (picked.sha, picked.how) == (sha_of(origin, expected), how)
 
 
+@pytest.mark.parametrize(
+    ("local_main", "expected"),
+    [
+        ("head~2", "head~2"),  # commits of the local branch that nobody pushed are not the change
+        ("fork~1", "fork"),  # it is behind the remote's
+        ("tip", "fork"),
+    ],
+)
+def test_a_branch_that_is_here_and_at_the_remote(
+    origin: Path, tmp_path: Path, under: Path, local_main: str, expected: str
+) -> None:
+    workspace = made.cloned(origin, tmp_path / "workspace")
+    git_(workspace, "checkout", "--quiet", "head")
+    git_(workspace, "branch", "--quiet", "--force", "main", local_main)
+    assert pick(workspace, under, wanted="main").sha == sha_of(origin, expected)
+
+
 def test_a_sha_that_the_checkout_does_not_have_is_fetched(
     origin: Path, tmp_path: Path, under: Path
 ) -> None:

@@ -233,7 +233,7 @@ def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) ->
     code, said = repo.call("run")
     assert code == 1
     assert (
-        f"{len(done)} runs reused from earlier runs (`--fresh` measures everything again)" in said
+        f"{len(done)} runs reused from earlier runs (`--fresh` runs the agent again)" in said
     )
     assert cases_of(repo.results()) == [f"case_{number}" for number in range(11)]
     repo.log.unlink()

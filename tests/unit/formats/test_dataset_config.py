@@ -49,6 +49,13 @@ FUNCTION = "  custom_function: |\n    def evaluate(instance):\n        return {'
             4,
             "a number",
         ),
+        # it would decide nothing, and pass
+        (
+            f"metrics_to_run: [b]\ncustom_metrics:\n- name: b\n  treshold: 4\n{FUNCTION}",
+            "unknown-key",
+            4,
+            "`treshold` is not a key",
+        ),
         # no config at all
         ("- a\n", "not-a-config", 1, "a list"),
         ("", "not-a-config", 1, "null"),
