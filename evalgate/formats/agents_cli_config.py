@@ -199,7 +199,7 @@ class _MetricsReader:
         if len(bodies) > 1:
             message = f"`{name}` has {words.listed(f'`{key}`' for key in bodies)}; one is expected"
             self._problems.error("wrong-value", message, path=path, hint="keep one of them")
-        if self._is_misspelled(metric, path) or len(bodies) > 1 or not is_text:
+        if self._has_unknown_keys(metric, path) or len(bodies) > 1 or not is_text:
             return None
         if bodies[0] == "prompt_template":
             options = {"prompt_template": body, **_judge_of(metric)}
@@ -308,7 +308,7 @@ class _MetricsReader:
             place=self._problems.place_of(path),
         )
 
-    def _is_misspelled(self, metric: JsonObject, path: Path) -> bool:
+    def _has_unknown_keys(self, metric: JsonObject, path: Path) -> bool:
         """Report keys that are nearly others: agents-cli ignores them, but a misspelled `threshold`
         would decide nothing."""
         keys = sorted(str(key) for key in metric.keys() - set(_KEYS))
