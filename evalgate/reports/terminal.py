@@ -276,7 +276,10 @@ def _differ_in_calls(turn: Turn) -> bool:
 def _answers(turn: Turn, width: int) -> Iterator[Line]:
     expected_answer = turn.expected_answer
     actual_answer = turn.actual_answer
-    if not turn.compares_answers or expected_answer is None or expected_answer == actual_answer:
+    if not turn.compares_answers or expected_answer == actual_answer:
+        return
+    if expected_answer is None:
+        yield from _answer_lines("+", (actual_answer or "").strip(), width)
         return
     expected_excerpt, actual_excerpt = diff.excerpts(
         expected_answer.strip(), (actual_answer or "").strip(), width * ANSWER_LINES

@@ -232,9 +232,7 @@ def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) ->
         done, before = finished(repo), starts(repo)
     code, said = repo.call("run")
     assert code == 1
-    assert (
-        f"{len(done)} runs reused from earlier runs (`--fresh` runs the agent again)" in said
-    )
+    assert f"{len(done)} runs reused from earlier runs (`--fresh` runs the agent again)" in said
     assert cases_of(repo.results()) == [f"case_{number}" for number in range(11)]
     repo.log.unlink()
     assert "11 runs reused from earlier runs" in repo.call("run")[1]

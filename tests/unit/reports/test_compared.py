@@ -154,12 +154,12 @@ def test_where_the_base_comes_from(origin: BaseOrigin, said: str) -> None:
         (None, ""),
         (
             Power(cases=20, caught=((1, 0.81),)),
-            "If 1 of 20 cases broke, this check would notice it about 8 times in 10.",
+            "If 1 of 20 cases no longer met its criteria, this check would notice it about 8 times in 10.",
         ),
-        (Power(cases=20, caught=((1, 0.4), (2, 0.7), (3, 0.9))), "if 2 broke, about 7 times."),
+        (Power(cases=20, caught=((1, 0.4), (2, 0.7), (3, 0.9))), "if 2 did not, about 7 times."),
         (
             Power(cases=1, caught=((1, 0.96),)),
-            "If the case broke, this check would notice it about 10 times in 10.",
+            "If the case no longer met its criteria, this check would notice it about 10 times in 10.",
         ),
         (
             Power(cases=2, caught=((1, 0.1),), unseen=(("s", "a`b"),)),
