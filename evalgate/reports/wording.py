@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from evalgate.model import (
     AgentFailure,
+    Case,
     CaseKey,
     CaseStatus,
     CaseVerdict,
@@ -464,13 +465,28 @@ def commands(
     failed_cases = reports_cases.worst_first(
         [case for case in broken_cases if case.group == "fail"]
     )
-    wrong_ids = [case.case_id for case in failed_cases if not case.agent_failed]
+    wrong_ids = [
+        case.case_id
+        for case in failed_cases
+        if not case.agent_failed and _has_expectations(case.case)
+    ]
     rows = commands_after([case.case_id for case in (*failed_cases, *broken_cases)], wrong_ids)
     if is_local:
         return rows
     look_command = reproduce(report)
     first_row = (look_command, phrase("purpose_look", False))  # noqa: FBT003 - a macro's argument
     return (*([first_row] if look_command and len(look_command) <= LOOK_LIMIT else []), *rows[1:])
+
+
+def _has_expectations(case: Case | None) -> bool:
+    """False if no turn of its conversation expects anything that `accept` could replace."""
+    return (
+        case is None
+        or not case.conversation
+        or any(
+            turn.final_response is not None or turn.events is not None for turn in case.conversation
+        )
+    )
 
 
 def commands_after(

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform, what is known, a guest, a watchdog, patterns, metrics, more projects
-    "tokens": 532_000,
+    "tokens": 532_200,
     "tokens_per_statement": 11.3,
     "odd_names_per_1000": 10,
     "modules": 299,  # with seven wings and how they are found

@@ -248,7 +248,7 @@ def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
     ("arguments", "there", "said"),
     [
         # nobody would find it
-        (["new.json", "--from", "log.json"], None, "ends in neither .evalset.json nor .test.json"),
+        (["new.json", "--from", "log.json"], None, "end its name in .evalset.json or .test.json"),
         # another session than those there are
         (
             ["a.test.json", "--from", "log.json", "--session", "of mie"],

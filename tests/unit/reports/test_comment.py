@@ -111,9 +111,10 @@ def test_answers(expected: str, actual: str | None, shown: str | None) -> None:
 def test_an_answer_without_an_expected_one_is_shown() -> None:
     """Judges and functions score it, and nothing else says what was wrong."""
     done = build.scores(turn("x", answer="The key is abc."), **{TOOLS: [1.0], WORDS: [0.0]})
-    report = told(case("c", turn("x")), done)
+    report = told(case("c", dataclasses.replace(turn("x"), events=None)), done)
     assert "said:\n```text\nThe key is abc.\n```" in comment.render(report)
     assert "+ The key is abc." in terminal.render(report)
+    assert "evalgate accept" not in comment.render(report)  # there is no expectation
 
 
 def test_a_models_error_code_is_shown_beside_a_missing_answer() -> None:
