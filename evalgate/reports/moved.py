@@ -12,6 +12,7 @@ from evalgate.comparison import pairing
 from evalgate.model import (
     CaseKey,
     CaseStatus,
+    Change,
     CriterionComparison,
     GradedTrial,
     Invocation,
@@ -158,7 +159,9 @@ def sentence(moved_case: CaseFall) -> str:
         plain.label(name, NAME_WIDTH).replace("`", "'")
         for name in (moved_case.row.name, moved_case.case.case_id)
     ]
-    return phrase("still_passing", *names, moved_case.row.rule.lower_is_better, moved_case.text)
+    row = moved_case.row
+    is_certain = row.change is Change.REGRESSED
+    return phrase("still_passing", *names, row.rule.lower_is_better, moved_case.text, is_certain)
 
 
 def _notable(moved_case: CaseFall) -> float:

@@ -154,6 +154,7 @@ def test_a_drop_that_still_passes_is_told_with_what_differs(name: str) -> None:
     ):
         assert said in text
     assert text.count("Still passing, but") == 1
+    assert text.count("More runs would tell whether by chance.") == 1
 
 
 @pytest.mark.parametrize(
