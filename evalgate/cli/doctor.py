@@ -46,7 +46,7 @@ DETAIL_BYTES = 2000
 @cli.ends
 def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
     """Check everything that a run needs: files, criteria, judges, the agent's environment, import
-    and models, the base, permissions and workflows. Makes no model calls."""
+    and models, the base, permissions and workflows. Makes no paid model calls."""
     settings = load.load_settings(commands.explicit_options(values))
     watcher = progress.PlainWatcher(sys.stderr)
     isolate = commands.isolates(settings, lambda _: None)

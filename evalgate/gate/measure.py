@@ -371,7 +371,11 @@ class _Measuring:
             self._taken[BASE].join(reused_results)
         estimate_text = prepare.tell_expected(self._open(runs), session.settings)
         if estimate_text:
-            rerun_text = prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
+            rerun_text = (
+                prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
+                if self._is_rerun
+                else ""
+            )
             session.watcher.say(f"{estimate_text}; {rerun_text}" if rerun_text else estimate_text)
         session.first(runs, confirming=self._runs_to_confirm())
         self._share_unchanged()
