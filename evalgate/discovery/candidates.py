@@ -64,7 +64,9 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     uses += reversed([*agent_source.find_frameworks(files, read)])
     uses = [use for use in uses if _is_below(use, settings)]
     if not uses:
-        uses = [use for use in agent_source.find_functions(files, read) if _is_below(use, settings)]
+        others = [*agent_source.find_programs(files, read)]
+        others += agent_source.find_functions(files, read)
+        uses = [use for use in others if _is_below(use, settings)]
     return sorted(uses, key=lambda use: (_is_aside(use), not _is_declared(use, settings)))
 
 

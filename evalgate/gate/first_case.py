@@ -17,11 +17,12 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import record, starter
+from evalgate.gate import mending, record, starter
 from evalgate.github import forks
 from evalgate.judges import clients
 from evalgate.judges.base import ADK_MODEL
 from evalgate.model import (
+    AgentFailure,
     AgentUse,
     FailureKind,
     Invocation,
@@ -52,36 +53,54 @@ class FirstTurn:
 
 
 def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Context) -> FirstTurn:
-    """The turn of the first agent that starts, for the question. Raises UnavailableError if none
-    answers, ConfigError if there is none."""
+    """The turn of the first agent that answers the question: as they are, then with requirements
+    that may mend their failures. Raises UnavailableError if none answers, ConfigError if there is
+    none."""
     forks.refuse_change(context.environ, "evalgate init --ask")
     if not uses:
         raise candidates.no_agent()
-    failure = None
+    failures: list[tuple[AgentUse, AgentFailure]] = []
     for use in uses[:MOST_TRIED]:
-        suite = candidates.suite_of(use, settings)
         try:
-            agent, turn = opening.ask_once(suite, lambda _: question, settings, context)
+            return _first_turn(use, question, settings, context)
         except AgentFailed as error:
-            failure = failure or error.failure
-            if error.failure.kind is not FailureKind.START:
-                failure = error.failure
+            failures.append((use, error.failure))
+            if error.failure.kind not in NEXT_AGENT:
                 break
             context.say(f"{label(use)} does not start: {error.failure.message}")
-            continue
-        assert turn is not None
-        surroundings = agent.surroundings()
-        source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
-        models = (*(surroundings.models if surroundings else ()), *sorted(source.models))
-        return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(models)))
-    assert failure is not None
-    source = agent_source.of_agent(uses[0], discovery_agents.reader(settings.root))
+    for index, (use, failure) in enumerate(failures):
+        mended_use = mending.mended(use, failure, settings, context)
+        while mended_use is not None:
+            requirements = words.listed(mended_use.options["requirements"], limit=9)
+            context.say(f"trying {label(use)} with other requirements: {requirements}")
+            try:
+                return _first_turn(mended_use, question, settings, context)
+            except AgentFailed as error:
+                context.say(f"{label(use)} gave no answer: {error.failure.message}")
+                failures[index] = (use, error.failure)
+                mended_use = mending.mended(mended_use, error.failure, settings, context)
+    use, failure = failures[-1] if failures[-1][1].kind not in NEXT_AGENT else failures[0]
+    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
     names = [name for name in source.samples if name not in context.environ]
     hint = "`evalgate doctor` shows what it lacks."
     if names and not source.values:
         hint = f"Perhaps: cp {source.example} .env, and fill in {words.listed(names, limit=20)}."
     raise UnavailableError(f"the agent gave no answer: {failure.message}", hint=hint)
 
+
+def _first_turn(use: AgentUse, question: str, settings: Settings, context: Context) -> FirstTurn:
+    """The turn of an agent for the question. Raises AgentFailed."""
+    suite = candidates.suite_of(use, settings)
+    agent, turn = opening.ask_once(suite, lambda _: question, settings, context)
+    assert turn is not None
+    surroundings = agent.surroundings()
+    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
+    models = (*(surroundings.models if surroundings else ()), *sorted(source.models))
+    return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(models)))
+
+
+NEXT_AGENT = (FailureKind.START, FailureKind.INSTALL)
+"""Failures after which another agent of the repository is tried."""
 
 MOST_TRIED = 5
 

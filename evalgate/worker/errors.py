@@ -3,6 +3,7 @@ own frames."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import sys
@@ -254,12 +255,38 @@ def is_users(file: str) -> bool:
 
 def _advice(name: str) -> str:
     top = name.partition(".")[0]
-    if name.startswith("google.adk") or name == "google":
-        return "Name an interpreter that has google-adk (option python), or list google-adk in the requirements."
+    if top != name and getattr(sys.modules.get(top), "__file__", None):
+        return f"The installed version of {top!r} does not have it."
+    if package := _package_of(name):
+        return f"Add `{package}` to the agent's requirements, or name a Python that has it (option python)."
     return (
         f"If {top!r} is a package, add it to the agent's requirements; "
         "if it is a file of the repository, check the agent's path."
     )
+
+
+PACKAGES = {
+    "bs4": "beautifulsoup4", "cv2": "opencv-python", "dotenv": "python-dotenv", "google": "google-adk",
+    "google.adk": "google-adk", "google.genai": "google-genai", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml",
+}  # fmt: skip
+"""Packages that are named otherwise than their modules."""
+
+
+def _package_of(module: str) -> str:
+    """The package of a missing module; "" if unknown. No name is guessed: an installed package
+    lists it among its own requirements, also as an optional one."""
+    top = module.partition(".")[0]
+    if package := PACKAGES.get(module) or PACKAGES.get(top):
+        return package
+    normal = top.lower().replace("_", "-")
+    spellings = {normal, f"python-{normal}", f"{normal}-python", f"py{normal}"}
+    requirements = (
+        requirement
+        for distribution in importlib.metadata.distributions()
+        for requirement in distribution.requires or ()
+    )
+    names = (re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in requirements)
+    return next((name for name in names if name.lower().replace("_", "-") in spellings), "")
 
 
 def _kind_of(error: BaseException) -> tuple[str, int | None]:
