@@ -206,6 +206,27 @@ def serve():
     agent = _make()
     return Server(agent=agent)
 """,
+    # its tools want an object
+    "pydantic-ai-deps": """\
+from dataclasses import dataclass
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.models.test import TestModel
+
+class Database:
+    def place(self, customer_id):
+        return "Aachen"[customer_id - 1 :]
+
+@dataclass
+class Deps:
+    customer_id: int
+    database: Database
+
+desk = Agent(TestModel(custom_output_text="In Aachen."), deps_type=Deps)
+
+@desk.system_prompt
+def place(ctx: RunContext[Deps]) -> str:
+    return ctx.deps.database.place(ctx.deps.customer_id)
+""",
     # a program whose agent nothing else reaches
     "pydantic-ai-program": """import asyncio
 from pydantic_ai import Agent
@@ -243,6 +264,7 @@ if __name__ == "__main__":
         ("pydantic-ai", "desk"),
         ("pydantic-ai-class", "Desk.agent"),
         ("pydantic-ai-held", "serve"),
+        ("pydantic-ai-deps", "desk"),
         ("pydantic-ai-program", "__main__"),
         ("pydantic-ai-blocking-program", "__main__"),
     ],

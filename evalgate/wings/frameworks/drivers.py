@@ -40,7 +40,7 @@ class LangGraphDriver(PythonDriver):
     """Graphs of LangGraph, and the agents that LangChain makes of them."""
 
     name = "langgraph"
-    package = "langgraph"
+    package = "langchain"
     host = str(HOSTS / "langgraph")
     framework = "langgraph"
     modules = frozenset({"langgraph", "langchain"})

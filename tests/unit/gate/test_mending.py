@@ -70,5 +70,18 @@ def test_requirements_that_may_mend_a_failure(
     use = AgentUse(driver="pydantic-ai", options={"call": "desk:agent", **options})
     failure = AgentFailure(kind=kind, message=message)
     context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path)
-    mended_use = mending.mended(use, failure, settings, context)
-    assert (mended_use and mended_use.options["requirements"]) == requirements
+    attempt = mending.mended(use, {}, failure, settings, context)
+    assert (attempt and attempt[0].options["requirements"]) == requirements
+
+
+@pytest.mark.parametrize(
+    ("needs", "values"),
+    [
+        ("customer_id (int), name (str)", {"customer_id": 1, "name": "name"}),
+        ("user (str | None), tags (list[str]), limits (dict[str, int])", {"user": None, "tags": [], "limits": {}}),
+        # an object is not made up, and neither are those beside it
+        ("customer_id (int), db (shop.Database)", {}),
+    ],
+)  # fmt: skip
+def test_a_state_that_is_made_up_by_types(needs: str, values: dict[str, object]) -> None:
+    assert mending.made_up(f"given a Deps, which needs {needs}: name the object") == values

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 from evalgate.worker import description, errors, modules, pipe, python, server, tools
 
@@ -553,7 +553,8 @@ def member(call: str) -> Any:
     owner_path, _, name = call.rpartition(".")
     owner = python.attribute(owner_path) if ":" in owner_path else None
     attribute = inspect.getattr_static(owner, name, None)
-    if not inspect.isclass(owner) or isinstance(attribute, (staticmethod, classmethod)):
+    is_of_objects = attribute is None or inspect.isfunction(attribute)
+    if not (inspect.isclass(owner) and is_of_objects):
         return python.attribute(call)
 
     async def make() -> Any:
@@ -581,26 +582,37 @@ async def make_object(maker: Any, state: Message) -> Any:
 
 
 def build_context(context_class: Any, state: Message) -> Any:
-    """An object of the class that tools get, made from the session's state, or None if a dict is
-    enough. Raises TypeError if the state lacks a value."""
+    """An object of the class that tools get, made from the session's state, and of objects whose
+    classes need nothing; or None if a dict is enough. Raises TypeError if the state lacks a
+    value."""
     if (
         not inspect.isclass(context_class)
         or context_class.__module__ == "builtins"
         or issubclass(context_class, dict)
     ):
         return None
-    parameters = inspect.signature(context_class).parameters.values()
-    missing_names = [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        and parameter.name not in state
-    ]
+    values: Message = {}
+    missing_names = []
+    try:
+        kinds = get_type_hints(context_class)
+    except Exception:  # it names a type that is imported for type checkers only
+        kinds = {}
+    for parameter in inspect.signature(context_class).parameters.values():
+        name = parameter.name
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if name in state:
+            values[name] = state[name]
+        elif parameter.default is parameter.empty and is_named:
+            kind = kinds.get(name, parameter.annotation)
+            try:
+                values[name] = build_context(kind, {})
+            except Exception:
+                values[name] = None
+            if values[name] is None:
+                missing_names.append(f"{name} ({inspect.formatannotation(kind)})")
     if missing_names:
         raise TypeError(
             f"the agent's tools are given a {context_class.__name__}, which needs {', '.join(missing_names)}: name the object, "
             "or a function that makes it, with `context: module:name` beside `call`, or set them in the case's session state"
         )
-    names = [parameter.name for parameter in parameters]
-    return context_class(**{name: state[name] for name in names if name in state})
+    return context_class(**values)

@@ -60,9 +60,17 @@ class Session(FrameworkSession):
             "callbacks": [_watcher(self)],
         }
         message_count = len(self._values.get("messages") or ())
-        await self._graph.ainvoke(
-            Command(resume=text) if self._is_interrupted else graph_input, config, **self._context
-        )
+        command = Command(resume=text) if self._is_interrupted else graph_input
+        try:
+            await self._graph.ainvoke(command, config, **self._context)
+        except KeyError as error:
+            name = str(error.args[0]) if error.args else ""
+            if name not in self._channels():
+                raise
+            kind = inspect.formatannotation(self._graph.channels[name].ValueType)
+            raise TypeError(
+                f"the graph's nodes get a state, which needs {name} ({kind}): set it in the case's session state"
+            ) from error
         self._initial_state = {}
         snapshot = await self._graph.aget_state(config)
         self._values = (
