@@ -68,10 +68,21 @@ def criteria(repository: Path, folder: str = "evals") -> dict[str, Any]:
 
 
 def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> None:
-    files = {"desk/__init__.py": "", "desk/agent.py": DESK, "evalgate.yml": f"python: {adk}\n"}
+    files = {
+        "desk/__init__.py": "",
+        "desk/agent.py": DESK,
+        "desk/.env.example": "GOOGLE_GENAI_USE_VERTEXAI=TRUE\n",
+        "evalgate.yml": f"python: {adk}\n",
+    }
     repository = stranger(tmp_path, files)
     code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes", **desk)
     assert code == 0, text
+    # the key that is set here says more than the example
+    workflow = (repository / ".github/workflows/evalgate.yml").read_text(encoding="utf-8")
+    assert ("secrets.GOOGLE_API_KEY" in workflow, "id-token" in workflow) == (True, False)
+    # the open steps stay open
+    code, text_again = call(repository, "init", **desk)
+    assert (code, "replace OWNER" in text_again, "gh secret set" in text_again) == (0, True, True)
     assert "agent: adk desk (only agent in the root)" in text
     assert re.search(r'called  find_parcel\(\{"number": "\d"\}\)', text), text
     # what a model words anew each time is not compared word by word
