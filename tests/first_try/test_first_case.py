@@ -296,6 +296,32 @@ def test_an_agent_of_another_framework(tmp_path: Path, driver: str, name: str) -
     assert not (repository / "asked").exists()  # a program is asked the case's question only
 
 
+def test_a_program_that_asks_no_agent_is_passed_over(tmp_path: Path) -> None:
+    python = Path(
+        os.environ.get("EVALGATE_TEST_FRAMEWORKS", ROOT / ".venv-frameworks"), "bin/python"
+    )
+    if not python.is_file():
+        pytest.skip("no interpreter with the frameworks: make .venv-frameworks")
+    beginning = "import sys\nfrom pydantic_ai import Agent\nif __name__ == '__main__':\n    "
+    files = {
+        # arguments are missing; what is typed is part of the agent; a package is missing
+        "a.py": beginning + "sys.exit(2)\n    Agent('test').run_sync('a')\n",
+        "b.py": beginning + "Agent('test', instructions=input()).run_sync('a')\n",
+        "c.py": beginning + "import package_of_nobody\n    Agent('test').run_sync('a')\n",
+        "desk.py": "def answer(text: str) -> str:\n    return 'yes'\n",
+        "evalgate.yml": f"python: {python}\n",
+    }
+    repository = stranger(tmp_path, files)
+    code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes")
+    assert (code, "said    yes" in text) == (0, True), text
+    for reason in (
+        "a ended without asking an agent",
+        "is part of the agent that b makes",
+        "there is no module named 'package_of_nobody'",
+    ):
+        assert reason in text
+
+
 def test_nothing_is_written_without_a_yes(tmp_path: Path) -> None:
     repository = stranger(tmp_path, FUNCTION)
     for arguments, answers in (
