@@ -165,7 +165,7 @@ class WorkerPool(Agent):
                     on_timeout=lambda: self._retire(slot),
                 )
         except AgentFailed as error:
-            return python_process.failed(code, error.failure.message, Reason.AGENT_FAILED)
+            return python_process.failed_grade(code, error.failure.message, Reason.AGENT_FAILED)
 
     def start(self) -> None:
         """See base.Agent."""

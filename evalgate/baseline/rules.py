@@ -628,7 +628,7 @@ def _snapshots(
                 yield GateEdit(
                     kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
                 )
-            elif (changes := _changed(case, head_case)) is not None:
+            elif (changes := _case_differences(case, head_case)) is not None:
                 if changes:
                     remainder = (
                         f"; and {len(changes) - MOST_TOLD} more" if len(changes) > MOST_TOLD else ""
@@ -652,9 +652,9 @@ def _snapshots(
                 )
 
 
-def _changed(base: Case, head: Case) -> list[str] | None:
+def _case_differences(base: Case, head: Case) -> list[str] | None:
     """The differences of two versions of a case; None if its format cannot list them."""
-    candidates = (row.changed(base, head) for row in FORMATS.values())
+    candidates = (row.differences(base, head) for row in FORMATS.values())
     return next((changes for changes in candidates if changes is not None), None)
 
 

@@ -33,8 +33,12 @@ def command(with_cases: bool, **values: Any) -> int:
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
             click.echo(plain.visible(line))
-    run = {suite.key for suite in prepared.suites}
-    for line in (line for library in prepared.libraries for line in library.lines(run=run)):
+    measured_files = {suite.key for suite in prepared.suites}
+    for line in (
+        line
+        for library in prepared.libraries
+        for line in library.lines(measured_files=measured_files)
+    ):
         click.echo(plain.visible(line))
     cases = sum(estimate.cases for estimate in estimates)
     trials = sum(estimate.trials for estimate in estimates)

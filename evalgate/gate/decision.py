@@ -124,7 +124,7 @@ def _draft(
         policy=policy,
         comparison=comparison,
         judged=tuple(
-            judge for row in FORMATS.values() for judge in row.judged(settings, head.suites)
+            judge for row in FORMATS.values() for judge in row.calibrations(settings, head.suites)
         ),
         criterion_judges=judges.criterion_judges(head.suites, settings),
         problems=() if was_run else lacking,

@@ -74,7 +74,9 @@ def unready(
 
 
 def _format_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
-    return tuple(problem for row in FORMATS.values() for problem in row.check(settings, suites))
+    return tuple(
+        problem for row in FORMATS.values() for problem in row.find_problems(settings, suites)
+    )
 
 
 def insist(project: Project, *, strict: bool) -> Project:

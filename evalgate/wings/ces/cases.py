@@ -575,7 +575,7 @@ def _end_of(path: Path) -> Path:
     return path[last_index:]
 
 
-def changed(base: Case, head: Case) -> list[str]:
+def differences(base: Case, head: Case) -> list[str]:
     """The differences between two versions of an evaluation and its settings, in words."""
     messages = [
         str(replace(leaf, path=_end_of(leaf.path)))
