@@ -294,7 +294,7 @@ def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[st
     return tuple(dict.fromkeys(gating_names))
 
 
-def is_both(head: Settings, base: Settings | None) -> bool:
+def both_decide(head: Settings, base: Settings | None) -> bool:
     """True if the worse of both rule books counts: if either evalgate.yml sets it. Head's cannot
     revoke the base's."""
     return head.policy == "both" or (base is not None and base.policy == "both")
@@ -304,7 +304,7 @@ def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) ->
     """Head's settings; in a pull request, and if the base's rules decide, with the base's store,
     because a change could prepare another one. If the base's is unknown, a pull request has only
     the store of its door."""
-    if not of_change and (base.settings is None or not is_both(head, base.settings)):
+    if not of_change and (base.settings is None or not both_decide(head, base.settings)):
         return head
     folder = (
         head.explicit_options.get("baseline_folder", "")

@@ -66,7 +66,7 @@ def decide(
     ]
     kinds = [*comparison_verdict.SEVERITY, None]
     ranks = [kinds.index(draft.verdict.blocked_by) for draft in drafts]
-    by_base = rules.is_both and ranks[-1] < ranks[0]
+    by_base = rules.both_decide and ranks[-1] < ranks[0]
     draft = drafts[-1 if by_base else 0]
     passes = [not draft.verdict.blocks for draft in drafts]
     # only one rule book lets the change pass; an unmet demand of the base is not a pass

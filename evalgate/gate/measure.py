@@ -212,11 +212,11 @@ def _checkouts(
 def _hidden_paths(session: GateSession) -> frozenset[str]:
     """What shows agents how they are judged, in the checkouts of both sides."""
     project = session.project
-    paths = baseline_rules.expectations(project.settings, (*project.suites, *project.unread))
+    paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
     if session.base is not None and session.base.project.settings is not None:
         rules = session.base.project.rules
         suites = () if rules is None else rules.suites
-        paths |= baseline_rules.expectations(session.base.project.settings, suites)
+        paths |= baseline_rules.measurement_paths(session.base.project.settings, suites)
     return paths
 
 

@@ -183,7 +183,7 @@ def _rules(
     base_settings = settings.model_copy(update={"base": base_commit})
     with baseline_base.open_bases(base_settings, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git does not have it
-        hint = CHECK_OUT if is_lost else baseline_rules.REVIEW
+        hint = CHECK_OUT if is_lost else baseline_rules.REVIEW_HINT
         return baseline_rules.of(settings, suites, base, context, hint=hint), base
 
 
