@@ -52,7 +52,7 @@ def _render_page(report: Report, style: Safe, script: Safe, policy: str) -> str:
     edit_summary = edits.summarize(
         report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len
     )
-    packed_parts = map(Safe, page_data.parts(v, room=LIMIT))  # base64
+    packed_parts = map(Safe, page_data.pack_cases(v, room=LIMIT))  # base64
     page = _page().page(v, packed_parts, edit_summary, style, script, policy)
     return str(page).strip("\n") + "\n"
 
