@@ -436,7 +436,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
         wait: bool = False,
         **chosen: Any,
     ) -> ToolAnswer:
-        resources.insist_writable()
+        resources.require_writable()
         names = resources.selections(**chosen)
         operation = operations.start((*names.values(), *eval_cases), names=names, runs=run_count)
         return ToolAnswer(content=operation.json(), awaited=operation if wait else None)
