@@ -436,7 +436,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(first_of(errors))
-    tree = walk.Tree(root, exclude=settings.gate_file.exclude, base=True)
+    tree = walk.Tree(root, exclude=settings.gate_file.exclude, is_base=True)
     rules = _rules(settings, suites, environ, head=head.root, tree=tree)
     base_keys = {} if rules is None else renames(rules.suites, suites)
     sets = {suite.key: suite.eval_set for suite in suites}

@@ -75,7 +75,7 @@ def load_settings(raw_settings: Json) -> Settings:
             raise ConfigError(
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
-    insist_passable(settings, at_home=variables.is_terminal(os.environ))
+    refuse_job_variables(settings, at_home=variables.is_terminal(os.environ))
     rules = reading.gate_file
     if settings.agent:
         rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(settings.agent)]})
@@ -205,7 +205,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     return replace(reading, problems=(*reading.problems, *unused))
 
 
-def insist_passable(settings: Settings, *, at_home: bool) -> None:
+def refuse_job_variables(settings: Settings, *, at_home: bool) -> None:
     """Raise ConfigError if `env` names a variable of the job, which no agent may get. `at_home`: at
     a terminal, where only evalgate's own keys are refused."""
     refused_names = [

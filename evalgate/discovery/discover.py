@@ -82,7 +82,7 @@ def discover(
             tree=search.files.tree,
             libraries=libraries,
         )
-    search.insist()
+    search.require_evaluations()
     return _discovery(search, specs)
 
 
@@ -112,7 +112,7 @@ class _Search:
             )
             self.unrun = (*self.unrun, *homeless)
 
-    def insist(self) -> None:
+    def require_evaluations(self) -> None:
         """Raise NothingToDo if nothing is left and no problem explains it."""
         files = self.files
         reading = self.reading
@@ -279,7 +279,7 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
     tree = tree or Tree(root, exclude=exclude)
     ignored_folders = unsearched_folders(texts, files=_files(root, tree.evaluation_files))
     if ignored_folders:
-        tree = Tree(root, exclude=exclude, also=ignored_folders)
+        tree = Tree(root, exclude=exclude, extra_folders=ignored_folders)
     files = _files(root, tree.evaluation_files)
     file_selections = _selections(texts, files)
     named_files = {

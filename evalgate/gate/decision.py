@@ -16,7 +16,7 @@ from evalgate.errors import ExitCode, Place, Problem
 from evalgate.formats import FORMATS
 from evalgate.gate import judges
 from evalgate.gate.measure import Measurement
-from evalgate.gate.session import Write
+from evalgate.gate.session import FileWriter
 from evalgate.github import events
 from evalgate.model import (
     BaseSource,
@@ -188,7 +188,7 @@ def publish(
     context: Context,
     *,
     outcomes: Sequence[RawOutcomes] = (),
-    write: Write | None = None,
+    write: FileWriter | None = None,
 ) -> Report:
     """Write every report on a decision. Files that could not be written are among the report's
     problems, and no run passes without them.

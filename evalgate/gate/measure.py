@@ -74,13 +74,11 @@ MOST_AGENTS = 3
 """The most other agents of a pull request that raise the evidence that blocks: beyond 160 : 1, a
 broken case would be missed too often."""
 PAIRS_TO_CONFIRM = 6
+"""Pairs of runs that confirm a constant failure; a budget reserves them."""
 RUNS_TO_CONFIRM = 10
-"""The trials that confirming a constant failure takes, with a base and without; a budget reserves
-them."""
-
-
-NO_ROOM = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
-"""Reasons of an agent that has no process for custom metrics."""
+"""Runs that confirm it if there is no base; a budget reserves them."""
+NO_METRIC_PROCESS = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
+"""Reasons of grades from an agent without a process for custom metrics."""
 
 
 @frozen_dataclass
@@ -95,14 +93,14 @@ class Measurement:
 
 @contextlib.contextmanager
 def open_session(session: GateSession, context: Context) -> Iterator[Session]:
-    """The agents of both sides and the judges, ready for the block."""
+    """Open the judges and the agents of both sides for the block."""
     rules = session.rules
     trees = session.earlier.trees
     settings = session.rules.settings
     checkouts = list(_checkouts(session))
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
-        judging = judges.open_panel(
+        panel_context = judges.open_panel(
             settings,
             rules.suites,
             environ=session.judges.environ,
@@ -111,7 +109,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             moment=context.moment,
             limiters=limiters,
         )
-        panel = stack.enter_context(judging)
+        panel = stack.enter_context(panel_context)
         trials = Session(
             settings,
             watcher=context.watcher,
@@ -309,7 +307,7 @@ def _run_metric(
     *first_rooms, last_room = rooms
     for room in first_rooms:
         grade = room.run_metric(code, use, evidence)
-        if not (isinstance(grade, NotEvaluated) and grade.reason in NO_ROOM):
+        if not (isinstance(grade, NotEvaluated) and grade.reason in NO_METRIC_PROCESS):
             return grade
         strays[use.name] = grade.message
     grade = last_room.run_metric(code, use, evidence)

@@ -50,13 +50,13 @@ def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = Fals
 
 def discover(settings: Settings, context: Context) -> Project:
     """The project that a run measures, with the state of its checkout. It shows the problems.
-    Raises as `prepare` and `insist`."""
+    Raises as `prepare` and `require_sound`."""
     # not in shards: the merge knows the commit
     is_kept = context.keep and context.is_attended
     commit, dirty = (
         git.state_of(settings.root, context.environ) if is_kept else (context.commit, None)
     )
-    project = insist(prepare(settings, environ=context.environ), strict=settings.strict)
+    project = require_sound(prepare(settings, environ=context.environ), strict=settings.strict)
     context.show(project.problems)
     return replace(project, commit=commit, dirty=dirty)
 
@@ -79,7 +79,7 @@ def _format_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Probl
     )
 
 
-def insist(project: Project, *, strict: bool) -> Project:
+def require_sound(project: Project, *, strict: bool) -> Project:
     """The project to run: a broken evaluation file becomes a suite with the reason why it is not
     measured.
 
