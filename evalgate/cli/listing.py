@@ -9,7 +9,7 @@ import click
 
 from evalgate import agents, cli
 from evalgate.cli import commands
-from evalgate.comparison.purse import PAIRS, RUNS
+from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
@@ -66,7 +66,7 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL and (
         has_base or settings.confirm
     ):
-        most_reruns = PAIRS * (2 if has_base else 1) + RUNS
+        most_reruns = MAX_PAIRS * (2 if has_base else 1) + MAX_RUNS
         lines.append(
             f"each failure: rerun until it passes or is confirmed, at most {most_reruns} runs more (`threshold`)"
         )

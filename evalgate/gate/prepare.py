@@ -12,7 +12,7 @@ from typing import Any
 import platformdirs
 
 from evalgate import agents, errors
-from evalgate.comparison.purse import PAIRS, RUNS
+from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS
 from evalgate.config import context as config_context, variables
 from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import OLD_QUARANTINE, Settings
@@ -234,7 +234,7 @@ def most_reruns(policy: Policy, *, has_base: bool) -> str:
     """The most reruns of each failure, in a sentence; "" if nothing is rerun."""
     if policy.threshold is ThresholdRule.ALL:
         return ""
-    return f"each failure is rerun at most {(2 * PAIRS if has_base else 0) + RUNS} times"
+    return f"each failure is rerun at most {(2 * MAX_PAIRS if has_base else 0) + MAX_RUNS} times"
 
 
 def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[str, int]]:
