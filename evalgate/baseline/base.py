@@ -171,8 +171,8 @@ def _from_file(
     run. Raises ConfigError if the file cannot be read, or if it is part of the commit in a pull
     request or in another CI that names the base."""
     # another CI has no event
-    in_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None
-    is_change = context.is_pull_request or in_other_ci
+    is_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None
+    is_change = context.is_pull_request or is_other_ci
     if is_change and git.first_committed([settings.root / path], settings.root, context.environ):
         raise ConfigError(
             "is part of the commit, so a change cannot be compared with it",

@@ -34,7 +34,7 @@ both sides count."""
 EXTENTS = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
 """Settings for reports of the verdict, with their values from the most to the least: a change may
 ask for more, not for less."""
-OF_JUDGES = config.names_with(JudgeRule, Decider.DOOR)
+JUDGE_SETTINGS = config.names_with(JudgeRule, Decider.DOOR)
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Options of a model about its connection: another address, further headers."""
 WIDTH = 120
@@ -221,7 +221,7 @@ def _judge(
     if is_guarded and not (
         base_side.settings is None and models.is_of_provider(head_judge.base_url)
     ):
-        trusted_options |= {name: getattr(base_judge, name) for name in OF_JUDGES}
+        trusted_options |= {name: getattr(base_judge, name) for name in JUDGE_SETTINGS}
     notices = [
         base_side.notice(
             f"judge.{name}",
@@ -234,7 +234,7 @@ def _judge(
         for place in (settings.place_of("judge", name),)
         if getattr(head_judge, name) != value
     ]
-    names = [name for name in ("model", "client", *OF_JUDGES) if getattr(head_judge, name)]
+    names = [name for name in ("model", "client", *JUDGE_SETTINGS) if getattr(head_judge, name)]
     if is_guarded and base_side.settings is None and not notices and names:
         description = words.listed(
             f"`{name}: {plain.label(getattr(head_judge, name), WIDTH)}`" for name in names

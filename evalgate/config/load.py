@@ -193,7 +193,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     if isinstance(text, Problem):
         raise ConfigError(text.message, place=text.place, hint=f"Save {file} as UTF-8.")
     reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
-    unused = (
+    ignored_files = (
         errors.warning(
             "unused-gate-file",
             f"`{other_file}` is ignored because `{file}` exists, too",
@@ -202,7 +202,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
         )
         for other_file in other_files
     )
-    return replace(reading, problems=(*reading.problems, *unused))
+    return replace(reading, problems=(*reading.problems, *ignored_files))
 
 
 def refuse_job_variables(settings: Settings, *, at_home: bool) -> None:

@@ -68,7 +68,7 @@ class StoredCase:
 
     @property
     def key(self) -> CaseKey:
-        """Its suite and id."""
+        """The case's suite and id."""
         return self.verdict.key
 
 

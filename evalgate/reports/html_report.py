@@ -40,8 +40,8 @@ def render(report: Report) -> str:
 def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]:
     """The page for a live server, and its Content-Security-Policy. `script` runs before the page's
     own script and configures it (`evalgateLive`)."""
-    *vendored, page_script = SCRIPTS
-    code = Safe("\n;").join([*map(_source, vendored), script, _source(page_script)])
+    *libraries, page_script = SCRIPTS
+    code = Safe("\n;").join([*map(_source, libraries), script, _source(page_script)])
     styles = Safe("\n").join([_source("report.css"), style])
     policy = templates.html_policy(style=styles, script=code, connects=True)
     return _render_page(report, styles, code, policy), policy

@@ -231,7 +231,7 @@ _NAMES: Final = {
 """The tools' name for a resource."""
 
 
-_CHOSEN: Final = {"evaluations": "names", "evaluationDataset": "dataset"}
+_SELECTION_FIELDS: Final = {"evaluations": "names", "evaluationDataset": "dataset"}
 
 
 def _changed(done: Done) -> ToolAnswer:
@@ -289,7 +289,7 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
             description=f"Lists the {noun}s.",
             takes=takes,
             gives=gives,
-            call=_calling(partial(ServerResources.listed, kind=kind), _plain, **_CHOSEN),
+            call=_calling(partial(ServerResources.listed, kind=kind), _plain, **_SELECTION_FIELDS),
             read_only=True,
         ),
         Tool(
@@ -459,7 +459,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 wait={"type": "boolean", "description": wait_about},
             ),
             gives=_OPERATION,
-            call=_calling(run, lambda answer: answer, **_CHOSEN),
+            call=_calling(run, lambda answer: answer, **_SELECTION_FIELDS),
             open_world=True,
         ),
         Tool(

@@ -474,7 +474,7 @@ _ERRORS: Final = {
     ErrorType.QUOTA_EXHAUSTED: FailureKind.RATE_LIMITED,
     ErrorType.USER_SIMULATION_FAILURE: FailureKind.SIMULATOR,
 }
-"""The kinds of two errors. Other errors may be the platform's, so they are no crash of the agent."""
+"""The kinds of two errors. Other errors may be the platform's; they are no crash of the agent."""
 
 
 class AppEvaluations:
@@ -524,8 +524,8 @@ class AppEvaluations:
         return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
 
     def _find_or_write(self, live: Live, plan: Plan) -> str:
-        """The name of the app's evaluation for the plan. In our own app, it is created or updated; in
-        another app, a difference raises AgentFailed."""
+        """The name of the app's evaluation for the plan. It is created or updated in our own app; in
+        other apps, a difference raises AgentFailed."""
         expected = shapes.comparable(plan.evaluation)
         names = names_behind(live, self._app, json.dumps(expected))
         expected = move_to_app(expected, self._app, names)
