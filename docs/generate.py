@@ -172,10 +172,10 @@ def whose_file(name: str) -> str:
 
 
 WHOSE: Mapping[Decider, str] = {
-    Decider.DOOR: "the base's",
-    Decider.BASE: "the base's",
+    Decider.DOOR: "base",
+    Decider.BASE: "base",
     Decider.EITHER: "both",
-    Decider.HEAD: "the change's",
+    Decider.HEAD: "head",
 }
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar
 
-from evalgate.values import frozen_dataclass
+from evalgate.values import Wording, frozen_dataclass
 
 
 class ExitCode(enum.IntEnum):
@@ -93,9 +93,9 @@ class Problem:
 
     severity: Severity
     code: str
-    message: str
+    message: Wording
     place: Place | None = None
-    hint: str = ""
+    hint: Wording = ""
 
     def below(self, folder: str) -> Problem:
         """The same problem, with its place from the folder that `folder` is relative to."""
@@ -107,17 +107,17 @@ class Problem:
         return f"{prefix}{self.severity.value}: {self.message} [{self.code}]{hint}"
 
 
-def error(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
+def error(code: str, message: Wording, place: Place | None = None, hint: Wording = "") -> Problem:
     """A problem that stops the run, or the suite whose files it is in."""
     return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
 
 
-def warning(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
+def warning(code: str, message: Wording, place: Place | None = None, hint: Wording = "") -> Problem:
     """A problem that is shown, and that stops the run with `strict`."""
     return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
 
 
-def note(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
+def note(code: str, message: Wording, place: Place | None = None, hint: Wording = "") -> Problem:
     """A problem that only explains."""
     return Problem(severity=Severity.NOTE, code=code, message=message, place=place, hint=hint)
 

@@ -1,8 +1,10 @@
-"""The base of nearly all our types: immutable values, and JSON."""
+"""The base of nearly all our types: immutable values, sentences, and JSON."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
@@ -37,3 +39,59 @@ def mapped_json(
 def frozen_dataclass(cls: type[T]) -> type[T]:
     """A frozen dataclass with slots and keyword-only fields."""
     return dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+class Sentence:
+    """A sentence of a result as a value: the name of a macro of reports' templates, and its facts.
+
+    `str` asks reports for the text, once; it raises AttributeError without such a macro. Files keep
+    the text, so a sentence equals its text. Facts must not change later."""
+
+    def __init__(self, name: str, /, *facts: object) -> None:
+        self.name = name
+        self.facts = facts
+
+    @functools.cached_property
+    def _text(self) -> str:
+        # by name: reports are above every room that has something to say
+        text: str = _phrase()(self.name, *self.facts)
+        return text
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Sentence({self.name!r}, {self.facts!r})"
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return self._text == str(other) if isinstance(other, str | Sentence) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __contains__(self, part: str) -> bool:
+        return part in self._text
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, handler: Callable[[Any], Any]) -> Any:
+        return {**handler(str), "serialization": {"type": "to-string"}}
+
+
+Wording: TypeAlias = str | Sentence
+"""Words for people: a sentence of ours, or text that came from elsewhere."""
+
+
+def mapped_wording(wording: Any, change: Callable[[str], str]) -> Any:
+    """The same words with `change` applied to text from elsewhere, also in a sentence's facts."""
+    if isinstance(wording, Sentence):
+        return Sentence(wording.name, *(mapped_wording(fact, change) for fact in wording.facts))
+    return change(wording) if isinstance(wording, str) else wording
+
+
+@functools.cache
+def _phrase() -> Callable[..., str]:
+    phrase: Callable[..., str] = pkgutil.resolve_name("evalgate.reports.phrases:phrase")
+    return phrase

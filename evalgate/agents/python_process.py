@@ -29,8 +29,7 @@ from evalgate.model import (
 )
 from evalgate.system import git, python_env
 from evalgate.system.python_env import EnvironmentRequest, InstallFailed
-from evalgate.text.phrases import phrase
-from evalgate.values import Environ, Json
+from evalgate.values import Environ, Json, Sentence
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
 METRICS_WORKER = "metrics"
@@ -66,8 +65,8 @@ def run_metric(
         _, answer = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
     except queue.Empty:
         on_timeout()
-        message = worker.failure.message if worker.failure else phrase("metric_slow", timeout_s)
-        return failed_grade(code, worker.redact(message))
+        message = worker.failure.message if worker.failure else Sentence("metric_slow", timeout_s)
+        return failed_grade(code, worker.redact(str(message)))
     finally:
         worker.boxes.close(box)
     if isinstance(answer, MetricResult):

@@ -125,7 +125,7 @@ def _read_case(path: Path, case_list: CaseList, raw: Any) -> Record:
     reading = recordings.parse_case(
         raw, key=case_list.key, eval_set_id=case_list.eval_set_id, file=path.name
     )
-    problem = words.listed([issue.message for issue in reading.problems], limit=3)
+    problem = words.listed([str(issue.message) for issue in reading.problems], limit=3)
     transcript = reading.recordings[0].transcript if reading.recordings else None
     return Record(
         path=path, eval_set_id=case_list.eval_set_id, transcript=transcript, problem=problem

@@ -44,8 +44,7 @@ from evalgate.simulation import user
 from evalgate.system import git, python_env
 from evalgate.system.git import Repository
 from evalgate.text import words
-from evalgate.text.phrases import phrase
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, Sentence, Wording, frozen_dataclass
 
 
 @frozen_dataclass
@@ -99,7 +98,7 @@ class Base:
     project: BaseProject = BaseProject()
     stored: Stored | None = None  # results for suites that cannot be rerun
     reusable: frozenset[str] = frozenset()  # the suites with stored results
-    problem: str = ""  # why nothing can be compared
+    problem: Wording = ""  # why nothing can be compared
     # True: it has no agent yet, or none of the cases that are run; this is not an error
     no_agent: bool = False
     base_failed: bool = False  # True: its own files are wrong; this is not the change's fault
@@ -180,7 +179,7 @@ def _from_file(
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )
     stored = file.read_results(settings.root / path, shown_as=path, of="the base")
-    unknown_rules = phrase("base_rules_incomplete")
+    unknown_rules = Sentence("base_rules_incomplete")
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
@@ -189,7 +188,7 @@ def _from_file(
     )
     base_project = BaseProject() if rule_base is None else rule_base.project
     agents = dict.fromkeys(
-        (suite.key for suite in suites), opening.absent(phrase("base_not_stored_case"))
+        (suite.key for suite in suites), opening.absent(str(Sentence("base_not_stored_case")))
     )
     return Base(
         origin=stores.aged(origin, settings=settings, current_moment=context.moment),
@@ -236,10 +235,10 @@ def _from_git(
         return base
     stored_baseline = None if store is None else _of_today(store, repo, base.origin.commit, say=say)
     if baseline == "store":
-        unset_text = "" if lines else phrase("base_folder_unset")
+        unset_text: Wording = "" if lines else Sentence("base_folder_unset")
         location = unset_text if store is None else store.name
-        searched_text = "; ".join(text for text in (location, *lines) if text)
-        not_stored = phrase("base_not_stored", base.origin.commit[:7], searched_text)
+        searched_text = "; ".join(text for text in (str(location), *lines) if text)
+        not_stored = Sentence("base_not_stored", base.origin.commit[:7], searched_text)
         return _only_stored(settings, suites, context, base, stored_baseline, not_stored=not_stored)
     if stored_baseline is None or base.root is None:
         return base
@@ -332,12 +331,12 @@ def _checked_out(
     origin = functools.partial(
         BaseOrigin, source=source, commit=base_commit.sha, found_by=base_commit.how
     )
-    notes = [base_commit.note] if base_commit.note else []
+    notes: list[Wording] = [base_commit.note] if base_commit.note else []
     try:
         checkout = stack.enter_context(commit.checked_out(repo, base_commit.sha))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
-        problem = error.message if is_new else _error_text(error)
+        problem: Wording = error.message if is_new else _error_text(error)
         return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
     context.say(f"base {base_commit.sha[:7]} ({base_commit.how}) checked out")
     base_project = BaseProject()
@@ -355,10 +354,10 @@ def _checked_out(
             and not base_project.settings.agent
         )
         if is_agent_lost and (workflow := commit.edited_workflow(checkout.root, settings.root)):
-            problem = phrase("base_agent_edited", settings.agent, workflow)
+            problem = Sentence("base_agent_edited", settings.agent, workflow)
             no_agent = False
     except EvalgateError as error:
-        problem = phrase("base_unreadable", _error_text(error))
+        problem = Sentence("base_unreadable", _error_text(error))
         # only the base knows whose rules decide: if its own must, unknown rules block
         base_failed = settings.policy != "both"
     if not problem:
@@ -381,7 +380,7 @@ def _lend(
     context: Context,
     base_project: BaseProject,
     root: Path,
-) -> list[str]:
+) -> list[Wording]:
     """Copy untracked files of this checkout to the base in `root`. Returns notes about them."""
     uses = [base_project.agents[suite.key] for suite in suites]
     pairs = [(suite.agent, use) for suite, use in zip(suites, uses, strict=True)]
@@ -393,24 +392,24 @@ def _lend(
         uses, root=root, lender=settings.root, environ=context.environ
     )
     return [
-        phrase("base_borrowed" if is_lent else "base_not_lent", name) for name, is_lent in pythons
+        Sentence("base_borrowed" if is_lent else "base_not_lent", name) for name, is_lent in pythons
     ]
 
 
 def _problem(
     base_project: BaseProject, suites: tuple[Suite, ...], checkout: BaseCheckout
-) -> tuple[str, bool]:
+) -> tuple[Wording, bool]:
     """Why the base cannot run, "" if it can; and True if that is not an error.
 
     A base that gates its own files does have an agent: otherwise a change could avoid the
     comparison by renaming all of its files and changing their questions."""
     if base_project.rules is not None and base_project.rules.is_empty():
-        return phrase("base_no_cases"), True
+        return Sentence("base_no_cases"), True
     uses = [base_project.agents[suite.key] for suite in suites]
     if not all(opening.is_missing(use) for use in uses):
         return "" if all(use.is_absent for use in uses) else checkout.problem, False
     files = base_project.gated_files()
-    return phrase("base_no_agent", files), not files
+    return Sentence("base_no_agent", files), not files
 
 
 def _error_text(error: EvalgateError) -> str:
@@ -435,7 +434,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     settings = load.load_settings(raw_settings)
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
-        raise ConfigError(first_of(errors))
+        raise ConfigError(str(first_of(errors)))
     tree = walk.Tree(root, exclude=settings.gate_file.exclude, is_base=True)
     rules = _rules(settings, suites, environ, head=head.root, tree=tree)
     base_keys = {} if rules is None else renames(rules.suites, suites)
@@ -462,10 +461,12 @@ def _is_there(agent: str, root: Path) -> bool:
     return missing is None or not missing.certain
 
 
-def first_of(problems: Sequence[Problem]) -> str:
+def first_of(problems: Sequence[Problem]) -> Wording:
     """The first problem with its place, and the number of the others."""
     first_problem = problems[0]
-    return phrase("first_problem", first_problem.place or "", first_problem.message, len(problems))
+    return Sentence(
+        "first_problem", first_problem.place or "", first_problem.message, len(problems)
+    )
 
 
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
@@ -520,16 +521,16 @@ def _usable(use: AgentUse, *, head_use: AgentUse | None = None) -> AgentUse:
     if head_use is not None and agents_module.is_remote(use):
         driver = agents_module.DRIVERS[use.driver]
         if driver.is_same_place(use.options, head_use.options):
-            return opening.absent(phrase("base_one_endpoint", driver.label(use.options)))
+            return opening.absent(str(Sentence("base_one_endpoint", driver.label(use.options))))
     try:
         agents_module.options_of(use)
     except KeyError:
-        return opening.unusable(phrase("base_unknown_driver", use.driver))
+        return opening.unusable(str(Sentence("base_unknown_driver", use.driver)))
     except ValidationError as error:
         first_error = error.errors()[0]
         location = ".".join(str(step) for step in first_error["loc"])
-        problem = phrase("base_driver_options", use.driver, location, words.fault(first_error))
-        return opening.unusable(problem)
+        problem = Sentence("base_driver_options", use.driver, location, words.fault(first_error))
+        return opening.unusable(str(problem))
     return use
 
 
@@ -638,7 +639,7 @@ def _only_stored(
     base: Base,
     stored_baseline: StoredMatch | None,
     *,
-    not_stored: str,
+    not_stored: Wording,
 ) -> Base:
     """A base that is not run; its own rules are known if it was checked out. Stored results do not
     replace unreadable rules, and do not have cases that the base lacks."""
@@ -663,7 +664,7 @@ def _only_stored(
             base_failed=base.base_failed and base_project.settings is None,
         )
     agents = dict.fromkeys(
-        (suite.key for suite in suites), opening.absent(phrase("base_not_stored_case"))
+        (suite.key for suite in suites), opening.absent(str(Sentence("base_not_stored_case")))
     )
     return Base(
         origin=_stored_origin(settings, context, base.origin, stored_baseline),
@@ -848,11 +849,11 @@ def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
     }
 
 
-def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[str]:
+def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[Wording]:
     """A note for each agent that ran in another environment. For reruns only if both sides have the
     same agent, because a changed agent may have changed it. For stored results always. `reused`:
     the suites with reused stored trials."""
-    notes: list[str] = []
+    notes: list[Wording] = []
     stored_agents = _stored_agents(base)
     for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
         inputs = head.inputs.get(fingerprints.agent_key(head_suite.agent))
@@ -917,9 +918,9 @@ def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
 
 def _other_environment(
     base_environment: Mapping[str, str], head_environment: Mapping[str, str], *, is_same: bool
-) -> Iterator[str]:
+) -> Iterator[Wording]:
     for name in history.ENVIRONMENT:
         base_text = base_environment.get(name, "")
         head_text = head_environment.get(name, "")
         if base_text and head_text and base_text != head_text:
-            yield phrase("other_environment", is_same, name, base_text, head_text)
+            yield Sentence("other_environment", is_same, name, base_text, head_text)

@@ -16,8 +16,7 @@ from typing import Literal
 from evalgate.errors import UnavailableError
 from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
-from evalgate.text.phrases import phrase
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, Sentence, Wording, frozen_dataclass
 
 DEEPENING = (50, 500, 5000)
 """Numbers of commits that are fetched, step by step, until base and head have a common ancestor."""
@@ -46,7 +45,7 @@ class BaseCommit:
 
     sha: str
     how: CommitSource
-    note: str = ""
+    note: Wording = ""
 
 
 def pick_base(
@@ -201,7 +200,7 @@ def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
         fetched_depth = depth
     if merge_base:
         return BaseCommit(sha=merge_base, how="merge-base")
-    note = phrase("base_tip", fetched_depth, error_text)
+    note = Sentence("base_tip", fetched_depth, error_text)
     return BaseCommit(sha=tip, how="base", note=note)
 
 
@@ -277,8 +276,8 @@ class BaseCheckout:
 
     tree: Path
     root: Path
-    notes: tuple[str, ...] = ()
-    problem: str = ""
+    notes: tuple[Wording, ...] = ()
+    problem: Wording = ""
 
 
 class NoSuchFolder(UnavailableError):  # noqa: N818 - named after the problem
@@ -318,15 +317,15 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
             name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)
         ]
         notes = (
-            phrase("base_lacks_files", "submodule", submodules),
-            phrase("base_lacks_files", "Git LFS file", files),
-            phrase("base_links_out", sorted(_links_out(tree))),
+            Sentence("base_lacks_files", "submodule", submodules),
+            Sentence("base_lacks_files", "Git LFS file", files),
+            Sentence("base_links_out", sorted(_links_out(tree))),
         )
         yield BaseCheckout(
             tree=tree,
             root=root,
             notes=tuple(filter(None, notes)),
-            problem=phrase("base_checkout_differs", missing_files),
+            problem=Sentence("base_checkout_differs", missing_files),
         )
     finally:
         git.remove_folder(tree)

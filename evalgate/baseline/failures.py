@@ -41,7 +41,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.system import python_env
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence, Wording
 
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
 """Failures before any question."""
@@ -71,7 +71,9 @@ _PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
 """Names of files at the top of a package that can be installed."""
 
 
-def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]) -> tuple[Run, str]:
+def marked(
+    run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]
+) -> tuple[Run, Wording]:
     """The base's run with its agents' own failures marked, and the part of the change that may have
     caused the first other failure, "" if none. `settings`: of both sides; `suites`: head's."""
     if (
@@ -106,12 +108,12 @@ class _Causes:
         self._head, self._own = (
             {suite.key: suite for suite in suites} for suites in (head, base_suites)
         )
-        self._environments: dict[tuple[str, str], str] = {}
+        self._environments: dict[tuple[str, str], Wording] = {}
         self._workflow = (
             "" if base.root is None else commit.edited_workflow(base.root, settings.root)
         )
 
-    def of(self, failure: AgentFailure, key: TrialKey) -> str | None:
+    def of(self, failure: AgentFailure, key: TrialKey) -> Wording | None:
         """The cause of one failure: "" if it is the base's own, None if it is unknown."""
         suite = self._own[key.suite]
         if suite.agent.is_absent:
@@ -132,14 +134,14 @@ class _Causes:
         if self._environments[agent_keys]:
             return self._environments[agent_keys]
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
-            return phrase("cause_questions")
+            return Sentence("cause_questions")
         inputs = [
             config_settings.input_name(name)
             for name in REACHING
             if name in self._settings.explicit_options
         ]
         if inputs and self._workflow:
-            return phrase("cause_workflow", inputs, self._workflow)
+            return Sentence("cause_workflow", inputs, self._workflow)
         return next(self._narrowed(failure), "")
 
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:
@@ -163,7 +165,7 @@ class _Causes:
         )
         return run_tasks == base_tasks
 
-    def _narrowed(self, failure: AgentFailure) -> Iterator[str]:
+    def _narrowed(self, failure: AgentFailure) -> Iterator[Wording]:
         """The settings of this change that may have caused the failure, each in words."""
         head_settings = self._settings
         base_settings = self._base.project.settings
@@ -171,7 +173,7 @@ class _Causes:
         failure_text = f"{failure.message}\n{failure.detail}"
         lost_names = [name for name in base_settings.env if name not in head_settings.env]
         if lost_names:
-            yield phrase("cause_variables", lost_names)
+            yield Sentence("cause_variables", lost_names)
         limits: Mapping[str, bool] = {
             "turn_timeout": failure.kind is FailureKind.TIMEOUT,
             "case_timeout": failure.kind is FailureKind.TIMEOUT,
@@ -199,7 +201,7 @@ class _Causes:
                 f"{setting:g}" if isinstance(setting, int | float) else setting
                 for setting in (head_value, base_value or "")
             ]
-            yield phrase("cause_limit", config_settings.input_name(name), *texts)
+            yield Sentence("cause_limit", config_settings.input_name(name), *texts)
         if failure.kind in ANSWERING or "`tools: " in failure_text:
             assert self._base.root is not None
             rule = head_settings.gate_file.tools
@@ -210,23 +212,23 @@ class _Causes:
             if rule != base_settings.gate_file.tools or (
                 toolbox.mode_of(head_settings) is not ToolMode.LIVE and base_value != head_value
             ):
-                yield phrase("cause_tools")
+                yield Sentence("cause_tools")
 
-    def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> str:
+    def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> Wording:
         """The part of the base agent's environment that may be head's; "" if it has its own.
         `head_agent`: head's agent."""
         root = self._base.root
         lender = self._settings.root
         assert root is not None
         if interpreter := opening.missing_python(use, root=root, lender=lender):
-            return phrase("cause_environment", interpreter.relative_to(lender))
+            return Sentence("cause_environment", interpreter.relative_to(lender))
         if _has_environment(use, root):
             return ""
         is_shared = head_agent is None or not _has_environment(head_agent, lender)
         changed_file = next(
             _changed(root, lender, base_folders=_import_folders(use, root), is_shared=is_shared), ""
         )
-        return phrase("cause_shared", changed_file) if changed_file else ""
+        return Sentence("cause_shared", changed_file) if changed_file else ""
 
 
 def _has_environment(use: AgentUse, root: Path) -> bool:
@@ -310,7 +312,7 @@ def compare(
     origin: BaseOrigin,
     edited: tuple[CaseKey, ...] = (),
     unread: tuple[str, ...] = (),
-    cause: str = "",
+    cause: Wording = "",
 ) -> Comparison:
     """Compare head with the base: measured now, merged from shards, or read from files. If nothing
     of the base could be measured, the comparison has the reason. `edited`, `unread`: see
@@ -320,7 +322,7 @@ def compare(
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
     if problem:
-        problem = phrase("with_cause", problem, cause) if cause else problem
+        problem = Sentence("with_cause", problem, cause) if cause else problem
         return Comparison(origin=origin, problem=problem, base_failed=base_failed, unread=unread)
     notes = dict.fromkeys(
         (*origin.notes, *_other_models(head, base, is_together=sides.is_together))
@@ -337,7 +339,7 @@ def again(
     *,
     policy: Policy,
     quarantined_cases: Collection[CaseKey],
-    default_problem: str,
+    default_problem: Wording,
 ) -> Comparison:
     """Recompute a comparison of results from both runs. `default_problem`: the problem if there is
     no base and the results have no reason."""
@@ -364,7 +366,9 @@ def again(
     return replace(new_comparison, problem=comparison.problem) if keeps else new_comparison
 
 
-def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> tuple[str, bool]:
+def _base_problem(
+    head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]
+) -> tuple[Wording, bool]:
     """Why no trial of the base can be used, and True if only the base's own failures are the
     reason. "" if a trial can be used, or if every case is new or changed, so that nothing could be
     compared anyway."""
@@ -373,7 +377,7 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
         return "", False
     case_keys = [{trial.key.case for trial in run.trials} for run in (head, base)]
     if not base.trials or (head.truncated and not case_keys[0] & case_keys[1]):
-        return phrase("base_without_results"), False
+        return Sentence("base_without_results"), False
     failures = [
         (trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None
     ]
@@ -381,11 +385,11 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
         return "", False
     other_failures = [failure for failure, is_own in failures if not is_own]
     if other_failures:
-        return phrase("base_did_not_run", other_failures[0].summary), False
-    return phrase("base_broken", failures[0][0].kind, failures[0][0].summary), True
+        return Sentence("base_did_not_run", other_failures[0].summary), False
+    return Sentence("base_broken", failures[0][0].kind, failures[0][0].summary), True
 
 
-def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:
+def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[Wording, ...]:
     """A note if other models answered, either although the agent is the same, or at another time,
     when a provider may have changed. In these cases the difference may not be due to the change."""
     is_same_agent = dict(head.inputs) == dict(base.inputs) and all(head.inputs.values())
@@ -397,4 +401,4 @@ def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]
     ):
         return ()
     base_models, head_models = (", ".join(sorted(run.models)) for run in (base, head))
-    return (phrase("other_models", is_same_agent, base_models, head_models),)
+    return (Sentence("other_models", is_same_agent, base_models, head_models),)

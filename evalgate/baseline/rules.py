@@ -37,8 +37,7 @@ from evalgate.model import (
     Suite,
 )
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, Sentence, frozen_dataclass
 
 UNKNOWN_RULES = "base-rules-unknown"
 UNCHECKED_RULES = "base-rules-unchecked"
@@ -274,7 +273,7 @@ def _lost_suite(base_suite: Suite) -> Suite:
     return project.unmeasured(
         base_suite.key,
         base_suite.criteria_source,
-        phrase("suite_lost", [case.case_id for case in base_suite.eval_set.cases]),
+        str(Sentence("suite_lost", [case.case_id for case in base_suite.eval_set.cases])),
     )
 
 

@@ -249,7 +249,9 @@ def show_problems(problems: tuple[Problem, ...]) -> None:
             click.style(plain.visible(f"{problem.place}: "), bold=True) if problem.place else ""
         )
         severity = click.style(f"{problem.severity.value}: ", fg=COLORS[problem.severity])
-        click.echo(f"{prefix}{severity}{plain.visible(problem.message)} [{problem.code}]", err=True)
+        click.echo(
+            f"{prefix}{severity}{plain.visible(str(problem.message))} [{problem.code}]", err=True
+        )
         if problem.hint:
             click.echo(plain.visible(f"    {problem.hint}"), err=True)
 

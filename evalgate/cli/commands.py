@@ -32,10 +32,10 @@ from evalgate.gate import (
     run as gate_run,
 )
 from evalgate.model import Report
+from evalgate.reports.phrases import phrase
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation
 from evalgate.text import words
-from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -83,7 +83,7 @@ def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
     yield f"  {mark}  {check.label:<11}  {plain.visible(f'{place}{problem.message} [{problem.code}]')}"
     for line in plain.ends(check.detail, most_lines=DETAIL_LINES, limit=DETAIL_BYTES).splitlines():
         yield f"         | {plain.visible(line)}"
-    first_line, _, details = problem.hint.partition("\n")
+    first_line, _, details = str(problem.hint).partition("\n")
     if first_line:
         yield f"         fix: {plain.visible(first_line)}"
     for line in textwrap.dedent(details).splitlines():

@@ -27,10 +27,10 @@ from evalgate.gate.waiting import WaitingChange
 from evalgate.model import CaseKey, Purpose, Report, VerdictKind
 from evalgate.reports import view, wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.results import kept
 from evalgate.results.kept import About
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 SETTINGS = ("root", "config", "output", "debug")

@@ -18,7 +18,7 @@ from evalgate.model import (
     Suite,
     VerdictKind,
 )
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence, Wording
 
 
 def of(sides: Sides) -> tuple[CaseComparison, ...]:
@@ -66,14 +66,14 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
         newly=new_failures,
         reruns=comparison_book.reruns_of(sides, key),
         evidence=book.factors.get(key, 1.0),
-        why=phrase("case_not_on_base") if is_missing_on_base else _unpaired(status),
+        why=Sentence("case_not_on_base") if is_missing_on_base else _unpaired(status),
         divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
         quarantined=key in sides.informational,
     )
 
 
-def _unpaired(status: CaseStatus) -> str:
-    return "" if status is CaseStatus.PAIRED else phrase("case_status", status)
+def _unpaired(status: CaseStatus) -> Wording:
+    return "" if status is CaseStatus.PAIRED else Sentence("case_status", status)
 
 
 def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:

@@ -82,7 +82,7 @@ def _simulate(
             head_rates = [
                 BROKEN_RATE if place in places else rate for place, rate in enumerate(rates)
             ]
-            is_blocked = _is_blocked(
+            is_blocked = _blocks(
                 head_rates, rates, draw, terms, rounds=rounds, reruns=rule is not ThresholdRule.ALL
             )
             blocked += is_blocked
@@ -105,7 +105,7 @@ def _draws(seed: int) -> Iterator[float]:
         yield from random.random(BLOCK_SIZE).tolist()
 
 
-def _is_blocked(
+def _blocks(
     head_pass_rates: Sequence[float],
     base_pass_rates: Sequence[float],
     draw: Callable[[], float],

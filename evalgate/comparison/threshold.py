@@ -20,8 +20,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.text.phrases import phrase
-from evalgate.values import frozen_dataclass
+from evalgate.values import Sentence, Wording, frozen_dataclass
 
 
 @frozen_dataclass
@@ -77,7 +76,7 @@ def count(
     )
 
 
-def judge(counts: Counts, *, required: float, min_measured: float) -> dict[VerdictKind, str]:
+def judge(counts: Counts, *, required: float, min_measured: float) -> dict[VerdictKind, Wording]:
     """The verdict kinds of a suite's cases, with reasons. If the suite does not pass, each kind
     that prevents it, the most important first.
 
@@ -90,23 +89,23 @@ def judge(counts: Counts, *, required: float, min_measured: float) -> dict[Verdi
     measured = counts.measured
     unrun = counts.unrun
     if total == 0:
-        return {VerdictKind.NOT_MEASURED: phrase("suite_empty")}
-    kinds: dict[VerdictKind, str] = {}
+        return {VerdictKind.NOT_MEASURED: Sentence("suite_empty")}
+    kinds: dict[VerdictKind, Wording] = {}
     is_certain = total - failed < needed(total, required)
     if is_certain:
-        kinds[VerdictKind.FAIL] = phrase("suite_failed", failed, total)
+        kinds[VerdictKind.FAIL] = Sentence("suite_failed", failed, total)
     known_count = measured + unrun - (counts.partial if is_certain else 0)
     is_enough = known_count > 0 and counts.reaches(known_count, min_measured=min_measured)
     if not is_enough:
-        kinds[VerdictKind.NOT_MEASURED] = phrase("suite_unmeasured", total - measured, total)
+        kinds[VerdictKind.NOT_MEASURED] = Sentence("suite_unmeasured", total - measured, total)
     if unrun and not counts.enough(required=required, min_measured=min_measured):
-        kinds[VerdictKind.INCONCLUSIVE] = phrase("suite_unfinished", unrun, total)
+        kinds[VerdictKind.INCONCLUSIVE] = Sentence("suite_unfinished", unrun, total)
     elif is_enough and not is_certain and counts.passed < needed(measured, required):
-        kinds[VerdictKind.FAIL] = phrase("suite_below", counts.passed, measured, required)
+        kinds[VerdictKind.FAIL] = Sentence("suite_below", counts.passed, measured, required)
     if counts.doubtful:
-        kinds.setdefault(VerdictKind.NOT_MEASURED, phrase("suite_doubtful", counts.doubtful))
+        kinds.setdefault(VerdictKind.NOT_MEASURED, Sentence("suite_doubtful", counts.doubtful))
     return kinds or {
-        VerdictKind.PASS: phrase("suite_allowed", counts.allowed) if counts.allowed else ""
+        VerdictKind.PASS: Sentence("suite_allowed", counts.allowed) if counts.allowed else ""
     }
 
 
@@ -123,7 +122,7 @@ def judge_case(
     trials: Sequence[GradedTrial],
     repeats: int,
     deviations: Deviations,
-    truncated: str = "",
+    truncated: Wording = "",
 ) -> CaseVerdict:
     """The verdict on one case. `truncated`: why a budget ended the run; trials that it prevented
     make the case inconclusive.
@@ -141,11 +140,11 @@ def judge_case(
     failures = [trial.failure for trial in trials if trial.failure is not None]
     if failures and kind is not VerdictKind.FAIL:
         is_simulator = failures[0].kind is FailureKind.SIMULATOR
-        reason = phrase("case_agent_failed", is_simulator, failures[0].message)
+        reason = Sentence("case_agent_failed", is_simulator, failures[0].message)
         if not deviations.agent_failure:
             kind = VerdictKind.FAIL
     elif not trials:
-        reason = phrase("case_never_ran")
+        reason = Sentence("case_never_ran")
     is_unmeasured = kind is VerdictKind.NOT_MEASURED
     is_broken = kind is not VerdictKind.PASS and _is_broken(trials, verdicts)
     is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not is_broken
@@ -242,11 +241,11 @@ def judge_criterion(
     kind = _kind(use, scores=judged_scores, mean=mean)
     if kind is VerdictKind.NOT_MEASURED and reported_grade is None:
         reason = Reason.SKIPPED
-        message = phrase("criterion_did_not_run")
+        message = Sentence("criterion_did_not_run")
     if kind is VerdictKind.FAIL and use.on_the_test:
         kind = VerdictKind.NOT_MEASURED
         reason = Reason.TEST_BROKEN
-        message = phrase("criterion_below", mean, use.threshold)
+        message = Sentence("criterion_below", mean, use.threshold)
     return CriterionVerdict(
         name=use.name,
         kind=kind,
@@ -291,7 +290,7 @@ def reaches(score: float, use: CriterionUse) -> bool:
 
 def _case_kind(
     verdicts: Iterable[CriterionVerdict], deviations: Deviations
-) -> tuple[VerdictKind, str]:
+) -> tuple[VerdictKind, Wording]:
     """The kind of a case from the kinds of its criteria, and the reason in words."""
     deciding_verdicts = [verdict for verdict in verdicts if verdict.kind is not None]
     failed_names = [
@@ -305,17 +304,17 @@ def _case_kind(
         (verdict for verdict in deciding_verdicts if verdict.reason is Reason.TEST_BROKEN), None
     )
     if broken_verdict:
-        return VerdictKind.NOT_MEASURED, phrase(
+        return VerdictKind.NOT_MEASURED, Sentence(
             "case_test_broken", broken_verdict.name, broken_verdict.message
         )
     if failed_names:
-        return VerdictKind.FAIL, phrase("case_below", failed_names)
+        return VerdictKind.FAIL, Sentence("case_below", failed_names)
     if unmeasured_verdicts and (deviations.criterion_unscored or not passed_verdicts):
         first_verdict = unmeasured_verdicts[0]
         return (
             VerdictKind.NOT_MEASURED,
-            phrase("case_unmeasured", first_verdict.name, first_verdict.message),
+            Sentence("case_unmeasured", first_verdict.name, first_verdict.message),
         )
     if not passed_verdicts:
-        return VerdictKind.NOT_MEASURED, phrase("case_without_criterion")
+        return VerdictKind.NOT_MEASURED, Sentence("case_without_criterion")
     return VerdictKind.PASS, ""

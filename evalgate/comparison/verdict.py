@@ -35,8 +35,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.text.phrases import phrase
-from evalgate.values import frozen_dataclass
+from evalgate.values import Sentence, Wording, frozen_dataclass
 
 
 @frozen_dataclass
@@ -226,7 +225,7 @@ def _judge_suite(
     deciding = pairing.deciding(suite.criteria)
     if kind is VerdictKind.PASS and compared and len(compared) == len(deciding):
         kind = kind if is_compared else VerdictKind.NOT_MEASURED
-        reason = phrase("suite_without_threshold", compared, is_compared)
+        reason = Sentence("suite_without_threshold", compared, is_compared)
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
@@ -255,14 +254,14 @@ def _non_blocking(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
 def _with_drift(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
     """The case, not measured if both sides fail it today and the base passed it before."""
     if case.key in allowed.moved_cases:
-        reason = phrase("case_moved")
+        reason = Sentence("case_moved")
         return replace(case, kind=VerdictKind.NOT_MEASURED, beside=None, reason=reason)
     return case
 
 
 def _judge_cases(
     cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
-) -> dict[VerdictKind, str]:
+) -> dict[VerdictKind, Wording]:
     """The verdict kinds of cases that share one pass rate, the deciding kind first, with reasons;
     see `threshold.judge`."""
     # flaky crashes count neither as measured nor as missing
@@ -285,7 +284,9 @@ def _judge_cases(
     kinds = comparison_threshold.judge(counts, required=required, min_measured=policy.min_measured)
     if unconfirmed_failures and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
         # if a budget ended before the reruns, failures that they might have confirmed must not pass
-        notice = {VerdictKind.NOT_MEASURED: phrase("suite_not_rerun", len(unconfirmed_failures))}
+        notice: dict[VerdictKind, Wording] = {
+            VerdictKind.NOT_MEASURED: Sentence("suite_not_rerun", len(unconfirmed_failures))
+        }
         return notice | kinds | notice  # this kind comes first, whatever else there is
     return kinds
 
@@ -399,13 +400,12 @@ APPETITE = 2
 budget to end."""
 
 
-def _ate_budget(run: Run, base: Run, truncated: str) -> bool:
+def _ate_budget(run: Run, base: Run, truncated: Wording) -> bool:
     """True if a budget ended the run, and the base's usage would not have ended it."""
     head_tokens, base_tokens, _ = run.tokens_beside(base)
     # a base that reports no tokens counts as 0
-    return ("tokens" in truncated or "$" in truncated) and head_tokens > APPETITE * (
-        base_tokens or 0
-    )
+    is_of_tokens = any(unit in str(truncated) for unit in ("tokens", "$"))
+    return is_of_tokens and head_tokens > APPETITE * (base_tokens or 0)
 
 
 def _causes(

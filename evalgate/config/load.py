@@ -191,7 +191,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error}", place=Place(file=file)) from error
     if isinstance(text, Problem):
-        raise ConfigError(text.message, place=text.place, hint=f"Save {file} as UTF-8.")
+        raise ConfigError(str(text.message), place=text.place, hint=f"Save {file} as UTF-8.")
     reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
     ignored_files = (
         errors.warning(

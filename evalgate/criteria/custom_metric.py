@@ -19,7 +19,7 @@ from evalgate.model import (
     TrialView,
     not_evaluated,
 )
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence, Wording
 
 
 class MetricOptions(BaseModel):
@@ -53,15 +53,17 @@ def grade(
     )
 
 
-def _problem(score: Score, use: CriterionUse, *, code: str, turns: int) -> str:
+def _problem(score: Score, use: CriterionUse, *, code: str, turns: int) -> Wording:
     if not score.is_number:
-        return phrase("score_invalid", code, score.value)
+        return Sentence("score_invalid", code, score.value)
     if score.turns and len(score.turns) != turns:
-        return phrase("metric_turns", code, len(score.turns), turns)
+        return Sentence("metric_turns", code, len(score.turns), turns)
     if score.passed is None or use.threshold is None:
         return ""
     is_met = score.value <= use.threshold if use.lower_is_better else score.value >= use.threshold
-    return "" if score.passed == is_met else phrase("metric_direction", code, score, use.threshold)
+    return (
+        "" if score.passed == is_met else Sentence("metric_direction", code, score, use.threshold)
+    )
 
 
 SPEC = CriterionSpec(

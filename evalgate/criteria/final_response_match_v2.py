@@ -24,7 +24,7 @@ from evalgate.model import (
     not_evaluated,
     turns,
 )
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence
 
 
 def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
@@ -48,11 +48,11 @@ def grade(view: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade:
         reference = prompting.answer_of(expected, intermediate=intermediate)
         answer = prompting.answer_of(actual, intermediate=intermediate)
         if not reference.strip() and ask.deviations.reference_empty:
-            finding = Finding(text=phrase("turn_without_reference"), turn=number)
+            finding = Finding(text=Sentence("turn_without_reference"), turn=number)
             by_turn[number] = JudgedTurn(findings=(finding,))
         elif not answer.strip() and ask.deviations.answer_empty:
             finding = Finding(
-                text=phrase("no_agent_answer"), turn=number, label="invalid", score=0.0
+                text=Sentence("no_agent_answer"), turn=number, label="invalid", score=0.0
             )
             by_turn[number] = JudgedTurn(scores=(0.0,), findings=(finding,))
         else:

@@ -24,8 +24,7 @@ from evalgate.model import (
 )
 from evalgate.model.shapes import Wire
 from evalgate.text import plain
-from evalgate.text.phrases import phrase
-from evalgate.values import Json
+from evalgate.values import Json, Sentence
 
 
 class StateMatch(enum.StrEnum):
@@ -73,7 +72,7 @@ def grade(view: TrialView, *, options: StateOptions) -> Grade:
         expectation = _value_text(expected.get(key, json_match.MISSING))
         if key in options.matchers:
             expectation = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
-        text = phrase(
+        text = Sentence(
             "state_differs", expectation, _value_text(actual.get(key, json_match.MISSING))
         )
         findings.append(Finding(text=text, label=key))

@@ -31,8 +31,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.deviations import Deviations
-from evalgate.text.phrases import phrase
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, Sentence, frozen_dataclass
 
 
 class HallucinationOptions(JudgedOptions):
@@ -176,7 +175,7 @@ def _together(
         findings = (
             findings
             if lack
-            else (*findings, Finding(text=phrase("turn_without_text"), turn=number))
+            else (*findings, Finding(text=Sentence("turn_without_text"), turn=number))
         )
         return JudgedTurn(findings=findings, lack=lack)
     if not deviations.float_dust_judged:

@@ -45,8 +45,7 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.shapes import Wire
-from evalgate.text.phrases import phrase
-from evalgate.values import frozen_dataclass
+from evalgate.values import Sentence, Wording, frozen_dataclass
 
 
 class JudgeModelOptions(Wire):
@@ -187,7 +186,7 @@ def finding_of(
     sampled_request: SampledRequest,
     *,
     item: str = "",
-    subject: str = "",
+    subject: Wording = "",
     turn: int | None,
 ) -> Finding:
     """The verdict on an item, its reason, and the opinion of each sample."""
@@ -209,9 +208,9 @@ def opinion_of(sample: Sample, item: str) -> Opinion:
         return Opinion(sample=sample.index, text=sample.failure.message)
     vote = sample.votes.get(item)
     if vote is None:
-        return Opinion(sample=sample.index, text=phrase("reply_unreadable"), cached=sample.cached)
+        return Opinion(sample=sample.index, text=Sentence("reply_unreadable"), cached=sample.cached)
     if vote.passed is None:
-        text = phrase("label_unknown", vote.label)
+        text = Sentence("label_unknown", vote.label)
         return Opinion(sample=sample.index, text=text, cached=sample.cached)
     return Opinion(sample=sample.index, label=vote.label, text=vote.rationale, cached=sample.cached)
 
@@ -221,7 +220,7 @@ def judged_turn(
     sampled_request: SampledRequest,
     *,
     turn: int | None,
-    subject: str = "",
+    subject: Wording = "",
     score: float | None = None,
 ) -> JudgedTurn:
     """The result for a turn from a vote on one label. `score`: the score of the turn, if it is not
@@ -313,7 +312,7 @@ def conclude(
     )
 
 
-def _lacking(judged_turns: Sequence[JudgedTurn]) -> str:
+def _lacking(judged_turns: Sequence[JudgedTurn]) -> Wording:
     """Why the first item without a verdict was not judged; "" if all items were."""
     for number, turn in enumerate(judged_turns, start=1):
         lack = turn.lack or turn.dropped
@@ -322,8 +321,8 @@ def _lacking(judged_turns: Sequence[JudgedTurn]) -> str:
     return ""
 
 
-def _lack_text(judged_turns: Sequence[JudgedTurn], number: int, lack: NotEvaluated) -> str:
-    return phrase("turn", number, 0, lack.message) if len(judged_turns) > 1 else lack.message
+def _lack_text(judged_turns: Sequence[JudgedTurn], number: int, lack: NotEvaluated) -> Wording:
+    return Sentence("turn", number, 0, lack.message) if len(judged_turns) > 1 else lack.message
 
 
 def at_the_end(grade: Grade, *, turns_before: int) -> Grade:

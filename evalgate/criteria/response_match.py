@@ -27,7 +27,7 @@ from evalgate.model import (
     not_evaluated,
     turns,
 )
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence
 
 # Scripts in which every character is a word, and scripts written without spaces, whose marks belong
 # to the character before them: exactly the blocks that ADK lists.
@@ -136,7 +136,7 @@ def grade(view: TrialView) -> Grade:
     if not known_scores:
         return not_evaluated(Reason.REFERENCE_MISSING, "no_reference", turns=turn_scores)
     findings = tuple(
-        Finding(text=phrase("turn_without_reference"), turn=number)
+        Finding(text=Sentence("turn_without_reference"), turn=number)
         for number, score in enumerate(scores, start=1)
         if score is None
     )

@@ -27,8 +27,7 @@ from evalgate.model import (
     TrialView,
     not_evaluated,
 )
-from evalgate.text.phrases import phrase
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, Sentence
 
 VERSION: Final = "2"
 LABELS: Final[Mapping[str, bool]] = {"yes": True, "no": False}
@@ -385,7 +384,7 @@ def grade_turns(
             turn=number,
         )
         if number in results
-        else JudgedTurn(findings=(Finding(text=phrase("turn_without_rubric"), turn=number),))
+        else JudgedTurn(findings=(Finding(text=Sentence("turn_without_rubric"), turn=number),))
         for number, turn_rubrics in enumerate(rubrics, start=1)
     ]
     return judged.conclude(judged_turns, nothing=no_rubric_grade, deviations=ask.deviations)

@@ -29,7 +29,7 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence, Wording
 from evalgate.worker.approval import QUESTIONS
 
 
@@ -153,7 +153,7 @@ def _difference(
     same_call: SameCall,
     *,
     ignored: frozenset[str],
-) -> str:
+) -> Wording:
     """The first difference from the expected calls, in words; "" if the calls match. `ignored`:
     names of calls that are not compared."""
     actual_calls, expected_calls = (
@@ -162,7 +162,7 @@ def _difference(
     )
     for call in actual.tool_calls if options.forbidden_tools else ():
         if json_match.matches_any(call.name, options.forbidden_tools):
-            return phrase("call_forbidden", _call_text(call))
+            return Sentence("call_forbidden", _call_text(call))
     match options.match_type:
         case MatchType.EXACT:
             counted_calls = (
@@ -177,7 +177,9 @@ def _difference(
             return _any_order(actual_calls, expected_calls, same_call)
 
 
-def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall) -> str:
+def _exact(
+    actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall
+) -> Wording:
     for number, (actual_call, expected_call) in enumerate(
         itertools.zip_longest(actual, expected), start=1
     ):
@@ -186,21 +188,23 @@ def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: 
             or expected_call is None
             or not same_call(actual_call, expected_call)
         ):
-            return phrase("call_differs", number, *map(_call_text, (expected_call, actual_call)))
+            return Sentence("call_differs", number, *map(_call_text, (expected_call, actual_call)))
     return ""
 
 
-def _in_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall) -> str:
+def _in_order(
+    actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall
+) -> Wording:
     remaining_calls = iter(actual)
     for number, expected_call in enumerate(expected, start=1):
         if not any(same_call(actual_call, expected_call) for actual_call in remaining_calls):
-            return phrase("call_not_made", number, _call_text(expected_call), number - 1)
+            return Sentence("call_not_made", number, _call_text(expected_call), number - 1)
     return ""
 
 
 def _any_order(
     actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall
-) -> str:
+) -> Wording:
     choices = [
         [place for place, actual_call in enumerate(actual) if same_call(actual_call, expected_call)]
         for expected_call in expected
@@ -209,7 +213,7 @@ def _any_order(
     return (
         ""
         if missing_place is None
-        else phrase("call_not_made", missing_place + 1, _call_text(expected[missing_place]), 0)
+        else Sentence("call_not_made", missing_place + 1, _call_text(expected[missing_place]), 0)
     )
 
 

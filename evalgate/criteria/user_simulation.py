@@ -30,7 +30,7 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.simulation import personas
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence
 
 
 class SimulatorQualityOptions(JudgedOptions):
@@ -77,7 +77,7 @@ def grade(
             result,
             sampled_request,
             turn=min(number, count),
-            subject=phrase("conversation_end") if number > count else "",
+            subject=Sentence("conversation_end") if number > count else "",
         )
         for number, (sampled_request, result) in enumerate(
             zip(sampled_requests, results, strict=True), start=2
@@ -150,7 +150,7 @@ def _sampled(
 
 def _first(turn: Invocation, scenario: ConversationScenario) -> JudgedTurn:
     is_expected = prompting.text_of(turn.user_content).strip() == scenario.starting_prompt.strip()
-    text = phrase("starting_prompt", is_expected)
+    text = Sentence("starting_prompt", is_expected)
     label = "valid" if is_expected else "invalid"
     finding = Finding(text=text, turn=1, label=label, score=float(is_expected))
     return JudgedTurn(scores=(float(is_expected),), findings=(finding,))
@@ -168,7 +168,7 @@ def grade_ended(view: TrialView) -> Grade:
         case Ending.STOP_SIGNAL:
             return Score(value=1.0)
         case Ending.TURN_LIMIT:
-            text = phrase("turn_limit", len(view.actual))
+            text = Sentence("turn_limit", len(view.actual))
             return Score(
                 value=0.0, findings=(Finding(text=text, label=Ending.TURN_LIMIT.value, score=0.0),)
             )

@@ -25,7 +25,7 @@ from evalgate.model import (
     TrialView,
     turns,
 )
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence
 
 PROMPT_VERSION: Final = "2"
 SAFETY: Final = "safety_v1"
@@ -150,7 +150,7 @@ def _grade_by_model(
             results[number], sampled_requests[number], turn=number, score=score(results[number])
         )
         if number in results
-        else JudgedTurn(findings=(Finding(text=phrase("turn_without_answer"), turn=number),))
+        else JudgedTurn(findings=(Finding(text=Sentence("turn_without_answer"), turn=number),))
         for number in range(1, turn_count + 1)
     ]
     return labelled(judged.conclude(judged_turns, nothing=vertex_service.nothing()), ask)
@@ -159,7 +159,7 @@ def _grade_by_model(
 def labelled(grade: Grade, ask: Inquiry) -> Grade:
     """The grade with a finding that names its judge."""
     model = ask.options.judge_model_options.judge_model
-    note = Finding(text=phrase("stand_in", model), label="stand-in")
+    note = Finding(text=Sentence("stand_in", model), label="stand-in")
     return replace(grade, findings=(note, *grade.findings))
 
 

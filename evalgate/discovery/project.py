@@ -164,7 +164,7 @@ def prepare(
     if any(
         not problem.place.json_path
         or problem.place.json_path.startswith("$.agents")
-        or "`agents`" in problem.hint
+        or "`agents`" in str(problem.hint)
         for problem in settings.problems
         if problem.severity is Severity.ERROR and problem.place is not None
     ):

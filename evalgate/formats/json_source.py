@@ -20,7 +20,7 @@ from evalgate.errors import Place, Problem, Severity
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.text.plain import BYTE_ORDER_MARK
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, Wording
 
 LONGEST_TEXT = 600_000_000  # characters; about six times the largest measured file
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -272,7 +272,7 @@ class _More(TypedDict, total=False):
     """Further parts of a problem: a path or a place, and a hint."""
 
     path: Path
-    hint: str
+    hint: Wording
     place: Place | None
 
 
@@ -351,15 +351,15 @@ class Problems:
             member, start = place
         return self.place_at(member, path)
 
-    def error(self, code: str, message: str, **more: Unpack[_More]) -> None:
+    def error(self, code: str, message: Wording, **more: Unpack[_More]) -> None:
         """Report something that cannot be understood."""
         self._add(Severity.ERROR, code, message, **more)
 
-    def warning(self, code: str, message: str, **more: Unpack[_More]) -> None:
+    def warning(self, code: str, message: Wording, **more: Unpack[_More]) -> None:
         """Report something that others would reject, or that was probably not intended."""
         self._add(Severity.WARNING, code, message, **more)
 
-    def note(self, code: str, message: str, **more: Unpack[_More]) -> None:
+    def note(self, code: str, message: Wording, **more: Unpack[_More]) -> None:
         """Report a useful fact."""
         self._add(Severity.NOTE, code, message, **more)
 
@@ -435,10 +435,10 @@ class Problems:
         self,
         severity: Severity,
         code: str,
-        message: str,
+        message: Wording,
         *,
         path: Path = (),
-        hint: str = "",
+        hint: Wording = "",
         place: Place | None = None,
     ) -> None:
         key = (

@@ -43,8 +43,7 @@ from evalgate.results import file, stores
 from evalgate.results.file import Stored
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS
-from evalgate.text.phrases import phrase
-from evalgate.values import frozen_dataclass
+from evalgate.values import Sentence, Wording, frozen_dataclass
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
@@ -173,7 +172,7 @@ def _stored_measurement(
     head_run = replace(head_results.run, suites=rules.suites)
     base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base_names)
     if base_results.version != head_results.version:
-        notes.append(phrase("other_version", base_results.version, head_results.version))
+        notes.append(Sentence("other_version", base_results.version, head_results.version))
     base_origin = stores.aged(origin, settings=settings, current_moment=context.moment, notes=notes)
     comparisons = _comparisons(rules, head_run, base_run, base_origin, stored_comparison)
     return Measurement(
@@ -264,7 +263,7 @@ def _contents(run: Run) -> dict[CaseKey, str]:
 
 def _base_to_compare(
     base: Stored, head: Stored, suites: Sequence[Suite], base_names: Mapping[str, str]
-) -> tuple[Run, list[str]]:
+) -> tuple[Run, list[Wording]]:
     """The base's run under head's names of files, without the grades of criteria that differed
     there, and a note on each of these criteria.
 
@@ -275,11 +274,11 @@ def _base_to_compare(
     base_suites = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
     changes = dict(_changed_criteria(base, head, suites, base_suites))
     notes = dict.fromkeys(
-        phrase("criterion_not_compared", name, reason)
+        Sentence("criterion_not_compared", name, reason)
         for (_, name), reason in sorted(changes.items())
     )
 
-    def trial(graded_trial: GradedTrial, changes: Mapping[tuple[str, str], str]) -> GradedTrial:
+    def trial(graded_trial: GradedTrial, changes: Mapping[tuple[str, str], Wording]) -> GradedTrial:
         key = graded_trial.key.renamed(names)
         grades = {
             name: not_evaluated(
@@ -306,7 +305,7 @@ def _base_to_compare(
 
 def _changed_criteria(
     base: Stored, head: Stored, suites: Sequence[Suite], base_suites: Sequence[Suite]
-) -> Iterator[tuple[tuple[str, str], str]]:
+) -> Iterator[tuple[tuple[str, str], Wording]]:
     """The criteria, by suite key and name, that scored something else on the base, with the
     difference. `base_suites`: the base's suites under head's names."""
     by_key = {suite.key: suite for suite in base_suites}
@@ -318,16 +317,16 @@ def _changed_criteria(
             base_version = uses[use.name].prompt_version
             head_version = head.prompt_of(suite.key, use.name)
             if _settings(uses[use.name], base) != _settings(use, head):
-                yield (suite.key, use.name), phrase("other_options")
+                yield (suite.key, use.name), Sentence("other_options")
             elif base_version != head_version:
-                yield (suite.key, use.name), phrase("other_prompt", base_version, head_version)
+                yield (suite.key, use.name), Sentence("other_prompt", base_version, head_version)
             # head's code scores both sides of one run; else all that the agent read must be
             # equal, including a custom metric
             elif use.code is not None and not (
                 _are_sides(base, head)
                 or _inputs(base.run, by_key[suite.key]) == _inputs(head.run, suite) != ""
             ):
-                yield (suite.key, use.name), phrase("other_code")
+                yield (suite.key, use.name), Sentence("other_code")
 
 
 def _inputs(run: Run, suite: Suite) -> str:

@@ -39,7 +39,7 @@ from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import redact
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence
 
 
 def decide(
@@ -99,7 +99,7 @@ def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     )
     if drift is None:
         return
-    yield errors.warning("provider-drift", phrase("drift", drift), hint=phrase("drift_hint"))
+    yield errors.warning("provider-drift", Sentence("drift", drift), hint=Sentence("drift_hint"))
 
 
 def _draft(
@@ -176,8 +176,8 @@ def verdict_of(
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
     if not missing_reruns:
         return verdict, ()
-    message = phrase("reruns_missing", len(missing_reruns))
-    hint = phrase("reruns_missing_hint")
+    message = Sentence("reruns_missing", len(missing_reruns))
+    hint = Sentence("reruns_missing_hint")
     return verdict, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
 

@@ -58,7 +58,7 @@ from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
 from evalgate.system.python_needs import NeedKind, Needs
 from evalgate.text import plain, words
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, Wording, frozen_dataclass
 
 LEAST_DISK_BYTES = 2 * 10**9
 """The least free space below the cache: an environment with google-adk needs up to half of it, and
@@ -526,7 +526,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     )
     with baseline_base.open_bases(rerun_settings, project.sound(), silent_context) as (base, _):
         assert base is not None
-    commit, notes = base.origin.commit, "; ".join(base.origin.notes)
+    commit, notes = base.origin.commit, "; ".join(map(str, base.origin.notes))
     if not commit or notes:
         hint = (
             "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout"
@@ -543,7 +543,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     return Check(label="base", text=text)
 
 
-def _no_base(message: str, hint: str) -> Check:
+def _no_base(message: Wording, hint: str) -> Check:
     return Check(label="base", problem=errors.warning("base-unknown", message, hint=hint))
 
 

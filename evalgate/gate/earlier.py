@@ -33,8 +33,7 @@ from evalgate.runner.session import Session
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
-from evalgate.text.phrases import phrase
-from evalgate.values import frozen_dataclass
+from evalgate.values import Sentence, frozen_dataclass
 
 HEAD = 0
 BASE = 1
@@ -337,6 +336,6 @@ def takeover_notes(takeover: Takeover, *, is_attended: bool) -> Iterator[Problem
     """A note if results are reused."""
     if takeover.keys:
         count = sum(key.is_first for key in takeover.keys)
-        message = phrase("earlier_results", count, takeover.since)
-        hint = phrase("earlier_results_hint", is_attended)
+        message = Sentence("earlier_results", count, takeover.since)
+        hint = Sentence("earlier_results_hint", is_attended)
         yield errors.note("earlier-results", message, hint=hint)

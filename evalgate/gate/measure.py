@@ -63,8 +63,7 @@ from evalgate.system import inputs, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
-from evalgate.text.phrases import phrase
-from evalgate.values import frozen_dataclass
+from evalgate.values import Sentence, Wording, frozen_dataclass
 
 HEAD = 0
 BASE = 1
@@ -261,7 +260,7 @@ def _criteria(
     panel: JudgePanel | None,
     *,
     scored: Collection[str] | None,
-    strays: dict[str, str],
+    strays: dict[str, Wording],
 ) -> dict[str, dict[str, Criterion]]:
     """The criteria of both sides: the same judges, blind to the side, and the same code of custom
     metrics: the base's if the change does not edit it, or if the base's rule book asks for it.
@@ -274,7 +273,7 @@ def _criteria(
         choices = [base] if use.metric else [base, head] if use.code_commit else [head]
         rooms = [agent for agent in choices if agent is not None]
         if use.code and rooms == [head]:
-            strays[use.name] = phrase("metric_of_change")
+            strays[use.name] = Sentence("metric_of_change")
         run_metric = partial(_run_metric, rooms, strays) if rooms else None
         return CriterionServices(deviations=settings.deviations, run_metric=run_metric, judge=judge)
 
@@ -297,7 +296,7 @@ def _criteria(
 
 def _run_metric(
     rooms: Sequence[Agent],
-    strays: dict[str, str],
+    strays: dict[str, Wording],
     code: str,
     use: CriterionUse,
     evidence: TrialView,
@@ -342,7 +341,7 @@ class _Measuring:
         self._base = session.base
         self._planned = session.rules.shard.plan if session.rules.shard else session.rules.suites
         self._taken: tuple[Takeover, ...] = ()
-        self._cause = ""
+        self._cause: Wording = ""
         self._others = 0
         self._settled: list[Sides] = []
 
@@ -456,20 +455,20 @@ class _Measuring:
         differ."""
         yield from gate_earlier.takeover_notes(self._taken[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
-            message = phrase("agents_tried", self._others, self._settled[0].settled[0].needed)
-            yield errors.note("agents-tried", message, hint=phrase("agents_tried_hint"))
+            message = Sentence("agents_tried", self._others, self._settled[0].settled[0].needed)
+            yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
         strays = self._session.strays if self._base or self._is_of_change else {}
         for name, reason in strays.items():
-            message = phrase("metric_stray", name, reason)
-            yield errors.note("metric-of-change", message, hint=phrase("metric_stray_hint"))
+            message = Sentence("metric_stray", name, reason)
+            yield errors.note("metric-of-change", message, hint=Sentence("metric_stray_hint"))
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
-            message = phrase("price_unknown", unpriced)
-            yield errors.warning("price-unknown", message, hint=phrase("price_unknown_hint"))
+            message = Sentence("price_unknown", unpriced)
+            yield errors.warning("price-unknown", message, hint=Sentence("price_unknown_hint"))
         event_tokens, answer_tokens = self._session.budget.missed_tokens
         if answer_tokens:
-            message = phrase("tokens_understated", event_tokens, answer_tokens)
-            hint = phrase("tokens_understated_hint")
+            message = Sentence("tokens_understated", event_tokens, answer_tokens)
+            hint = Sentence("tokens_understated_hint")
             limits = self._session.settings.budget
             if limits.tokens is limits.usd is None:  # no limit depends on it
                 yield errors.note("tokens-understated", message, hint=hint)
@@ -595,8 +594,10 @@ class _Measuring:
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)
-        notes = [*baseline_base.environments(base, head, self._session.run(side), reused=suites)]
-        notes += [phrase("base_cause", self._cause)] if self._cause else []
+        notes: list[Wording] = [
+            *baseline_base.environments(base, head, self._session.run(side), reused=suites)
+        ]
+        notes += [Sentence("base_cause", self._cause)] if self._cause else []
         return replace(
             origin,
             source=source,

@@ -12,8 +12,7 @@ from typing import Final, Protocol
 
 from evalgate.model import Text, Usage
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.text.phrases import phrase
-from evalgate.values import Environ, Json, frozen_dataclass
+from evalgate.values import Environ, Json, Sentence, Wording, frozen_dataclass, mapped_wording
 
 # --- one question ---------------------------------------------------------------------------------
 
@@ -82,7 +81,7 @@ class JudgeFailure:
     were spent anyway, as for a reply that was cut."""
 
     kind: JudgeFailureKind
-    message: str
+    message: Wording
     retry_after_s: float | None = None
     usage: Usage | None = None
 
@@ -179,6 +178,11 @@ class JudgeSetting:
     path: str = ""
     redact: Callable[[str], str] = str
 
+    def without_secrets(self, text: str) -> str:
+        """The text without the key, and without all that `redact` removes."""
+        text = self.redact(text)
+        return text.replace(self.api_key, "***") if self.api_key else text
+
 
 @frozen_dataclass
 class JudgeDriver:
@@ -261,7 +265,7 @@ class ItemVerdict:
     passed: bool | None
     count: VoteCount
     undecided: Undecided | None = None
-    message: str = ""
+    message: Wording = ""
     vote: Vote | None = None
     sample: int | None = None
 
@@ -334,10 +338,15 @@ def failure(
         ).split()
     )
     excerpt = excerpt if len(excerpt) <= _LONGEST_DETAIL else f"{excerpt[: _LONGEST_DETAIL - 3]}..."
-    message = setting.redact(phrase("judge_failure", kind, setting, excerpt))
-    if setting.api_key:
-        message = message.replace(setting.api_key, "***")
-    return JudgeFailure(kind=kind, message=message, retry_after_s=retry_after_s, usage=usage)
+    message = Sentence(
+        "judge_failure", kind, setting.model, excerpt, setting.vertex, setting.api_key_env
+    )
+    return JudgeFailure(
+        kind=kind,
+        message=mapped_wording(message, setting.without_secrets),
+        retry_after_s=retry_after_s,
+        usage=usage,
+    )
 
 
 def kind_of_status(status: int) -> JudgeFailureKind:

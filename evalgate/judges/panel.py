@@ -41,14 +41,16 @@ from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import JudgeUse, Usage
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence, Wording, mapped_wording
 
 STOP_CHECK_S = 0.5
 """Interval in which a call checks whether the program stops, in seconds."""
 
 
 def _run_ended() -> JudgeFailed:
-    return JudgeFailed(JudgeFailure(kind=JudgeFailureKind.CONNECTION, message=phrase("run_ended")))
+    return JudgeFailed(
+        JudgeFailure(kind=JudgeFailureKind.CONNECTION, message=Sentence("run_ended"))
+    )
 
 
 class VotingPanel:
@@ -263,7 +265,9 @@ class VotingPanel:
                 lambda: self._ask_paid(client, request), model=request.model, retried=record_retry
             )
         except JudgeFailed as error:
-            failure = replace(error.failure, message=self._clients.redact(error.failure.message))
+            failure = replace(
+                error.failure, message=mapped_wording(error.failure.message, self._clients.redact)
+            )
             self._ledger.failed(request, failure, cost_usd=_cost(client, failure.usage))
             return failure
         if reply.cached:  # a replay
@@ -457,15 +461,17 @@ def _count(sampled_request: SampledRequest, item: str, samples: Sequence[Sample]
 
 def _undecided_reason(
     item: str, count: VoteCount, samples: Sequence[Sample]
-) -> tuple[Undecided, str]:
+) -> tuple[Undecided, Wording]:
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
         cause = next((failure for failure in failures if failure.kind in FINAL_KINDS), failures[0])
-        message = phrase("samples_failed", len(failures), len(samples), cause.message)
+        message = Sentence("samples_failed", len(failures), len(samples), cause.message)
         return Undecided.UNAVAILABLE, message
     if not samples:
-        return Undecided.UNAVAILABLE, phrase("judge_not_asked")
-    return Undecided.UNREADABLE, phrase("samples_unreadable", count.passed_over, len(samples), item)
+        return Undecided.UNAVAILABLE, Sentence("judge_not_asked")
+    return Undecided.UNREADABLE, Sentence(
+        "samples_unreadable", count.passed_over, len(samples), item
+    )
 
 
 def open_panel(

@@ -23,8 +23,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models
 from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind
 from evalgate.model import AgentFailure, FailureKind, Outcome
-from evalgate.text.phrases import phrase
-from evalgate.values import frozen_dataclass
+from evalgate.values import Sentence, frozen_dataclass
 
 Reply = TypeVar("Reply")
 
@@ -308,7 +307,9 @@ class RateLimiter:
         """The last failure with the number of attempts; `limit`: the setting whose time is up."""
         if not failure.retriable:
             return failure
-        message = phrase("judge_attempts", failure, attempt, seconds, limit)
+        message = Sentence(
+            "judge_attempts", failure.message, failure.retry_after_s, attempt, seconds, limit
+        )
         final_failure = replace(failure, message=message)
         with self._changed:
             self._breakers[model].failed()
@@ -316,11 +317,11 @@ class RateLimiter:
 
     def _too_late(self, pause_s: float, *, model: str, limit: str) -> JudgeFailure:
         if pause_s > 0:
-            message = phrase("judge_pause", self._provider, pause_s, limit)
+            message = Sentence("judge_pause", self._provider, pause_s, limit)
             return JudgeFailure(
                 kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s
             )
-        message = phrase("judge_deadline", self._provider, model, limit)
+        message = Sentence("judge_deadline", self._provider, model, limit)
         return JudgeFailure(kind=JudgeFailureKind.TIMEOUT, message=message)
 
 

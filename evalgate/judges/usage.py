@@ -9,7 +9,7 @@ from evalgate.config.gate_file import BudgetRule
 from evalgate.errors import ConfigError
 from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeRequest
 from evalgate.model import JudgeUse, Usage
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence
 
 
 class JudgeBudget:
@@ -33,7 +33,7 @@ class JudgeBudget:
             while self._reached_limit(self._under_way):
                 spent = self._reached_limit(0)
                 if spent:
-                    message = phrase("judges_budget_spent", *spent)
+                    message = Sentence("judges_budget_spent", *spent)
                     raise JudgeFailed(
                         JudgeFailure(kind=JudgeFailureKind.BUDGET_SPENT, message=message)
                     )

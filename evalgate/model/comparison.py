@@ -11,7 +11,7 @@ from evalgate.model.case import CriterionUse
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import CaseVerdict, Run, VerdictKind
 from evalgate.model.trial import CaseKey
-from evalgate.values import frozen_dataclass
+from evalgate.values import Wording, frozen_dataclass
 
 
 class FailOn(enum.StrEnum):
@@ -105,7 +105,7 @@ class GateVerdict:
     kind: VerdictKind
     blocked_by: VerdictKind | None = None
     causes: tuple[GateCause, ...] = ()
-    reason: str = ""
+    reason: Wording = ""
 
     @property
     def blocks(self) -> bool:
@@ -122,7 +122,7 @@ class SuiteVerdict:
     kind: VerdictKind
     cases: tuple[CaseVerdict, ...]
     required_pass_rate: float = 1.0
-    reason: str = ""
+    reason: Wording = ""
     advisory: bool = False
     beside: frozenset[VerdictKind] = frozenset()
 
@@ -136,7 +136,7 @@ class Verdict:
     """The overall verdict: one kind, one sentence, and the verdicts that it is made of."""
 
     kind: VerdictKind
-    reason: str = ""
+    reason: Wording = ""
     blocked_by: VerdictKind | None = None  # the most severe kind that fails the job
     suites: tuple[SuiteVerdict, ...] = ()  # the threshold gate's verdicts on every suite and case
     gates: tuple[GateVerdict, ...] = ()
@@ -259,7 +259,7 @@ class CaseComparison:
     newly: tuple[str, ...] = ()
     reruns: Reruns | None = None
     evidence: float = 1.0
-    why: str = ""
+    why: Wording = ""
     divergence: Divergence | None = None
     quarantined: bool = False
 
@@ -468,7 +468,7 @@ class BaseOrigin:
     distance: int | None = None
     reused: int = 0
     run: int = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[Wording, ...] = ()
 
 
 class EditKind(enum.StrEnum):
@@ -544,7 +544,7 @@ class Comparison:
 
     origin: BaseOrigin
     base: Run | None = None  # None: `problem` is the reason
-    problem: str = ""  # why there is nothing to compare with
+    problem: Wording = ""  # why there is nothing to compare with
     # with `problem`: the base has no agent yet, so nothing can have become worse
     no_agent: bool = False
     # with `problem`: the base does not work with its own settings, without fault of the change

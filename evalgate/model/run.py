@@ -11,7 +11,7 @@ from pydantic import Field
 
 from evalgate.model.case import Suite
 from evalgate.model.trial import AgentFailure, CaseKey, Grade, Reason, Transcript, TrialKey
-from evalgate.values import frozen_dataclass
+from evalgate.values import Wording, frozen_dataclass
 
 MOST_COUNT: Final = 2**53 - 1
 """The largest whole number that every reader of JSON stores exactly (RFC 8259, section 6)."""
@@ -194,7 +194,7 @@ class CriterionVerdict:
     threshold: float | None
     values: tuple[float | None, ...] = ()
     reason: Reason | None = None
-    message: str = ""
+    message: Wording = ""
 
 
 class NonBlocking(enum.StrEnum):
@@ -210,7 +210,7 @@ class Quarantine:
 
     owner: str
     expires: str
-    reason: str = ""
+    reason: Wording = ""
 
 
 @frozen_dataclass
@@ -222,7 +222,7 @@ class CaseVerdict:
     case_id: str
     kind: VerdictKind
     criteria: tuple[CriterionVerdict, ...]
-    reason: str = ""
+    reason: Wording = ""
     beside: VerdictKind | None = None  # a second kind, less important than `kind`
     nonblocking: NonBlocking | None = None
     quarantine: Quarantine | None = None  # shown, never blocks
@@ -259,7 +259,7 @@ class Run:
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1  # planned trials of each case
     # reruns of failed cases; they are in no mean
     confirmations: tuple[GradedTrial, ...] = ()
-    truncated: str = ""  # the budget that ended the run early, in words
+    truncated: Wording = ""  # the budget that ended the run early, in words
     seed: int = 0
     started_at: str = ""  # ISO 8601, UTC
     seconds: Seconds = 0.0

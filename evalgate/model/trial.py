@@ -13,8 +13,7 @@ from pydantic import Field
 from evalgate.model.case import Case
 from evalgate.model.conversation import Invocation
 from evalgate.text import plain
-from evalgate.text.phrases import phrase
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Json, Sentence, Wording, frozen_dataclass
 
 WHY_WIDTH: Final = 300
 """The most characters of an agent's failure message."""
@@ -223,7 +222,7 @@ class Opinion:
 
     sample: int
     label: str = ""
-    text: str = ""
+    text: Wording = ""
     cached: bool = False
 
 
@@ -235,11 +234,11 @@ class Finding:
     `opinions`: the judge's samples; `spared`: further samples that could not have changed the
     result."""
 
-    text: str
+    text: Wording
     turn: int | None = None
     label: str = ""
     score: float | None = None
-    subject: str = ""
+    subject: Wording = ""
     opinions: tuple[Opinion, ...] = ()
     spared: int = 0
 
@@ -259,7 +258,7 @@ class Score:
     breakdown: Mapping[str, float] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     passed: bool | None = None
-    lacking: str = ""
+    lacking: Wording = ""
 
     @property
     def is_number(self) -> bool:
@@ -273,7 +272,7 @@ class NotEvaluated:
     results."""
 
     reason: Reason
-    message: str
+    message: Wording
     turns: tuple[float | None, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -289,5 +288,5 @@ def not_evaluated(
     findings: tuple[Finding, ...] = (),
 ) -> NotEvaluated:
     """The grade with the sentence of reports' templates for these facts."""
-    message = phrase(sentence, *facts)
+    message = Sentence(sentence, *facts)
     return NotEvaluated(reason=reason, message=message, turns=turns, findings=findings)

@@ -9,9 +9,9 @@ from typing import Final
 
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDescription, LoadedAgent, LoadedTool, Report, Run
+from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, words
 from evalgate.text.diff import DiffPiece
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 NAME = 60

@@ -12,9 +12,9 @@ from statistics import fmean
 from evalgate.errors import Problem, Severity
 from evalgate.model import Report, run as model_run
 from evalgate.reports import edits, view, wording
+from evalgate.reports.phrases import phrase
 from evalgate.reports.view import Remark
 from evalgate.text import plain, workflow_commands
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 REASON_LIMIT = 1_000
@@ -100,7 +100,7 @@ class _Kind:
 def _shorten(problem: Problem) -> Problem:
     """Clip a problem to the limit of cases; the log has its full text."""
     message, hint = (
-        plain.keep_advice(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint)
+        plain.keep_advice(str(text), view.MESSAGE_LIMIT) for text in (problem.message, problem.hint)
     )
     return replace(problem, message=message, hint=hint)
 
@@ -132,7 +132,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
     return {
         "verdict": report.verdict.kind.value,
-        "reason": plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT)),
+        "reason": plain.one_line(plain.clip(str(report.verdict.reason), REASON_LIMIT)),
         "passed": str(counts.passed),
         "failed": str(counts.failed),
         "flaky": str(counts.flaky),

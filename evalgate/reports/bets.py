@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 from evalgate.model import Book, CaseKey, Cell
+from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 WIDTH = 640

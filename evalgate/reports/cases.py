@@ -32,10 +32,10 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import bets
+from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
 
 TOLERANCE_PHRASES: Final[Mapping[VerdictKind, str]] = {
     VerdictKind.FAIL: "within_pass_rate",

@@ -12,10 +12,10 @@ from evalgate.model import Finding, ToolCall, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
 from evalgate.reports import cases as reports_cases, turns, wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 LIMIT: Final = 160
@@ -144,7 +144,7 @@ def _differences(
 def _unmet(findings: Sequence[tuple[str, Finding]], failing_names: set[str]) -> Iterator[str]:
     for name, finding in findings:
         if name in failing_names and finding.score == 0:
-            subject = plain.clip_end(plain.one_line(finding.subject), LIMIT)
+            subject = plain.clip_end(plain.one_line(str(finding.subject)), LIMIT)
             yield phrase("unmet", plain.quoted(name), subject, finding.label, finding.text)
 
 

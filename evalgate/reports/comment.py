@@ -22,11 +22,11 @@ from evalgate.reports import (
     wording,
 )
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.text import diff, markdown, plain, templates, words
 from evalgate.text.diff import DiffPiece
 from evalgate.text.markdown import Item
-from evalgate.text.phrases import phrase
 from evalgate.text.templates import Safe
 from evalgate.values import frozen_dataclass
 

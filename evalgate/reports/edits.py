@@ -8,8 +8,8 @@ from typing import Final
 from evalgate import errors
 from evalgate.errors import Problem
 from evalgate.model import EditKind, Edits, GateEdit
+from evalgate.reports.phrases import phrase
 from evalgate.text import words
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 Mark = Callable[[str], str]

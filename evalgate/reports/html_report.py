@@ -19,8 +19,8 @@ from evalgate.reports import (
     view,
     wording,
 )
+from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, templates, words
-from evalgate.text.phrases import phrase
 from evalgate.text.templates import Safe
 
 LIMIT = 48 * 1000 * 1000

@@ -21,10 +21,10 @@ from evalgate.model import (
 )
 from evalgate.reports import causes, turns, view, wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.results import labels
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000

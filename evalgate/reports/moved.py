@@ -22,9 +22,9 @@ from evalgate.model import (
 )
 from evalgate.reports import turns
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 DUST = 1e-9

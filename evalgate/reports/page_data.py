@@ -32,10 +32,10 @@ from evalgate.model import (
 )
 from evalgate.reports import cases, causes, turns, wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject, mapped_json
 
 PART_BYTES: Final = 512 * 1024

@@ -14,8 +14,8 @@ from urllib.parse import quote
 from evalgate.model import CriterionVerdict, Finding, Report, Score, VerdictKind
 from evalgate.reports import view
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject, frozen_dataclass
 
 LIMIT = 5_000
@@ -145,10 +145,9 @@ def _message(alert: Alert) -> str:
 
 def _line(finding: Finding, criterion: str) -> str:
     label = plain.label(finding.label, 60) if finding.label else phrase("finding_label", criterion)
-    subject = (
-        f"“{plain.label(finding.subject, SUBJECT_LIMIT)}”: " if finding.subject.strip() else ""
-    )
-    reason = plain.one_line(plain.clip(finding.text, REASON_LIMIT))
+    name = str(finding.subject).strip()
+    subject = f"“{plain.label(name, SUBJECT_LIMIT)}”: " if name else ""
+    reason = plain.one_line(plain.clip(str(finding.text), REASON_LIMIT))
     return f"{subject}{label}{f': {reason}' if reason else ''}"
 
 

@@ -26,9 +26,9 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
+from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.text import words
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 
@@ -52,7 +52,7 @@ def with_reasons(
             for gate in gates
             if gate.causes in ((GateCause.UNTOUCHED,), (GateCause.ONLY_CASES,))
         ]
-    reason = " ".join(gate.reason for gate in deciding_gates or by_severity)
+    reason = " ".join(str(gate.reason) for gate in deciding_gates or by_severity)
     return replace(verdict, gates=gates, reason=reason)
 
 
@@ -131,7 +131,7 @@ def _compared_note(suites: Sequence[SuiteVerdict], run: Run) -> str:
         and suite.reason
         and all(case.kind is VerdictKind.PASS for case in suite.cases)
     )
-    reason = next(notes, "")
+    reason = str(next(notes, ""))
     return f"{reason.rstrip('.')}." if reason else ""
 
 
@@ -201,7 +201,7 @@ def _broken_files(suites: Sequence[SuiteVerdict], run: Run) -> str:
         "broken_files",
         len(broken_suites),
         broken_suites[0].suite,
-        broken_suites[0].reason.rstrip("."),
+        str(broken_suites[0].reason).rstrip("."),
     )
 
 
@@ -214,7 +214,7 @@ class _Regression:
         self.policy = policy
         self.rows = [row for row in comparison.criteria if row.rule.gating]
         self.truncated = run.truncated or (comparison.base.truncated if comparison.base else "")
-        self.problem = (comparison.problem or phrase("no_base_results")).rstrip(".")
+        self.problem = str(comparison.problem or phrase("no_base_results")).rstrip(".")
 
     def rows_with(self, change: str) -> list[CriterionComparison]:
         """The criteria with this change, largest drop first."""

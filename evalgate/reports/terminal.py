@@ -13,10 +13,10 @@ from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, Ve
 from evalgate.reports import agent_changes, cases, causes, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
+from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
-from evalgate.text.phrases import phrase
 
 GROUPS = 50
 FULL_DIFFERENCES = 10
@@ -136,7 +136,7 @@ def _name(text: str) -> str:
 def _broken_files(v: View) -> Iterator[Line]:
     for suite in v.broken[:GROUPS]:
         yield Line(
-            phrase("broken_file", _name(suite.suite), plain.one_line(suite.reason)), "yellow"
+            phrase("broken_file", _name(suite.suite), plain.one_line(str(suite.reason))), "yellow"
         )
 
 
@@ -253,7 +253,7 @@ def _findings(turn: Turn) -> list[str]:
         (_name(name), finding.label, finding.subject, finding.text)
         for name, finding in turns.visible_findings(turn.findings)
     )
-    return [plain.one_line(": ".join(filter(None, parts))) for parts in rows]
+    return [plain.one_line(": ".join(str(part) for part in parts if part)) for parts in rows]
 
 
 def _calls(turn: Turn, width: int) -> Iterator[Line]:
@@ -456,7 +456,7 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
         yield from _fall_lines(fall, width)
     for note in origin.notes:
         yield from _wrap(
-            Line(plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT)),
+            Line(plain.clip_end(plain.one_line(plain.clip(str(note), REASON_LIMIT)), REASON_LIMIT)),
             width,
         )
     yield from _wrap(Line(cases.certainty(comparison), "dim"), width)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from evalgate.model import Trend
+from evalgate.reports.phrases import phrase
 from evalgate.text import words
-from evalgate.text.phrases import phrase
 
 STEPS: Final = "".join(chr(0x2581 + step) for step in range(8))
 """Blocks from an eighth to a whole."""

@@ -20,8 +20,8 @@ from evalgate.model import (
     call_diff,
 )
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 QUOTE_WIDTH = 160
@@ -225,7 +225,9 @@ def call_lines(
 def visible_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
     """The findings that have a text or opinions."""
     return [
-        (name, finding) for name, finding in findings if finding.text.strip() or finding.opinions
+        (name, finding)
+        for name, finding in findings
+        if str(finding.text).strip() or finding.opinions
     ]
 
 

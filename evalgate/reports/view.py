@@ -30,10 +30,10 @@ from evalgate.model import (
 from evalgate.reports import cases as reports_cases, causes as reports_causes, edits, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.causes import Cause
+from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import markdown, plain, words
-from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 UNKNOWN = "-"

@@ -28,11 +28,11 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases, edits
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import plain, words
-from evalgate.text.phrases import phrase
-from evalgate.values import frozen_dataclass
+from evalgate.values import Wording, frozen_dataclass
 
 REASON_LIMIT = 600
 WHY_LIMIT = 600
@@ -73,9 +73,9 @@ ALWAYS_COUNTED: Final = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASU
 LABELS: Final = frozenset(CaseLabel)
 
 
-def bounded(message: str, limit: int) -> str:
+def bounded(message: Wording, limit: int) -> str:
     """A message on one line, cut to about `limit` characters; its advice is kept."""
-    return plain.keep_advice(plain.one_line(plain.clip(message, LONGEST)), limit)
+    return plain.keep_advice(plain.one_line(plain.clip(str(message), LONGEST)), limit)
 
 
 def kind_word(kind: VerdictKind) -> str:

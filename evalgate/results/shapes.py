@@ -45,7 +45,7 @@ from evalgate.model import (
     Score,
     Transcript,
 )
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, Sentence
 
 Noun = TypeVar("Noun")
 AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
@@ -119,17 +119,23 @@ def encode(document: Any) -> bytes:
 
     JSON has no NaN and no Infinity (RFC 8259): they become the texts of `NAMES`."""
     try:
-        return to_json(document, inf_nan_mode="strings")
+        return to_json(document, inf_nan_mode="strings", fallback=_text_of)
     except PydanticSerializationError:
         # lone surrogates occur in agents' answers: they survive escaped, but not in UTF-8; or
         # values are very deep
-        text = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
+        text = json.dumps(document, ensure_ascii=True, separators=(",", ":"), default=_text_of)
         if "NaN" in text or "Infinity" in text:
             strict_document = json.loads(text, parse_constant=str)
             text = json.dumps(
                 strict_document, ensure_ascii=True, separators=(",", ":"), allow_nan=False
             )
         return text.encode()
+
+
+def _text_of(sentence: Any) -> str:
+    if isinstance(sentence, Sentence):
+        return str(sentence)
+    raise TypeError(f"no JSON: {type(sentence).__name__}")
 
 
 _WORDS: Final = {

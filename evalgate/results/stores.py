@@ -24,9 +24,8 @@ from evalgate.results import file as results_file
 from evalgate.results.file import Stored
 from evalgate.system import git
 from evalgate.system.git import Repository
-from evalgate.text.phrases import phrase
 from evalgate.text.words import size
-from evalgate.values import frozen_dataclass
+from evalgate.values import Sentence, Wording, frozen_dataclass
 
 RUNS = "runs"
 README = "README.md"
@@ -426,7 +425,11 @@ def has_conversation(run: Run) -> bool:
 
 
 def aged(
-    origin: BaseOrigin, *, settings: Settings, current_moment: datetime, notes: Iterable[str] = ()
+    origin: BaseOrigin,
+    *,
+    settings: Settings,
+    current_moment: datetime,
+    notes: Iterable[Wording] = (),
 ) -> BaseOrigin:
     """The origin with the age of its results, a note if they are older than `max_baseline_age`, and
     `notes`."""
@@ -435,7 +438,7 @@ def aged(
     if measured_time == NEVER:
         return replace(origin, notes=(*origin.notes, *notes))
     age_days = max(0.0, (current_moment - measured_time).total_seconds() / DAY_S)
-    age_note = phrase("base_results_old", age_days, most_days)
+    age_note = Sentence("base_results_old", age_days, most_days)
     return replace(
         origin,
         age_days=age_days,

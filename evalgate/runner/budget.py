@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from evalgate.config.settings import AgentBudget
 from evalgate.judges import models
 from evalgate.model import AgentFailure, Invocation, Outcome, Shard, Usage
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence, Wording
 
 
 def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
@@ -45,8 +45,8 @@ class Budget:
         self.missed_tokens = (0, 0)
         """Tokens reported by events and by models, over the trials in which the events report
         fewer."""
-        self.ended = ""
-        self.truncated = ""
+        self.ended: Wording = ""
+        self.truncated: Wording = ""
 
     def begin(self) -> bool:
         """Count a trial as begun and return True, if another may begin."""
@@ -68,7 +68,7 @@ class Budget:
             self._kept_back = 0
             self.ended = ""
 
-    def _end_reason(self) -> str:
+    def _end_reason(self) -> Wording:
         limits = self._limits
         for limit, spent, unit in (
             (limits.agent_calls, self._calls, "calls"),
@@ -78,10 +78,10 @@ class Budget:
             if limit is None:
                 continue
             if spent >= limit:
-                return phrase("budget_spent", limit, unit)
+                return Sentence("budget_spent", limit, unit)
             kept_back = min(self._kept_back * spent / max(self._calls, 1), limit / 2)
             if self._kept_back and spent + kept_back >= limit:
-                return phrase("budget_kept", limit, unit)
+                return Sentence("budget_kept", limit, unit)
         return ""
 
     def has_room(self, trials: int) -> bool:

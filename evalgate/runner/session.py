@@ -58,7 +58,7 @@ from evalgate.runner.trials import FairTasks, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Wording, frozen_dataclass
 
 Find: TypeAlias = Callable[[str], Grade | None]
 """Looks up a criterion's stored grade; None if there is none."""
@@ -424,7 +424,7 @@ class Session:
             settings.budget if shard is None else budget.share_of(settings.budget, shard)
         )
         self.sides: list[Side] = []
-        self.strays: dict[str, str] = {}
+        self.strays: dict[str, Wording] = {}
         self.prints = fingerprints.CaseFingerprints()
         self._panel = panel
         self._asks = panel is not None
@@ -587,7 +587,7 @@ class Session:
         *,
         only: Container[CaseKey] | None,
         wants: Callable[[Task], bool] = lambda _: True,
-        reason: str = "",
+        reason: Wording = "",
     ) -> None:
         """Run the trials of these rounds on all sides, in a fair order, except those that a side
         does not run. `reason`: shown to the user, for rounds after the first ones."""
@@ -611,7 +611,7 @@ class Session:
         at_once = self.settings.concurrency if self._asks else 1
         for number, side in enumerate(self.sides):
             side.journal.expect(sum(task.side == number for task in tasks))
-        self.watcher.begin(trials=len(tasks), done=0, reason=reason)
+        self.watcher.begin(trials=len(tasks), done=0, reason=str(reason))
         try:
             order = self._order(tasks, at_once=at_once) if len(self.sides) > 1 else None
             results = trials.map_bounded(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from markupsafe import Markup
 
 from evalgate.text import markdown, plain, words
-from evalgate.values import Json
+from evalgate.values import Json, Sentence
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -220,11 +220,21 @@ def _environment(package: str, kind: str) -> Environment:
         keep_trailing_newline=False,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update({"html": _HTML, "md": _MARKDOWN, "txt": _TEXT}[kind])
+    filters = {"html": _HTML, "md": _MARKDOWN, "txt": _TEXT}[kind]
+    environment.filters.update({name: _text_filter(spell) for name, spell in filters.items()})
     return environment
 
 
-def _returns_markup(spell: Callable[..., str]) -> Callable[..., Markup]:
+def _text_filter(spell: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, which then takes sentences too."""
+
+    def filter_text(value: Any, *args: Any, **kwargs: Any) -> Any:
+        return spell(str(value) if isinstance(value, Sentence) else value, *args, **kwargs)
+
+    return filter_text
+
+
+def _markup_filter(spell: Callable[..., str]) -> Callable[..., Markup]:
     return lambda *args, **kwargs: Markup(spell(*args, **kwargs))  # noqa: S704 - what `spell` returns is safe
 
 
@@ -237,17 +247,25 @@ _COMMON_FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "counted": words.counted,
     "thousands": "{:,}".format,
 }
-_HTML = {**_COMMON_FILTERS, "coded": _returns_markup(html_code)}
-_TEXT = {**_COMMON_FILTERS, "line": line, "listed": words.listed, "quoted": plain.quoted}
+_HTML: Final[Mapping[str, Callable[..., Any]]] = {
+    **_COMMON_FILTERS,
+    "coded": _markup_filter(html_code),
+}
+_TEXT: Final[Mapping[str, Callable[..., Any]]] = {
+    **_COMMON_FILTERS,
+    "line": line,
+    "listed": words.listed,
+    "quoted": plain.quoted,
+}
 _MARKDOWN: Final[Mapping[str, Callable[..., Any]]] = {
     **_COMMON_FILTERS,
-    "code": _returns_markup(lambda text, limit: markdown.code(plain.label(text, limit))),
-    "cell": _returns_markup(lambda text, limit: markdown.cell_code(plain.label(text, limit))),
-    "raw": _returns_markup(markdown.raw_prose),
-    "raw_code": _returns_markup(lambda text, limit: markdown.raw_code(plain.label(text, limit))),
-    "fence": _returns_markup(lambda text, language: markdown.fence(text, language=language)),
-    "link": _returns_markup(markdown.link),
-    "together": _returns_markup(
+    "code": _markup_filter(lambda text, limit: markdown.code(plain.label(text, limit))),
+    "cell": _markup_filter(lambda text, limit: markdown.cell_code(plain.label(text, limit))),
+    "raw": _markup_filter(markdown.raw_prose),
+    "raw_code": _markup_filter(lambda text, limit: markdown.raw_code(plain.label(text, limit))),
+    "fence": _markup_filter(lambda text, language: markdown.fence(text, language=language)),
+    "link": _markup_filter(markdown.link),
+    "together": _markup_filter(
         lambda text: markdown.prose(text).replace(" ", "\N{NO-BREAK SPACE}")
     ),
     "wrapped": lambda text, width: "\n".join(plain.wrap(plain.visible(text), width)),

@@ -17,8 +17,7 @@ import simulated
 import evalgate
 from evalgate import cli
 from evalgate.comparison import sensitivity
-from evalgate.reports import comment, html_report
-from evalgate.text import phrases
+from evalgate.reports import comment, html_report, phrases
 
 # what runs import when they come to need it: what takes long, else a hundred runs load it a hundred
 # times

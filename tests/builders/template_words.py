@@ -16,8 +16,8 @@ from jinja2 import Environment, nodes
 
 from evalgate.errors import Problem
 from evalgate.model import AgentFailure
-from evalgate.reports import comment
-from evalgate.text import phrases, templates
+from evalgate.reports import comment, phrases
+from evalgate.text import templates
 
 UNITS = frozenset(["of", "and", "more", "to", "over", "min", "points"])
 """What text/words.py writes around numbers and between names."""

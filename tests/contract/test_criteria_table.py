@@ -140,7 +140,7 @@ def _texts(grade: Grade) -> list[str]:
     texts = [grade.message if isinstance(grade, NotEvaluated) else grade.lacking]
     for finding in grade.findings:
         texts += [finding.text, finding.subject, *(opinion.text for opinion in finding.opinions)]
-    return texts
+    return [str(text) for text in texts]
 
 
 def _code(spec: CriterionSpec) -> str | None:

@@ -40,7 +40,7 @@ def test_without_key_or_recordings_it_says_what_to_do(name: str) -> None:
 @pytest.mark.parametrize("kind", list(JudgeFailureKind))
 def test_every_failure_names_the_next_step_and_is_documented(kind: JudgeFailureKind) -> None:
     found = base.failure(kind, JudgeSetting(model="m", api_key_env=("THE_KEY",)))
-    what, _, step = found.message.partition("; ")
+    what, _, step = str(found.message).partition("; ")
     assert what.startswith("judge `m`: ")
     assert step
     assert f"`{kind.value}`" in (ROOT / "docs" / "judges.md").read_text(encoding="utf-8")

@@ -37,6 +37,7 @@ SHARED = {
     "edits",
     "moved",
     "page_data",
+    "phrases",
     "sentences",
     "trends",
     "turns",

@@ -93,7 +93,7 @@ def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | N
         return None, None
     content = walk.read_user_file(path, label=rule.calibration)
     if isinstance(content, Problem):
-        message = f"the calibration {content.message.removeprefix('the file ')}"
+        message = f"the calibration {str(content.message).removeprefix('the file ')}"
     else:
         try:
             return calibration_file.parse(content.decode("utf-8", errors="replace")), None

@@ -320,11 +320,11 @@ def read_grade(
         for finding in grade.findings
         if (finding.score is not None or finding.opinions)
         and (turn is None or finding.turn is None or finding.turn == turn)
-        and (not subject or normalize(finding.subject) == normalize(subject))
+        and (not subject or normalize(str(finding.subject)) == normalize(subject))
     ]
     if not findings:
         if isinstance(grade, NotEvaluated):
-            return None, "", grade.message
+            return None, "", str(grade.message)
         is_sentence = verdicts.unit == "sentence" and subject
         return (
             None,
@@ -341,8 +341,8 @@ def read_grade(
         )
     verdict = findings[0]
     if verdict.score is None:
-        return None, verdict.label, verdict.text or "no verdict"
-    return verdict.score > 0, verdict.label, verdict.text
+        return None, verdict.label, str(verdict.text) or "no verdict"
+    return verdict.score > 0, verdict.label, str(verdict.text)
 
 
 def normalize(text: str) -> str:

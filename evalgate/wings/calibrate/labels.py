@@ -277,7 +277,7 @@ class LabelsReading:
             problems = Problems(text, file=self.file)
             problems.validation(error, raw, path=())
             for problem in problems.all():
-                self._error(problem.code, problem.message, problem.hint, number=number)
+                self._error(problem.code, str(problem.message), str(problem.hint), number=number)
             return None
         return None if unknown else line
 

@@ -81,7 +81,7 @@ def _by_subject(checks: list[Check]) -> dict[tuple[Group, int | None, str, int],
     counts: Counter[tuple[Group, int | None, str]] = Counter()
     by_subject = {}
     for check in checks:
-        key = (check.group, check.turn, check.subject)
+        key = (check.group, check.turn, str(check.subject))
         by_subject[*key, counts[key]] = check
         counts[key] += 1
     return by_subject

@@ -37,7 +37,7 @@ from evalgate.model import (
     not_evaluated,
     turns,
 )
-from evalgate.text.phrases import phrase
+from evalgate.values import Sentence
 from evalgate.wings.ces import cases, outcomes
 from evalgate.wings.ces.outcomes import Check, Group, JudgeQuestion, Kind, Plan, Verdict, Verdicts
 from evalgate.wings.ces.shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
@@ -92,13 +92,13 @@ def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) ->
             [question for question in questions if question.kind in kinds], findings, strict=False
         ):
             score = _SCORES.get(finding.label)
-            verdicts[question.key] = Verdict(score=score, explanation=finding.text)
+            verdicts[question.key] = Verdict(score=score, explanation=str(finding.text))
     for name, kind in ((cases.NAMED, outcomes.NAMED), (cases.RUBRICS, outcomes.RUBRICS)):
         grade = grades.get(name)
         for number, finding in enumerate(grade.findings if grade else ()):
             score = None if finding.score is None else int(finding.score)
             verdicts[outcomes.expectation_key(number, kind)] = Verdict(
-                score=score, explanation=finding.text
+                score=score, explanation=str(finding.text)
             )
     return verdicts
 
@@ -170,7 +170,7 @@ def _grade_checks(
         return not_evaluated(
             Reason.SKIPPED, "ces_skipped", len(checks), turns=by_turn, findings=findings
         )
-    finding = Finding(text=phrase("ces_nothing_checked", group is Group.EXPECTATION))
+    finding = Finding(text=Sentence("ces_nothing_checked", group is Group.EXPECTATION))
     return Score(value=1.0, turns=by_turn, findings=(*findings, finding))
 
 
@@ -276,7 +276,7 @@ def _verdict_of(
     finding = judged.finding_of(result, sampled_request, turn=turn, subject=subject)
     label = answer.vote.label if answer.vote is not None and answer.passed is not None else ""
     return (
-        Verdict(score=_SCORES.get(label), explanation=finding.text),
+        Verdict(score=_SCORES.get(label), explanation=str(finding.text)),
         finding,
         judged.lack_of(answer, result.samples),
     )

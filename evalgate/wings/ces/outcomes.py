@@ -20,8 +20,7 @@ from evalgate.model import (
     json_match,
 )
 from evalgate.model.json_match import Matcher
-from evalgate.text.phrases import phrase
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, Sentence, Wording, frozen_dataclass
 from evalgate.wings.ces import compare, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.shapes import (
@@ -760,7 +759,7 @@ class _Turn:
         if not self._plan.compares_tools(of_step=True):
             return _outcome(expected, Outcome.SKIPPED)
         if self._actual.events is None:
-            return _explained(expected, passed=None, reason=phrase("ces_steps_unrecorded"))
+            return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
         if expected.tool_call is not None:
             return self._of_call(step, expected, expected.tool_call, verdicts)
         if expected.tool_response is not None:
@@ -768,7 +767,7 @@ class _Turn:
         return _explained(
             expected,
             passed=not self._calls,
-            reason=phrase("ces_called", self._calls),
+            reason=Sentence("ces_called", self._calls),
             observed_tool_call=self._observed(self._calls[0]) if self._calls else None,
         )
 
@@ -795,7 +794,7 @@ class _Turn:
                 else text in answer
             )
         elif self._plan.judges_answer(expected):
-            silent_verdict = Verdict(score=0, explanation=phrase("ces_silent"))
+            silent_verdict = Verdict(score=0, explanation=str(Sentence("ces_silent")))
             verdict = (
                 _verdict(verdicts, Kind.ANSWER, self._number, step) if messages else silent_verdict
             )
@@ -810,7 +809,7 @@ class _Turn:
     ) -> GoldenExpectationOutcome:
         call = self._calls_by_step.get(step)
         if call is None:
-            reason = phrase("ces_not_called")
+            reason = str(Sentence("ces_not_called"))
             result = ToolInvocationResult(
                 parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=reason
             )
@@ -860,14 +859,14 @@ class _Turn:
         if right_responses and not self._fed_tools.isdisjoint(names_of(expected_response)):
             # evalgate's own response says nothing about the agent
             skipped = ToolInvocationResult(
-                outcome=Outcome.SKIPPED, explanation=phrase("ces_own_response")
+                outcome=Outcome.SKIPPED, explanation=str(Sentence("ces_own_response"))
             )
             return _outcome(expected, Outcome.SKIPPED, tool_invocation_result=skipped)
         best_response = next(iter(right_responses or candidates), None)
         observed = (
             None if best_response is None else observed_response(best_response, expected_response)
         )
-        reason = "" if right_responses else phrase("ces_response", bool(candidates))
+        reason = "" if right_responses else Sentence("ces_response", bool(candidates))
         return _explained(
             expected, passed=bool(right_responses), reason=reason, observed_tool_response=observed
         )
@@ -876,14 +875,14 @@ class _Turn:
         self, expected: GoldenExpectation, expected_transfer: AgentTransfer
     ) -> GoldenExpectationOutcome:
         if self._actual.events is None:
-            return _explained(expected, passed=None, reason=phrase("ces_steps_unrecorded"))
+            return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
         agent_names = _agent_names(expected_transfer)
         transfers = self._transfers()
         authors = [event.author for event in self._actual.events]
         reached_agent = next((name for name in (*transfers, *authors) if name in agent_names), "")
         target = reached_agent or next(iter(transfers), "")
         observed = self._transfer_to(target) if target else None
-        reason = "" if reached_agent else phrase("ces_transfer", target)
+        reason = "" if reached_agent else Sentence("ces_transfer", target)
         return _explained(
             expected, passed=bool(reached_agent), reason=reason, observed_agent_transfer=observed
         )
@@ -903,12 +902,12 @@ def _outcome(
 
 
 def _explained(
-    expected: GoldenExpectation, *, passed: bool | None, reason: str, **observed: Any
+    expected: GoldenExpectation, *, passed: bool | None, reason: Wording, **observed: Any
 ) -> GoldenExpectationOutcome:
     """An outcome whose reason has no field of its own; `passed` None: unknown."""
     outcome = outcome_of(passed=passed)
     invocation_result = (
-        ToolInvocationResult(outcome=outcome, explanation=reason) if reason else None
+        ToolInvocationResult(outcome=outcome, explanation=str(reason)) if reason else None
     )
     return _outcome(expected, outcome, tool_invocation_result=invocation_result, **observed)
 
@@ -919,7 +918,7 @@ def _of_variables(
     if not expected_variables:  # there is nothing to compare
         return _outcome(expected, Outcome.SKIPPED)
     if state is None:
-        return _explained(expected, passed=None, reason=phrase("ces_variables_unrecorded"))
+        return _explained(expected, passed=None, reason=Sentence("ces_variables_unrecorded"))
     wrong_names = [
         name
         for name, value in expected_variables.items()
@@ -931,7 +930,7 @@ def _of_variables(
 
 def _difference(name: str, expected: object, actual: Json) -> str:
     actual_text = repr(actual[name]) if name in actual else ""
-    return phrase("ces_differs", name, repr(expected), actual_text)[:300]
+    return str(Sentence("ces_differs", name, repr(expected), actual_text))[:300]
 
 
 def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
@@ -987,7 +986,7 @@ def _parameters(
         for name, is_met in arguments.items()
     }
     if is_open and None in scores.values():
-        return ToolInvocationResult(explanation=phrase("ces_argument_unjudged"))
+        return ToolInvocationResult(explanation=str(Sentence("ces_argument_unjudged")))
     score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
     args = call.args or {}
     differences = "; ".join(
@@ -1186,7 +1185,7 @@ class Check:
     scale."""
 
     group: Group
-    subject: str
+    subject: Wording
     outcome: Outcome
     turn: int | None = None
     explanation: str = ""
@@ -1220,7 +1219,7 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
             score = overall.tool_invocation_score or 0.0
             yield Check(
                 group=Group.EXPECTATION,
-                subject=phrase("ces_tool_share"),
+                subject=Sentence("ces_tool_share"),
                 outcome=overall.outcome,
                 turn=number,
                 explanation=f"{score:g}",
@@ -1236,7 +1235,7 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
 def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
     return Check(
         group=Group.HALLUCINATION,
-        subject=result.label or phrase("ces_claims"),
+        subject=result.label or Sentence("ces_claims"),
         outcome=Verdict(score=result.score).outcome({1, -1}),
         turn=turn,
         explanation=result.explanation,
@@ -1297,7 +1296,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
             BY_MEANING,
             plan.parameters(None),
         )
-        subject = phrase(
+        subject = Sentence(
             "ces_expected",
             *(
                 ("agent_response", _excerpt(expectation.agent_response))
@@ -1318,7 +1317,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
         score = goal.score if goal else None
         yield Check(
             group=Group.GOAL,
-            subject=phrase("ces_goal", bool(plan.goal_score)),
+            subject=Sentence("ces_goal", bool(plan.goal_score)),
             outcome=Verdict(score=score).outcome({plan.goal_score}),
             explanation=f"{goal.label}: {goal.explanation}" if goal else "",
             score=score,
@@ -1357,7 +1356,7 @@ def described(expected: GoldenExpectation) -> str:
             text = ", ".join(variables)
         case _:
             text = ""
-    return phrase("ces_expected", field, text)
+    return str(Sentence("ces_expected", field, text))
 
 
 def _excerpt(message: Message | None) -> str:

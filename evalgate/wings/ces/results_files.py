@@ -138,7 +138,7 @@ def _measured(
     result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))
     deciding = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding]
-    lacking = [grade.message for grade in grades if isinstance(grade, NotEvaluated)]
+    lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]
     status = outcomes.status(outcomes.checks(plan, result))
     if lacking and status is not Outcome.SKIPPED:  # a skipped evaluation lacks nothing
         status = None

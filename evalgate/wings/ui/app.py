@@ -347,7 +347,7 @@ async def _body(request: Request) -> bytes:
 def _error_json(error: EvalgateError) -> JsonObject:
     prefix = f"{error.where}: " if error.where else ""
     problem_lines = [
-        f"{problem.place}: {problem.message}" if problem.place else problem.message
+        f"{problem.place}: {problem.message}" if problem.place else str(problem.message)
         for problem in error.problems[:20]
     ]
     return {"error": "\n".join([f"{prefix}{error.message}", *problem_lines]), "hint": error.hint}

@@ -363,7 +363,7 @@ class Workspace:
         except EvalgateError as error:
             return None, [str(error.message), *(str(problem) for problem in error.problems)]
         return project, [
-            f"{problem.place}: {problem.message}" if problem.place else problem.message
+            f"{problem.place}: {problem.message}" if problem.place else str(problem.message)
             for problem in project.problems
         ]
 

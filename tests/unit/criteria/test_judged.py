@@ -252,7 +252,7 @@ def test_one_unknown_turn_leaves_the_score_unknown_and_keeps_the_rest() -> None:
     )
     found = grade(MATCH, judge, [ONE, turn("b", answer="x")], [REFERENCE, turn("b", answer="y")])
     assert reason(found)[0] is Reason.JUDGE_UNAVAILABLE
-    assert reason(found)[1].startswith("turn 2: ")
+    assert str(reason(found)[1]).startswith("turn 2: ")
     assert found.turns == (1.0, None)
     assert [finding.label for finding in found.findings] == ["valid", ""]
     compat = ScriptedJudge(
@@ -271,7 +271,7 @@ def test_one_unknown_turn_leaves_the_score_unknown_and_keeps_the_rest() -> None:
     )
     assert score(as_adk) == 1.0
     assert isinstance(as_adk, Score)
-    assert as_adk.lacking.startswith("turn 2: ")  # which reports tell of, where it passes
+    assert str(as_adk.lacking).startswith("turn 2: ")  # which reports tell of, where it passes
 
 
 # --- rubrics --------------------------------------------------------------------------------------
@@ -570,7 +570,7 @@ def test_adk_leaves_out_turns_without_a_score_but_not_a_service_that_fails() -> 
     found = grade(SAFETY, unscored, actual, adk_compat=True)
     assert score(found) == 1.0
     assert isinstance(found, Score)
-    assert found.lacking.startswith("turn 1: ")
+    assert str(found.lacking).startswith("turn 1: ")
     failing = ScriptedJudge(service(seven="<timeout>", bomb={"score": 1.0}))
     assert reason(grade(SAFETY, failing, actual, adk_compat=True))[0] is Reason.JUDGE_UNAVAILABLE
 

@@ -76,7 +76,9 @@ def test_another_environment(
         side(code="same", about=rerun),
         reused={sides.SUITE} if reused else (),
     )
-    assert [note.partition(" on the base (1.18) than on head (2.13)")[0] for note in found] == said
+    assert [
+        str(note).partition(" on the base (1.18) than on head (2.13)")[0] for note in found
+    ] == said
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,6 @@ def test_other_models(code: str, source: BaseSource, models: tuple[str, str], sa
         is_together=source is BaseSource.RERUN,
     )
     comparison = failures.compare(both, origin=BaseOrigin(source=source))
-    assert [note.partition(" on the base")[0] for note in comparison.origin.notes] == (
+    assert [str(note).partition(" on the base")[0] for note in comparison.origin.notes] == (
         [said] if said else []
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from evalgate.model import NotEvaluated, Reason, Score, turns
-from evalgate.text.phrases import phrase
+from evalgate.reports.phrases import phrase
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64, min_value=-1e9, max_value=1e9)
 

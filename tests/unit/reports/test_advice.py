@@ -64,7 +64,7 @@ def test_the_remedy_is_in_every_report(kind: JudgeFailureKind, cases: int) -> No
     )
     said = "; ".join(f"{number}. something went wrong here" for number in range(40))
     message = base.failure(kind, setting, detail=said).message
-    step = message.rpartition("); ")[2]
+    step = str(message).rpartition("); ")[2]
     report = failed_with(f"{message} {TRIED}", cases=cases)
     for name in (*TEXTS, "terminal"):
         told = told_by(name, report)

@@ -25,9 +25,9 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import cases, comment
+from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.text import words
-from evalgate.text.phrases import phrase
 
 SHA = comparing.BASE_SHA
 

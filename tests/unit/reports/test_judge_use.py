@@ -12,7 +12,7 @@ from evalgate import reports
 from evalgate.model import JudgeUse, Report
 from evalgate.model.run import total_of
 from evalgate.reports import view
-from evalgate.text.phrases import phrase
+from evalgate.reports.phrases import phrase
 
 
 def use(**fields: object) -> JudgeUse:

@@ -24,9 +24,9 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import causes, sarif
+from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
-from evalgate.text.phrases import phrase
 
 COUNTED = {*labels.FAILURES, CaseLabel.FIXED, CaseLabel.FLAKY} - {CaseLabel.FAILED}
 ROWS: dict[str, Iterable[enum.Enum | str]] = {

@@ -98,13 +98,13 @@ def test_first_runs_leave_what_confirming_needs(
         if begun == failure_after:
             budget.keep_back(kept_back)
     assert begun == first
-    assert budget.truncated.startswith(why)
+    assert str(budget.truncated).startswith(why)
     budget.release()
     while budget.begin():
         begun += 1
         budget.spend(trial(100))
     assert begun == most
-    assert budget.truncated.endswith("is spent")
+    assert str(budget.truncated).endswith("is spent")
 
 
 def test_a_budget_that_nothing_met_ends_nothing() -> None:
