@@ -524,8 +524,8 @@ class AppEvaluations:
         return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
 
     def _find_or_write(self, live: Live, plan: Plan) -> str:
-        """The name of the app's evaluation for the plan, which is created or updated in our own app.
-        In other apps, a difference raises AgentFailed."""
+        """The name of the app's evaluation for the plan, created or updated in our own app. In
+        other apps, a difference raises AgentFailed."""
         expected = shapes.comparable(plan.evaluation)
         names = names_behind(live, self._app, json.dumps(expected))
         expected = move_to_app(expected, self._app, names)
