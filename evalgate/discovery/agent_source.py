@@ -479,7 +479,9 @@ def _model_name(text: str) -> str:
 
 
 _TESTS = ("test_", "conftest")
-ASIDE = frozenset({"example", "examples", "sample", "samples", "demo", "demos", "test", "tests"})
+EXAMPLE_FOLDERS = frozenset(
+    {"example", "examples", "sample", "samples", "demo", "demos", "test", "tests"}
+)
 """Folders whose agents are rarely the main agent of a repository."""
 
 
@@ -501,7 +503,7 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
             source = _ModuleReader(module).source()
             uses[file] = list(_made_in(module, source, _importable(file, source, read)))
             helper_calls |= _agents_of_others(module, uses[file])
-    main_files = [file for file in uses if uses[file] and not is_aside(file)]
+    main_files = [file for file in uses if uses[file] and not is_example(file)]
     yield from (
         use
         for file in main_files or uses
@@ -512,9 +514,9 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
     )
 
 
-def is_aside(place: str) -> bool:
+def is_example(place: str) -> bool:
     """True if a file, a folder or a module lies among examples or tests."""
-    return not ASIDE.isdisjoint(re.split(r"[/.:]", place.lower()))
+    return not EXAMPLE_FOLDERS.isdisjoint(re.split(r"[/.:]", place.lower()))
 
 
 def _made_in(

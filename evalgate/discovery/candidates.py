@@ -65,7 +65,7 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     uses = [use for use in uses if _is_below(use, settings)]
     if not uses:
         uses = [use for use in agent_source.find_functions(files, read) if _is_below(use, settings)]
-    return sorted(uses, key=lambda use: (_is_aside(use), not _is_declared(use, settings)))
+    return sorted(uses, key=lambda use: (_is_example(use), not _is_declared(use, settings)))
 
 
 def _is_declared(use: AgentUse, settings: Settings) -> bool:
@@ -92,8 +92,8 @@ def _place_of(use: AgentUse) -> str:
     return os.path.normpath(str(PurePosixPath(path, *module.split("."))))
 
 
-def _is_aside(use: AgentUse) -> bool:
-    return agent_source.is_aside(_place_of(use))
+def _is_example(use: AgentUse) -> bool:
+    return agent_source.is_example(_place_of(use))
 
 
 def no_agent() -> ConfigError:
