@@ -223,7 +223,7 @@ def _read_request(environ: Environ) -> tuple[Settings, EventContext]:
     inputs = read_inputs(environ)
     root = _workspace(environ) / inputs.get("root", ".")
     settings = load.load_settings({**inputs, "root": str(root)})
-    load.insist_passable(settings, at_home=False)
+    load.refuse_job_variables(settings, at_home=False)
     event = events.parse_event(
         environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ
     )

@@ -68,14 +68,14 @@ class AdkDriver(AgentDriver):
         hello |= {"approve": options.approve} if options.approve else {}
 
         def launch(kind: str) -> Launch:
-            return python_process.find_launch(
+            return python_process.prepare_launch(
                 kind, options, setting, hello=hello, framework="google.adk"
             )
 
         return WorkerPool(
             lambda: launch(self.name),
             setting=setting,
-            metrics=lambda: launch(python_process.METRICS),
+            metrics=lambda: launch(python_process.METRICS_WORKER),
             vouches_for_tools=True,
         )
 

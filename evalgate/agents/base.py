@@ -69,7 +69,7 @@ class DriverTools(enum.StrEnum):
     """How a driver handles an agent's tools."""
 
     ASKS = "asks"  # its workers can ask before a tool runs
-    RUNS_NONE = "runs none"  # no agent runs
+    NO_AGENT = "runs none"  # no agent runs
     UNSEEN = "unseen"  # the tools run without asking evalgate
 
 

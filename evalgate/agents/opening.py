@@ -385,8 +385,8 @@ def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
 
 
 def _failure_texts(failure: AgentFailure) -> Iterator[str]:
-    """The message, and its causes; of an agent that did not start, or ended, the end of its
-    output."""
+    """The message, and its causes in the output. If the agent did not start or ended, the end of
+    its whole output."""
     yield failure.message
     output_end = failure.detail[-DETAIL_READ:]
     if failure.kind in (FailureKind.START, FailureKind.EXITED):

@@ -63,12 +63,12 @@ class CommonStart:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """A worker and the number of its conversations. `retired`: it gets no new ones."""
+    """A worker and the number of its conversations. `is_retired`: it gets no new ones."""
 
     worker: Worker
     capacity: int
     conversations: int = 1
-    retired: bool = False
+    is_retired: bool = False
 
 
 def _for_metrics(setting: AgentSetting) -> AgentSetting:
@@ -165,7 +165,7 @@ class WorkerPool(Agent):
                     on_timeout=lambda: self._retire(slot),
                 )
         except AgentFailed as error:
-            return python_process.failed(code, error.failure.message, Reason.AGENT_FAILED)
+            return python_process.failed_grade(code, error.failure.message, Reason.AGENT_FAILED)
 
     def start(self) -> None:
         """See base.Agent."""
@@ -203,14 +203,14 @@ class WorkerPool(Agent):
             self._closed = True
             slots = self._slots
             self._slots = []
-            busy = [*self._opening, *(slot.worker for slot in slots if slot.conversations)]
-            idle = [slot.worker for slot in slots if not slot.conversations]
+            busy_workers = [*self._opening, *(slot.worker for slot in slots if slot.conversations)]
+            idle_workers = [slot.worker for slot in slots if not slot.conversations]
             self._changed.notify_all()
-        for worker in busy:
+        for worker in busy_workers:
             worker.end(_CLOSED)
-        for worker in idle:
+        for worker in idle_workers:
             worker.dismiss(patience_s=LEAVE_PATIENCE_S)
-        for worker in (*busy, *idle):
+        for worker in (*busy_workers, *idle_workers):
             worker.wait(2 * LEAVE_PATIENCE_S)
 
     # --- places ---
@@ -223,11 +223,13 @@ class WorkerPool(Agent):
         finally:
             with self._changed:
                 is_last = slot.conversations == 1
-                ends = slot.retired or self._limits.isolate_cases or slot.worker.failure is not None
+                ends = (
+                    slot.is_retired or self._limits.isolate_cases or slot.worker.failure is not None
+                )
                 if is_last and ends:
                     # its place becomes free when the process is gone: never more processes than
                     # allowed
-                    slot.retired = True
+                    slot.is_retired = True
                 else:
                     slot.conversations -= 1
                 self._changed.notify_all()
@@ -256,7 +258,7 @@ class WorkerPool(Agent):
                     ]
                     healthy = [slot for slot in self._slots if slot.worker.failure is None]
                     for slot in healthy:
-                        if slot.conversations < slot.capacity and not slot.retired:
+                        if slot.conversations < slot.capacity and not slot.is_retired:
                             slot.conversations += 1
                             return slot
                     # each starting thread already has its own place
@@ -339,4 +341,4 @@ class WorkerPool(Agent):
 
     def _retire(self, slot: _Slot) -> None:
         with self._changed:
-            slot.retired = True
+            slot.is_retired = True

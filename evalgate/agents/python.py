@@ -37,7 +37,7 @@ class CallOptions(PythonOptions):
 
 class PythonDriver(AgentDriver):
     """A pool of workers that import the callable. `framework`: the module that a Python on PATH
-    must have. `host`: see `python_process.find_launch`."""
+    must have. `host`: see `python_process.prepare_launch`."""
 
     name = "python"
     framework: ClassVar[str] = ""
@@ -53,14 +53,14 @@ class PythonDriver(AgentDriver):
         hello = options.model_dump(exclude={"python", "requirements"})
 
         def launch(kind: str) -> Launch:
-            return python_process.find_launch(
+            return python_process.prepare_launch(
                 kind, options, setting, hello=hello, framework=self.framework
             )
 
         return WorkerPool(
             lambda: launch(self.host),
             setting=setting,
-            metrics=lambda: launch(python_process.METRICS),
+            metrics=lambda: launch(python_process.METRICS_WORKER),
         )
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:

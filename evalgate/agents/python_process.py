@@ -1,4 +1,4 @@
-"""Python agents in their own process: the Python that runs them, and custom metrics."""
+"""Python agents in their own process: custom metrics, and the Python that runs both."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from evalgate.system.python_env import EnvironmentRequest, InstallFailed
 from evalgate.values import Environ, Json, Sentence
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
-METRICS = "metrics"
-"""The kind of worker for custom metrics; it does not load the agent's package."""
+METRICS_WORKER = "metrics"
+"""The kind of worker that runs custom metrics; it does not load the agent's package."""
 
-SEALED = ("-I", "-S")
-"""Flags for the Python of metrics: no environment variable, folder or file of the change influences
-what it loads first."""
+ISOLATED_FLAGS = ("-I", "-S")
+"""Flags for the Python of metrics: the change cannot influence what it loads first, neither with
+environment variables nor with files."""
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """File name endings that Python can load as modules."""
@@ -52,31 +52,33 @@ def run_metric(
     timeout_s: float,
     on_timeout: Callable[[], None],
 ) -> Grade:
-    """Grade the trial with the function at the dotted path `code`. If the worker fails, the
-    criterion fails too."""
+    """Grade the trial with the function at the dotted path `code`. `timeout_s`: for the request and
+    the answer together; `on_timeout`: called when it ends without an answer.
+
+    Never raises: without an answer, the grade is NotEvaluated."""
     deadline = time.monotonic() + timeout_s
     box = worker.boxes.open(Phase.METRIC)
     try:
         worker.say(
             protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s
         )
-        _, mail = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
+        _, answer = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
     except queue.Empty:
         on_timeout()
         message = worker.failure.message if worker.failure else Sentence("metric_slow", timeout_s)
-        return failed(code, worker.redact(str(message)))
+        return failed_grade(code, worker.redact(str(message)))
     finally:
         worker.boxes.close(box)
-    if isinstance(mail, MetricResult):
-        return grade_of(mail, code=code)
-    return failed(code, worker.redact(getattr(mail, "message", "")))
+    if isinstance(answer, MetricResult):
+        return metric_grade(answer, code=code)
+    return failed_grade(code, worker.redact(getattr(answer, "message", "")))
 
 
-def grade_of(result: MetricResult, *, code: str) -> Grade:
-    """The grade for a metric's answer. A metric that returns NOT_EVALUATED and no score
+def metric_grade(result: MetricResult, *, code: str) -> Grade:
+    """The grade from a metric's answer. A metric that returns NOT_EVALUATED and no score
     abstains."""
     if result.error is not None:
-        return failed(code, result.error)
+        return failed_grade(code, result.error)
     score = result.score
     turns = tuple(result.turns)
     has_abstained = result.status == "not_evaluated"
@@ -95,8 +97,8 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
     )
 
 
-def failed(code: str, message: str, reason: Reason = Reason.CRITERION_FAILED) -> NotEvaluated:
-    """The grade for a metric without an answer."""
+def failed_grade(code: str, message: str, reason: Reason = Reason.CRITERION_FAILED) -> NotEvaluated:
+    """The grade of a metric that gave no answer."""
     return not_evaluated(reason, "metric_failed", code, message)
 
 
@@ -124,33 +126,34 @@ def environment_request(options: Json, root: Path, *, framework: str = "") -> En
     )
 
 
-def find_launch(
+def prepare_launch(
     kind: str, options: PythonOptions, setting: AgentSetting, *, hello: Json, framework: str = ""
 ) -> Launch:
     """Find or create the agent's Python, and return the launch of a worker of this `kind` in it.
-    Raises AgentFailed (INSTALL).
 
     `kind`: a module of `evalgate/worker`, or the absolute path, without `.py`, of a worker in
     another package. `hello`: options of the worker. `framework`: a module that a Python on PATH
-    must have. A worker for metrics starts in its own sandbox with the same Python, which must not
-    be part of the commit."""
+    must have.
+
+    Metrics use the same Python in a sandbox of their own. Raises AgentFailed (INSTALL), also if
+    that Python is part of the commit."""
     try:
         request = environment_request(options.model_dump(), Path(setting.root), framework=framework)
         interpreter = python_env.provide(request, setting.world)
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error
-    if kind == METRICS:
+    sandbox = setting.world.sandbox
+    flags: tuple[str, ...] = ()
+    if kind == METRICS_WORKER:
         _refuse_committed(interpreter.python, setting)
-    sandbox, flags = (
-        (setting.world.metrics, SEALED) if kind == METRICS else (setting.world.sandbox, ())
-    )
+        sandbox, flags = setting.world.metrics, ISOLATED_FLAGS
     launch = Launch(
         command=(interpreter.python, *flags, str(WORKER), kind),
         cwd=setting.root,
         environment={
             **setting.world.environment,
-            **_path_of(interpreter.python, setting.world.environment),
+            **_path_variables(interpreter.python, setting.world.environment),
         },
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
@@ -182,8 +185,8 @@ def find_launch(
     )
 
 
-def _path_of(python: str, environment: Environ) -> dict[str, str]:
-    """Variables that put the agent's environment on its PATH, as if it were activated."""
+def _path_variables(python: str, environment: Environ) -> dict[str, str]:
+    """PATH and VIRTUAL_ENV as in the activated environment of this Python; empty without one."""
     environment_folder = Path(python).parent.parent
     if not (environment_folder / "pyvenv.cfg").is_file():
         return {}

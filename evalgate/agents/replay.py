@@ -49,8 +49,13 @@ from evalgate.values import Json, frozen_dataclass
 
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
 
-RECORDED = ("*.evalset_result.json", "*.session.json", "*.recording.json", "*.recording.jsonl")
-NOT_RECORDED = ("*.evalset.json", "*.test.json", "test_config.json")
+RECORDING_PATTERNS = (
+    "*.evalset_result.json",
+    "*.session.json",
+    "*.recording.json",
+    "*.recording.jsonl",
+)
+EVALUATION_PATTERNS = ("*.evalset.json", "*.test.json", "test_config.json")
 
 
 @frozen_dataclass
@@ -331,7 +336,7 @@ class ReplayAgent(Agent):
                     matches = (
                         path
                         for place in places
-                        for pattern in RECORDED
+                        for pattern in RECORDING_PATTERNS
                         for path in place.glob(pattern)
                     )
                     paths = [path for path in matches if path.is_file()]
@@ -351,7 +356,7 @@ class ReplayDriver(AgentDriver):
 
     name = "replay"
     options = ReplayOptions
-    tools = DriverTools.RUNS_NONE
+    tools = DriverTools.NO_AGENT
     is_asked = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
@@ -374,7 +379,7 @@ class ReplayDriver(AgentDriver):
             return [
                 path
                 for path in checkout.below(".")
-                if any(Path(path).match(pattern) for pattern in RECORDED)
+                if any(Path(path).match(pattern) for pattern in RECORDING_PATTERNS)
             ]
         place = checkout.root / location
         if place.is_dir():
@@ -398,7 +403,7 @@ def _recording_files(root: Path, text: str) -> list[Path]:
         return [
             file
             for file in matches
-            if file.is_file() and not any(file.match(name) for name in NOT_RECORDED)
+            if file.is_file() and not any(file.match(name) for name in EVALUATION_PATTERNS)
         ]
     return [root / name for name in _matches(root, text) if (root / name).is_file()]
 

@@ -170,8 +170,8 @@ def _from_file(
     run. Raises ConfigError if the file cannot be read, or if it is part of the commit in a pull
     request or in another CI that names the base."""
     # another CI has no event
-    in_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None
-    is_change = context.is_pull_request or in_other_ci
+    is_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None
+    is_change = context.is_pull_request or is_other_ci
     if is_change and git.first_committed([settings.root / path], settings.root, context.environ):
         raise ConfigError(
             "is part of the commit, so a change cannot be compared with it",
@@ -293,7 +293,7 @@ def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[st
     return tuple(dict.fromkeys(gating_names))
 
 
-def is_both(head: Settings, base: Settings | None) -> bool:
+def both_decide(head: Settings, base: Settings | None) -> bool:
     """True if the worse of both rule books counts: if either evalgate.yml sets it. Head's cannot
     revoke the base's."""
     return head.policy == "both" or (base is not None and base.policy == "both")
@@ -303,7 +303,7 @@ def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) ->
     """Head's settings; in a pull request, and if the base's rules decide, with the base's store,
     because a change could prepare another one. If the base's is unknown, a pull request has only
     the store of its door."""
-    if not of_change and (base.settings is None or not is_both(head, base.settings)):
+    if not of_change and (base.settings is None or not both_decide(head, base.settings)):
         return head
     folder = (
         head.explicit_options.get("baseline_folder", "")
@@ -435,7 +435,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(str(first_of(errors)))
-    tree = walk.Tree(root, exclude=settings.gate_file.exclude, base=True)
+    tree = walk.Tree(root, exclude=settings.gate_file.exclude, is_base=True)
     rules = _rules(settings, suites, environ, head=head.root, tree=tree)
     base_keys = {} if rules is None else renames(rules.suites, suites)
     sets = {suite.key: suite.eval_set for suite in suites}

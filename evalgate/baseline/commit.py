@@ -23,7 +23,7 @@ from evalgate.values import Environ, Sentence, Wording, frozen_dataclass
 DEEPENING = (50, 500, 5000)
 """Numbers of commits that are fetched, step by step, until base and head have a common ancestor."""
 
-How = Literal["merge-base", "base", "given"]
+CommitSource = Literal["merge-base", "base", "given"]
 _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 
@@ -46,7 +46,7 @@ class BaseCommit:
     named."""
 
     sha: str
-    how: How
+    how: CommitSource
     note: Wording = ""
 
 

@@ -2,8 +2,8 @@
 the change.
 
 Failures that the change may have caused are not measured, and block: otherwise a change could end
-the comparison by breaking the base. The change may cause failures in an environment, under limits,
-or with questions that are not the base's."""
+the comparison by breaking the base. The change can cause failures of the base's agent if it edits
+its environment, its limits or its questions."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def marked(
 
 
 class _Causes:
-    """Parts of the change that may have made the base's agent fail, in words. `base_suites`: its
-    suites, with the base's agents."""
+    """Parts of the change that may have made the base's agent fail, in words. `base_suites`: the
+    base's suites with its agents."""
 
     def __init__(
         self, base: Base, *, settings: Settings, head: Sequence[Suite], base_suites: Sequence[Suite]

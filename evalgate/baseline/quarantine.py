@@ -19,19 +19,20 @@ from evalgate.results import history
 from evalgate.results.history import PastRuns
 from evalgate.text import words
 
-NOT_HEADS = "quarantine-of-change"
-CHANGED = "quarantine-changed-case"
+QUARANTINE_OF_CHANGE = "quarantine-of-change"
+QUARANTINE_CHANGED_CASE = "quarantine-changed-case"
 BROKEN = "quarantine-broken"
 UNWATCHED = "quarantine-unwatched"
 EXPIRED = "quarantine-expired"
 EXPIRES = "quarantine-expires"
 TOO_LONG = "quarantine-too-long"
 MOST_DAYS = 90
+"""The longest quarantine."""
 NOTICE_DAYS = 7
-"""The longest time of an entry, and the notice before its end, in days."""
+"""A notice is given this long before a quarantine ends."""
 
 
-InForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem, ...]]
+QuarantinesInForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem, ...]]
 """The quarantined cases, and the problems to report for the other entries."""
 
 
@@ -42,7 +43,7 @@ def in_force(
     context: Context,
     *,
     past: PastRuns | None,
-) -> InForce:
+) -> QuarantinesInForce:
     """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's
     list applies, and only to cases that the change does not edit. On the base branch, and without a
     base, this checkout's list applies.
@@ -56,7 +57,7 @@ def in_force(
         if not entries:
             return {}, ()
         message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
-        return {}, (errors.note(NOT_HEADS, message, hint="Every case can block."),)
+        return {}, (errors.note(QUARANTINE_OF_CHANGE, message, hint="Every case can block."),)
     cases, problems = _in_force(
         base_settings,
         suites,
@@ -69,7 +70,10 @@ def in_force(
         return cases, problems
     message = "`quarantine`: the base's evalgate.yml counts, not this change's"
     notice = errors.note(
-        NOT_HEADS, message, settings.place_of("quarantine"), "It counts once it is merged."
+        QUARANTINE_OF_CHANGE,
+        message,
+        settings.place_of("quarantine"),
+        "It counts once it is merged.",
     )
     return cases, (notice, *problems)
 
@@ -110,7 +114,7 @@ def _in_force(
     today: dt.date,
     *,
     past: PastRuns | None,
-) -> InForce:
+) -> QuarantinesInForce:
     """`settings`: with the list that applies. `contents`: fingerprints of the base's own cases by
     its own names; None: these are the cases."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
@@ -132,7 +136,7 @@ def _in_force(
                 message = (
                     f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
                 )
-                problems.append(errors.note(CHANGED, message, case.place))
+                problems.append(errors.note(QUARANTINE_CHANGED_CASE, message, case.place))
             elif key in runs_by_case and history.is_broken(runs_by_case[key]):
                 message = f"`{rule.case}` is quarantined, but failed its last {history.BROKEN_RUNS} base runs"
                 hint = f"It is broken ({rule.owner}), so it can block again."

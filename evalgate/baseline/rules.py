@@ -39,15 +39,15 @@ from evalgate.model import (
 from evalgate.text import plain, words
 from evalgate.values import Environ, Sentence, frozen_dataclass
 
-UNKNOWN = "base-rules-unknown"
-UNCHECKED = "base-rules-unchecked"
-SEVERITY = "severity-of-base"
-REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
-NO_FILE = "no file"
-OF_BASE = "{} (base's)"
+UNKNOWN_RULES = "base-rules-unknown"
+UNCHECKED_RULES = "base-rules-unchecked"
+SEVERITY_OF_BASE = "severity-of-base"
+REVIEW_HINT = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
+BASE_NAME = "{} (base's)"
 """The name of a base criterion if head has another criterion of that name."""
-CHOOSING = ("paths", "grep")
+SELECTION_SETTINGS = ("paths", "grep")
 """Settings that select cases; `exclude` does too."""
+SEVERITY_WORDS = {False: "gating", True: "advisory"}
 
 
 @frozen_dataclass
@@ -58,7 +58,7 @@ class Rules:
     suites: tuple[Suite, ...]
     books: tuple[RuleBook, ...]  # the change's book, and the base's if it differs
     edits: Edits = field(default_factory=Edits)
-    is_both: bool = False  # the worse of two verdicts counts
+    both_decide: bool = False  # the worse of two verdicts counts
     # problems with unreadable rules, and with their requirements
     problems: tuple[Problem, ...] = ()
     shard: Shard | None = None  # the part of a plan in `suites`; None: the whole plan
@@ -78,10 +78,10 @@ def of(
     context: Context | None = None,
     *,
     compared: Base | None = None,
-    hint: str = REVIEW,
+    hint: str = REVIEW_HINT,
 ) -> Rules:
-    """The rules for head's `suites`: the measurement, and the books that decide. `base`: has the
-    rules; `compared`: is run.
+    """The rules for head's `suites`: the measurement, and the books that decide. `base`: the base
+    whose rules count; `compared`: the base that is run.
 
     evalgate.yml is part of the change: if the base's sets `policy: both`, head's cannot revoke it.
     Unreadable rules of the base are a problem. `context` None: no run follows. `hint`: what to do
@@ -92,9 +92,11 @@ def of(
     settings, notices = baseline_settings.in_force(head_settings, base, context)
     base_rules = None if base is None else _base_rules(base.project)
     if base is None or base_rules is None:
-        rules = _of_head(head_settings, settings, suites, base, hint=hint)
+        rules = _head_rules(head_settings, settings, suites, base, hint=hint)
     else:
-        rules = _of_both(head_settings, settings, suites, base.project, base_rules, context=context)
+        rules = _both_rules(
+            head_settings, settings, suites, base.project, base_rules, context=context
+        )
     suites, client_notices = baseline_settings.suites_in_force(
         rules.suites, settings, base, context, initial_judge=head_settings.gate_file.judge
     )
@@ -111,7 +113,7 @@ def _base_rules(base_project: BaseProject) -> BaseRules | None:
     return BaseRules(suites=(), policy=load.policy_of(base_settings, ()))
 
 
-def _of_head(
+def _head_rules(
     head_settings: Settings,
     settings: Settings,
     suites: tuple[Suite, ...],
@@ -124,13 +126,13 @@ def _of_head(
     if base is not None and base.problem and not base.no_agent and head_settings.policy == "both":
         # the base's rules should decide, and head's must not tolerate errors of the base
         policy = policy.blocking()
-    problems = tuple(_unknown(head_settings, base, hint))
+    problems = tuple(_unknown_rules(head_settings, base, hint))
     return Rules(
         settings=settings, suites=suites, books=(RuleBook(policy=policy),), problems=problems
     )
 
 
-def _of_both(
+def _both_rules(
     head_settings: Settings,
     settings: Settings,
     suites: tuple[Suite, ...],
@@ -142,7 +144,7 @@ def _of_both(
     """The rules of both books: the change's, and the base's if the change edits a rule that
     decides. If both decide, each starts with half of the money."""
     base_settings = base_project.settings
-    is_both = baseline_base.is_both(head_settings, base_settings)
+    both_decide = baseline_base.both_decide(head_settings, base_settings)
     renamed = base_project.renamed or baseline_base.renames(rules.suites, suites)
     if context is not None and base_settings is not None:
         suites += _dropped(
@@ -156,21 +158,21 @@ def _of_both(
     rule_suites = {suite.key: suite for suite in rules.suites}
     base_keys = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
     base_suites = {key: rule_suites[name] for key, name in base_keys.items() if name in rule_suites}
-    suites = _without_lost(suites, base_suites)
+    suites = _with_lost_unmeasured(suites, base_suites)
     policy, severity_notices = _with_severity(
         load.policy_of(settings, suites), suites, base_suites, rules.policy
     )
     policy = _blocking_on_broken(policy, suites, rules, renamed)
     new_suites = [suite for suite in suites if suite.key not in base_suites]
-    base_policy = _of_base(
+    base_policy = _base_policy(
         rules, renamed, policy, new_policy=load.policy_of(base_settings or settings, new_suites)
     )
-    file_edits = tuple(_files(base_settings, head_settings, (*rules.suites, *suites)))
-    edited_metrics = _metrics(suites, head_settings.root).intersection(
+    file_edits = tuple(_file_edits(base_settings, head_settings, (*rules.suites, *suites)))
+    edited_metrics = _metric_files(suites, head_settings.root).intersection(
         edit.subject for edit in file_edits
     )
     common = _CommonCriteria(
-        suites, base_suites, rules, is_both=is_both, are_metrics_edited=bool(edited_metrics)
+        suites, base_suites, rules, both_decide=both_decide, are_metrics_edited=bool(edited_metrics)
     )
     decisive_edits = (*_policy_edits(base_policy, policy, base_keys), *common.edits)
     books = [RuleBook(policy=policy)]
@@ -178,13 +180,13 @@ def _of_both(
     return Rules(
         settings=settings,
         suites=common.suites,
-        books=_divided(books, is_both=is_both),
+        books=_divided(books, both_decide=both_decide),
         edits=Edits(
-            edits=(*decisive_edits, *file_edits, *_snapshots(rules.suites, suites, renamed)),
+            edits=(*decisive_edits, *file_edits, *_case_edits(rules.suites, suites, renamed)),
             unasked=common.unasked,
         ),
-        is_both=is_both,
-        problems=(*severity_notices, *_unreadable(rules, is_both=is_both)),
+        both_decide=both_decide,
+        problems=(*severity_notices, *_unreadable_rules(rules, both_decide=both_decide)),
     )
 
 
@@ -205,9 +207,9 @@ def _with_base_code(
         return suites
     base_uses = {suite.key: suite.criteria for suite in base_rules.suites}
     root = rules.settings.root
-    is_edited = not edited_files.isdisjoint(_metrics(suites, root))
+    is_edited = not edited_files.isdisjoint(_metric_files(suites, root))
     edited_digest = fingerprints.digest(
-        [(name, _text(root, name)) for name in sorted(room_files(suites, root))]
+        [(name, _file_text(root, name)) for name in sorted(room_files(suites, root))]
     )
 
     def with_commit(use: CriterionUse, key: str) -> CriterionUse:
@@ -224,12 +226,12 @@ def _with_base_code(
     )
 
 
-def _divided(books: Sequence[RuleBook], *, is_both: bool) -> tuple[RuleBook, ...]:
+def _divided(books: Sequence[RuleBook], *, both_decide: bool) -> tuple[RuleBook, ...]:
     """The books; if both decide, each with its share of the money."""
-    return tuple(book.divided(len(books) if is_both else 1) for book in books)
+    return tuple(book.divided(len(books) if both_decide else 1) for book in books)
 
 
-def _of_base(
+def _base_policy(
     rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, new_policy: Policy
 ) -> Policy:
     """The base's policy under this change's names of files, with the parts that head's `policy`
@@ -247,7 +249,7 @@ def _dropped(
     moved_keys: Iterable[str],
     environ: Environ,
 ) -> tuple[Suite, ...]:
-    """Suites of existing files that the base evaluates, but the change's evalgate.yml no longer
+    """Suites of existing files that the base evaluates and the change's evalgate.yml no longer
     selects. `moved_keys`: the base's names of renamed files."""
     selected_keys = {suite.key for suite in suites} | set(moved_keys)
     other_keys = (suite.key for suite in rules.suites if suite.key not in selected_keys)
@@ -259,20 +261,20 @@ def _dropped(
     )
     selection = {
         name: getattr(base_settings, name)
-        for name in CHOOSING
+        for name in SELECTION_SETTINGS
         if name not in head_settings.explicit_options
     }
     base_selection = head_settings.model_copy(update={**selection, "gate_file": gate_file})
     all_suites = project.prepare(base_selection, environ=environ).set_apart().suites
     suites_by_key = {suite.key: suite for suite in all_suites}
     return tuple(
-        suites_by_key.get(key) or _lost(suite)
+        suites_by_key.get(key) or _lost_suite(suite)
         for suite in rules.suites
         if (key := suite.key) in dropped_keys
     )
 
 
-def _lost(base_suite: Suite) -> Suite:
+def _lost_suite(base_suite: Suite) -> Suite:
     """A suite for a file that the base evaluates and the change does not, although it exists."""
     return project.unmeasured(
         base_suite.key,
@@ -281,10 +283,15 @@ def _lost(base_suite: Suite) -> Suite:
     )
 
 
-def _without_lost(suites: Iterable[Suite], base_suites: Mapping[str, Suite]) -> tuple[Suite, ...]:
-    """The suites; those with another CES evaluation than on the base are not measured."""
+def _with_lost_unmeasured(
+    suites: Iterable[Suite], base_suites: Mapping[str, Suite]
+) -> tuple[Suite, ...]:
+    """The suites. A suite is not measured if its file holds another CES evaluation than on the
+    base."""
     return tuple(
-        _lost(base_suites[suite.key]) if _is_lost(suite, base_suites.get(suite.key)) else suite
+        _lost_suite(base_suites[suite.key])
+        if _is_lost(suite, base_suites.get(suite.key))
+        else suite
         for suite in suites
     )
 
@@ -310,9 +317,9 @@ def _with_severity(
     head_advisory = policy.advisory & base_suites.keys()
     notices = [
         errors.note(
-            SEVERITY,
-            f"`severity` of {key}: the base's counts ({SEVERITIES[key in advisory]}), not this change's "
-            f"({SEVERITIES[key in head_advisory]})",
+            SEVERITY_OF_BASE,
+            f"`severity` of {key}: the base's counts ({SEVERITY_WORDS[key in advisory]}), not this change's "
+            f"({SEVERITY_WORDS[key in head_advisory]})",
             hint=baseline_settings.HINT,
         )
         for key in sorted(head_advisory ^ advisory)
@@ -320,13 +327,10 @@ def _with_severity(
     return replace(policy, advisory=(policy.advisory - base_suites.keys()) | advisory), notices
 
 
-SEVERITIES = {False: "gating", True: "advisory"}
-
-
 class _CommonCriteria:
-    """The criteria of both books. `suites`: head's, with the criteria that only the base has, which
-    decide only in its book. `criteria`: those of the base's book, if they differ. `edits`: the
-    differences. `unasked`: skipped criteria of the base; both books ask judges only if both
+    """The criteria of both books. `suites`: head's suites and the criteria that only the base has,
+    which decide only in its book. `criteria`: the base's book, if it differs. `edits`: the
+    differences. `unasked`: judged criteria of the base that are skipped, because its book does not
     decide."""
 
     def __init__(
@@ -335,7 +339,7 @@ class _CommonCriteria:
         base_suites: Mapping[str, Suite],
         rules: BaseRules,
         *,
-        is_both: bool,
+        both_decide: bool,
         are_metrics_edited: bool,
     ) -> None:
         self.edits: list[GateEdit] = []
@@ -360,18 +364,18 @@ class _CommonCriteria:
                 if head_use is not None and _is_measured_alike(
                     use, head_use, are_metrics_edited=are_metrics_edited
                 ):
-                    base_criteria.append(_by_rule_of(use, head_use))
-                elif _is_shown_only(use):
+                    base_criteria.append(_with_base_rule(use, head_use))
+                elif use.informational:
                     continue
-                elif use.is_judged and not is_both:
+                elif use.is_judged and not both_decide:
                     unasked_criteria[f"`{use.name}` in {suite.key}"] = None
                 else:
-                    name = use.name if head_use is None else OF_BASE.format(use.name)
+                    name = use.name if head_use is None else BASE_NAME.format(use.name)
                     use = replace(use, name=name, metric=use.metric or use.name)  # noqa: PLW2901 - renamed
                     base_criteria.append(use)
                     informational_criteria.append(replace(use, threshold=None, informational=True))
             edits = list(
-                _criteria(base_suite.criteria, suite, are_metrics_edited=are_metrics_edited)
+                _criterion_edits(base_suite.criteria, suite, are_metrics_edited=are_metrics_edited)
             )
             if edits:
                 self.criteria[suite.key] = tuple(base_criteria)
@@ -385,7 +389,7 @@ class _CommonCriteria:
 
 
 def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
-    """True if two uses of a name give the same score; judges are ignored, because they are asked
+    """True if two uses of a name give the same score. Judges are ignored, because they are asked
     once."""
     is_edited = base.code is not None and are_metrics_edited
     return base.code == head.code and _options(base) == _options(head) and not is_edited
@@ -399,7 +403,7 @@ def _options(use: CriterionUse) -> dict[str, object]:
     }
 
 
-def _by_rule_of(base: CriterionUse, head: CriterionUse) -> CriterionUse:
+def _with_base_rule(base: CriterionUse, head: CriterionUse) -> CriterionUse:
     names = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
     return replace(head, **{name: getattr(base, name) for name in names})
 
@@ -424,63 +428,63 @@ def _blocking_on_broken(
     return policy.blocking()
 
 
-def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
-    """Warnings if the base's rules are needed and unknown."""
+def _unknown_rules(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
+    """Warnings if the base's rules are needed but unknown."""
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
         return
     if base.problem and settings.policy != "both":
         message = "could not check whether this change relaxes the base's rules"
         # otherwise the comparison reports it
         message += "" if base.base_failed else f": {base.problem}"
-        yield errors.warning(UNCHECKED, message, hint=hint)
+        yield errors.warning(UNCHECKED_RULES, message, hint=hint)
     elif base.problem:
         message = f"`policy: both`: head's rules apply because the base's rules are unknown: {base.problem}"
-        yield errors.warning(UNKNOWN, message, hint=hint)
+        yield errors.warning(UNKNOWN_RULES, message, hint=hint)
     elif settings.policy == "both":
         message = "`policy: both`: the base has no evaluation files, so head's rules apply"
-        yield errors.warning(UNKNOWN, message)
+        yield errors.warning(UNKNOWN_RULES, message)
 
 
-def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
+def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Problem]:
     """Warnings about unreadable files of the base: head's rules may be weaker, and if the base's
     rules decide, head's replace those in these files."""
     if not rules.errors:
         return
     reason = f"the base's {baseline_base.first_of(rules.errors)}"
-    unruled_keys = rules.unruled if is_both else frozenset()
+    unruled_keys = rules.unruled if both_decide else frozenset()
     if unruled_keys:
         message = f"`policy: both`: head's criteria apply to {words.listed(sorted(unruled_keys))}: {reason}"
-        yield errors.warning(UNKNOWN, message, hint=REVIEW)
+        yield errors.warning(UNKNOWN_RULES, message, hint=REVIEW_HINT)
     faulty_files = {error.place.file for error in rules.errors if error.place is not None}
     files = (rules.unread | rules.unruled or faulty_files) - unruled_keys
     if files:
         message = (
             f"could not check whether this change relaxes {words.listed(sorted(files))}: {reason}"
         )
-        yield errors.warning(UNCHECKED, message, hint=REVIEW)
+        yield errors.warning(UNCHECKED_RULES, message, hint=REVIEW_HINT)
 
 
-# --- edits of the change
-# ---------------------------------------------------------------------------
+# --- edits of the change --------------------------------------------------------------------------
 
 
-WIDTH = 60
-LED_UP = 20
-MOST = 100_000
-"""For long values: the characters that are shown, those shown before the difference, and those
-examined."""
-MOST_LINES = 60
-LINE = 300
-LARGE = 20_000
-"""For a file's difference: the most lines, the most characters of each, and the bytes beyond which
-only a digest is compared."""
-MOST_TOLD = 3
-"""The most reported differences of a CES evaluation."""
-IN_POLICY = ("pass_rate", "min_measured", "alpha", "max_drop", "threshold")
+EXCERPT_WIDTH = 60
+"""Characters of a long value that are shown."""
+CONTEXT_WIDTH = 20
+"""Characters of them before the first difference."""
+MAX_EXAMINED = 100_000
+"""Characters of a value that are compared."""
+MAX_DIFF_LINES = 60
+DIFF_WIDTH = 300
+"""Characters of a line in a file's difference."""
+MAX_DIFF_BYTES = 20_000
+"""Of a larger file only the digest is compared."""
+MAX_DIFFERENCES = 3
+"""Differences of a CES evaluation that are reported."""
+POLICY_FIELDS = ("pass_rate", "min_measured", "alpha", "max_drop", "threshold")
 
 
 def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator[GateEdit]:
-    for name in IN_POLICY:
+    for name in POLICY_FIELDS:
         yield from _edit(name, getattr(base, name), getattr(head, name))
     for key in sorted(keys):
         rates = (policy.suite_pass_rate.get(key, policy.pass_rate) for policy in (base, head))
@@ -488,7 +492,8 @@ def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator
             yield from _edit(f"pass_rate of {key}", *rates)
     for key in sorted(base.advisory ^ head.advisory):
         yield from _edit(
-            f"severity of {key}", *(SEVERITIES[key in policy.advisory] for policy in (base, head))
+            f"severity of {key}",
+            *(SEVERITY_WORDS[key in policy.advisory] for policy in (base, head)),
         )
     for name in sorted({*base.criteria, *head.criteria}):
         rules = [policy.criteria.get(name) for policy in (base, head)]
@@ -496,7 +501,7 @@ def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator
             yield from _edit(f"{part} of {name}", *(getattr(rule, part, None) for rule in rules))
 
 
-def _criteria(
+def _criterion_edits(
     base: Iterable[CriterionUse], suite: Suite, *, are_metrics_edited: bool
 ) -> Iterator[GateEdit]:
     """The differences of a suite's criteria from the base's."""
@@ -504,9 +509,7 @@ def _criteria(
     for name in dict.fromkeys((*base_uses, *head_uses)):
         base_use = base_uses.get(name)
         head_use = head_uses.get(name)
-        if (base_use is None or _is_shown_only(base_use)) and (
-            head_use is None or _is_shown_only(head_use)
-        ):
+        if all(use is None or use.informational for use in (base_use, head_use)):
             continue
         place = None if head_use is None else head_use.place
         yield from _edit(
@@ -537,8 +540,8 @@ def _edit(
     subject: str, base: object, head: object, *, suite: str = "", place: Place | None = None
 ) -> Iterator[GateEdit]:
     if base != head:
-        base_text = _value(base)
-        head_text = _value(head)
+        base_text = _value_text(base)
+        head_text = _value_text(head)
         yield GateEdit(
             kind=EditKind.RULE,
             subject=subject,
@@ -547,11 +550,6 @@ def _edit(
             head=head_text,
             place=place,
         )
-
-
-def _is_shown_only(use: CriterionUse) -> bool:
-    """True if no case fails because of it."""
-    return use.informational
 
 
 def _threshold(use: CriterionUse) -> str:
@@ -564,7 +562,7 @@ def _threshold(use: CriterionUse) -> str:
     )
 
 
-def _value(value: object) -> str:
+def _value_text(value: object) -> str:
     if value is None or value == "":
         return "unset"
     if isinstance(value, bool):
@@ -590,8 +588,10 @@ def _differences(base: object, head: object, *, path: str = "") -> Iterator[tupl
 
 
 def _in_words(base: object, head: object) -> tuple[str, str]:
-    """Two values, both from shortly before their first difference."""
-    texts = ["unset" if setting is None else str(setting)[:MOST] for setting in (base, head)]
+    """Excerpts of two values that begin shortly before their first difference."""
+    texts = [
+        "unset" if setting is None else str(setting)[:MAX_EXAMINED] for setting in (base, head)
+    ]
     shared_length = next(
         (
             index
@@ -600,15 +600,16 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
         ),
         min(map(len, texts)),
     )
-    start = max(shared_length - LED_UP, 0) if max(map(len, texts)) > WIDTH else 0
+    start = max(shared_length - CONTEXT_WIDTH, 0) if max(map(len, texts)) > EXCERPT_WIDTH else 0
     excerpts = [f"{'...' if start else ''}{text[start:]}" for text in texts]
     base_text, head_text = (
-        text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..." for text in excerpts
+        text if len(text) <= EXCERPT_WIDTH else f"{text[: EXCERPT_WIDTH - 3]}..."
+        for text in excerpts
     )
     return base_text, head_text
 
 
-def _snapshots(
+def _case_edits(
     base_suites: Iterable[Suite], suites: Iterable[Suite], renamed: Mapping[str, str]
 ) -> Iterator[GateEdit]:
     """Cases and files that the change deletes or edits. Only a reader can decide if they are
@@ -633,20 +634,20 @@ def _snapshots(
                 yield GateEdit(
                     kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
                 )
-            elif (changes := _changed(case, head_case)) is not None:
+            elif (changes := _case_differences(case, head_case)) is not None:
                 if changes:
                     remainder = (
-                        f"; and {len(changes) - MOST_TOLD} more" if len(changes) > MOST_TOLD else ""
+                        f"; and {len(changes) - MAX_DIFFERENCES} more"
+                        if len(changes) > MAX_DIFFERENCES
+                        else ""
                     )
-                    summary = "; ".join(changes[:MOST_TOLD]) + remainder
-                    kind = EditKind.CASE_CHANGED
-                    place = head_case.place
+                    summary = "; ".join(changes[:MAX_DIFFERENCES]) + remainder
                     yield GateEdit(
-                        kind=kind,
+                        kind=EditKind.CASE_CHANGED,
                         subject=case.case_id,
                         suite=head_suite.key,
                         head=summary,
-                        place=place,
+                        place=head_case.place,
                     )
             elif fingerprints.of_case(head_case) != fingerprints.of_case(case):
                 yield GateEdit(
@@ -657,13 +658,15 @@ def _snapshots(
                 )
 
 
-def _changed(base: Case, head: Case) -> list[str] | None:
+def _case_differences(base: Case, head: Case) -> list[str] | None:
     """The differences of two versions of a case; None if its format cannot list them."""
-    candidates = (row.changed(base, head) for row in FORMATS.values())
+    candidates = (row.differences(base, head) for row in FORMATS.values())
     return next((changes for changes in candidates if changes is not None), None)
 
 
-def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:
+def _file_edits(
+    base: Settings | None, head: Settings, suites: Collection[Suite]
+) -> Iterator[GateEdit]:
     """Files that define the measurement and differ, with their differing lines: evalgate.yml,
     criteria, custom metrics, calibrations, and recordings that replace a judge, a tool or an agent.
     Empty if the base's settings are unknown."""
@@ -671,40 +674,40 @@ def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> 
         return
     names: set[str] = set()
     for settings in (base, head):
-        names |= {*_measuring_files(settings, suites)} | _cassettes(settings)
+        names |= {*_measuring_files(settings, suites)} | _cassette_files(settings)
         names |= {settings.gate_file.tools.mocks} if "mocks" in _tool_files(settings) else set()
-        names |= _metrics(suites, settings.root)
+        names |= _metric_files(suites, settings.root)
     for name in sorted(names - {""}):
-        base_text, head_text = (_text(settings.root, name) for settings in (base, head))
+        base_text, head_text = (_file_text(settings.root, name) for settings in (base, head))
         if base_text != head_text:
             lines = difflib.unified_diff(
                 base_text.splitlines(), head_text.splitlines(), lineterm="", n=1
             )
-            diff_lines = [plain.clip(line, LINE) for line in lines][2:]
+            diff_lines = [plain.clip(line, DIFF_WIDTH) for line in lines][2:]
             counts = [sum(line.startswith(sign) for line in diff_lines) for sign in "-+"]
             yield GateEdit(
                 kind=EditKind.FILE,
                 subject=name,
                 base=f"-{counts[0]}",
                 head=f"+{counts[1]}",
-                lines=tuple(diff_lines[:MOST_LINES]),
+                lines=tuple(diff_lines[:MAX_DIFF_LINES]),
                 place=Place(file=name),
             )
-    yield from _recordings(suites, base, head)
+    yield from _recording_edits(suites, base, head)
 
 
 def _measuring_files(settings: Settings, suites: Iterable[Suite]) -> Iterator[str]:
-    """evalgate.yml, criteria, calibration and judges' replies, relative to the root; "" for what
-    there is not."""
+    """evalgate.yml, criteria, calibration and judges' replies, relative to the root; "" for each
+    that is missing."""
     judge = settings.gate_file.judge
     yield from ("" if settings.places is None else settings.places("runs").file, judge.calibration)
     yield judge.replay
     yield from (suite.criteria_source.file for suite in suites)
 
 
-def expectations(settings: Settings, suites: Collection[Suite]) -> frozenset[str]:
-    """The files and folders of a checkout, as absolute paths, by which its agents are judged or
-    that answer in a tool's or an agent's stead; what a link leads to as well."""
+def measurement_paths(settings: Settings, suites: Collection[Suite]) -> frozenset[str]:
+    """The absolute paths of a checkout's files and folders that define the measurement of agents,
+    or replace a tool or an agent. The targets of links are included."""
     tools = settings.gate_file.tools
     names = {*_measuring_files(settings, suites), tools.cassettes, tools.mocks}
     for suite in suites:
@@ -714,9 +717,9 @@ def expectations(settings: Settings, suites: Collection[Suite]) -> frozenset[str
     return frozenset(paths.union(map(os.path.realpath, paths))) - {root}
 
 
-def _text(root: Path, name: str) -> str:
-    """The text of a file, its digest if it is binary or very large; "" if there is no file, or a
-    link leads elsewhere: to git's own files, which hold the job's token."""
+def _file_text(root: Path, name: str) -> str:
+    """The text of a file; its digest if it is binary or very large; "" if there is no file, or if a
+    link leads out of the checkout or into `.git`, which may hold the job's token."""
     path = root / name
     if places.refusal_reason(root, name, trusted=True):
         return ""
@@ -728,23 +731,24 @@ def _text(root: Path, name: str) -> str:
     except OSError:
         return ""
     text = content.decode(errors="replace")
-    return _digest(path) if len(content) > LARGE or "\ufffd" in text else text
+    return _digest(path) if len(content) > MAX_DIFF_BYTES or "\ufffd" in text else text
 
 
-def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
-    """Recorded conversations that replace an agent and differ now: only the change vouches for
-    them."""
+def _recording_edits(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
+    """Edited recordings that replace an agent. Nobody but the change's author confirms them."""
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     for use in uses.values():
-        base_digest, head_digest = (_recorded(use, settings.root) for settings in (base, head))
+        base_digest, head_digest = (
+            _recording_digest(use, settings.root) for settings in (base, head)
+        )
         if base_digest != head_digest:
             subject = f"recordings of {use.options.get('path') or 'the agent'}"
             yield GateEdit(kind=EditKind.FILE, subject=subject, base=base_digest, head=head_digest)
 
 
-def _recorded(use: AgentUse, root: Path) -> str:
+def _recording_digest(use: AgentUse, root: Path) -> str:
     files = _recording_files(use, root)
-    return fingerprints.digest([(path, _text(root, path)) for path in sorted(files)])[:8]
+    return fingerprints.digest([(path, _file_text(root, path)) for path in sorted(files)])[:8]
 
 
 def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:
@@ -762,7 +766,7 @@ def _tool_files(settings: Settings) -> tuple[str, ...]:
     return ("mocks",) if mode is ToolMode.MOCK else ()
 
 
-def _cassettes(settings: Settings) -> frozenset[str]:
+def _cassette_files(settings: Settings) -> frozenset[str]:
     """The recorded tool calls that replace tool answers, relative to the checkout."""
     folder = settings.gate_file.tools.cassettes
     if "cassettes" not in _tool_files(settings) or places.refusal_reason(
@@ -788,19 +792,20 @@ def _digest(path: Path) -> str:
 
 
 _LONGEST_NAME = 100
+"""Characters of a part of a module's name: file names have a limit."""
 
 
 def room_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
     """The files of a change without which a custom metric that it edits does not run: the metric's,
     and the lists of dependencies."""
-    return _metrics(suites, root).union(
+    return _metric_files(suites, root).union(
         path
         for path in discovery_agents.code_files(root)
         if failures.DEPENDENCIES.fullmatch(path.rpartition("/")[2])
     )
 
 
-def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
+def _metric_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
     """The files of custom metrics, the files beside them (in the folder of a module, or all of a
     package), and their imports from the checkout. The agent's own file is not included: it is what
     is tested."""
@@ -813,9 +818,9 @@ def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
-    """The Python files beside a metric's module, other files there that it names, and those that it
-    imports. The module is searched
-    below the root, in the agent's folder (also by the name `agent`), and in its parent folders."""
+    """The Python files beside a metric's module, other files there that the module names, and its
+    imports. The module is searched below the root, in the agent's folder (also by the name
+    `agent`), and in the parent folders of that folder."""
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
         return
@@ -838,7 +843,7 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
         ]
         if names and module_files:
             source = "".join(
-                _text(root, path.relative_to(root).as_posix()) for path in module_files
+                _file_text(root, path.relative_to(root).as_posix()) for path in module_files
             )
             neighbors = [
                 *(folder.glob("*.py") if len(names) == 1 else ()),

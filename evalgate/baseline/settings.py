@@ -34,13 +34,13 @@ both sides count."""
 EXTENTS = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
 """Settings for reports of the verdict, with their values from the most to the least: a change may
 ask for more, not for less."""
-OF_JUDGES = config.names_with(JudgeRule, Decider.DOOR)
+JUDGE_SETTINGS = config.names_with(JudgeRule, Decider.DOOR)
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Options of a model about its connection: another address, further headers."""
 WIDTH = 120
 """The most characters of a shown value."""
-NOT_HEADS = "setting-of-base"
-NO_FILE = "judge-of-change"
+SETTING_OF_BASE = "setting-of-base"
+JUDGE_OF_CHANGE = "judge-of-change"
 HINT = "Change it in a pull request of its own first."
 HINT_INPUT = "Set it as an input of the workflow, or change it in a pull request of its own first."
 
@@ -154,7 +154,7 @@ class _BaseSettings:
         else:
             suffix = f"; the value in force is {_quoted(base_setting)}" if base_setting else ""
             message = f"`{name}` of this change's evalgate.yml ({_quoted(head_setting)}) does not count: {self.reason}{suffix}"
-        return errors.note(NOT_HEADS, message, place, hint)
+        return errors.note(SETTING_OF_BASE, message, place, hint)
 
 
 def _quoted(value: Any) -> str:
@@ -221,7 +221,7 @@ def _judge(
     if is_guarded and not (
         base_side.settings is None and models.is_of_provider(head_judge.base_url)
     ):
-        trusted_options |= {name: getattr(base_judge, name) for name in OF_JUDGES}
+        trusted_options |= {name: getattr(base_judge, name) for name in JUDGE_SETTINGS}
     notices = [
         base_side.notice(
             f"judge.{name}",
@@ -234,7 +234,7 @@ def _judge(
         for place in (settings.place_of("judge", name),)
         if getattr(head_judge, name) != value
     ]
-    names = [name for name in ("model", "client", *OF_JUDGES) if getattr(head_judge, name)]
+    names = [name for name in ("model", "client", *JUDGE_SETTINGS) if getattr(head_judge, name)]
     if is_guarded and base_side.settings is None and not notices and names:
         description = words.listed(
             f"`{name}: {plain.label(getattr(head_judge, name), WIDTH)}`" for name in names
@@ -243,7 +243,7 @@ def _judge(
             f"the judge of this change's evalgate.yml is asked ({description}): {base_side.reason}"
         )
         hint = "It counts because it is asked at a known provider's own address."
-        notices.append(errors.note(NO_FILE, message, settings.place_of("judge"), hint))
+        notices.append(errors.note(JUDGE_OF_CHANGE, message, settings.place_of("judge"), hint))
     return head_judge.model_copy(update=trusted_options), notices
 
 
@@ -336,4 +336,4 @@ def _replaced(config: Json, base_options: Json) -> Json:
 def _other_client(subject: str, base_options: Json, place: Place) -> Problem:
     reason = "the base's count" if base_options else "the base has none"
     message = f"the client options (`http_options`) of {subject}: {reason}, so this change's do not"
-    return errors.note(NOT_HEADS, message, place, HINT)
+    return errors.note(SETTING_OF_BASE, message, place, HINT)

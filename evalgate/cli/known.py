@@ -218,7 +218,7 @@ def show_last_run() -> bool:
     failed_ids = [
         case.key[1]
         for case in unpassed_cases
-        if case.verdict.kind is VerdictKind.FAIL and case.label not in edit.ASIDE
+        if case.verdict.kind is VerdictKind.FAIL and case.label not in edit.REFUSAL_REASONS
     ]
     rows = reports.commands_after(
         [*failed_ids, *(case.key[1] for case in unpassed_cases)], failed_ids
@@ -401,7 +401,7 @@ def _show_proposal(proposal: Proposal, place: str) -> None:
         difference = reports.render_change(
             change.expected,
             change.actual,
-            calls=change.with_calls,
+            calls=change.edits_calls,
             answer=change.answer is not None,
             width=cli.width(),
             color=True,

@@ -9,7 +9,7 @@ import click
 
 from evalgate import agents, cli
 from evalgate.cli import commands
-from evalgate.comparison.purse import PAIRS, RUNS
+from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
@@ -33,8 +33,12 @@ def command(with_cases: bool, **values: Any) -> int:
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
             click.echo(plain.visible(line))
-    run = {suite.key for suite in prepared.suites}
-    for line in (line for library in prepared.libraries for line in library.lines(run=run)):
+    measured_files = {suite.key for suite in prepared.suites}
+    for line in (
+        line
+        for library in prepared.libraries
+        for line in library.lines(measured_files=measured_files)
+    ):
         click.echo(plain.visible(line))
     cases = sum(estimate.cases for estimate in estimates)
     trials = sum(estimate.trials for estimate in estimates)
@@ -62,7 +66,7 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL and (
         has_base or settings.confirm
     ):
-        most_reruns = PAIRS * (2 if has_base else 1) + RUNS
+        most_reruns = MAX_PAIRS * (2 if has_base else 1) + MAX_RUNS
         lines.append(
             f"each failure: rerun until it passes or is confirmed, at most {most_reruns} runs more (`threshold`)"
         )

@@ -138,8 +138,8 @@ class Sides:
 
 
 def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
-    """See `Sides.settled`. Each shard bets its share of the money, and the purses are added up; the
-    evidence that head is better is that of the same bets with the sides swapped."""
+    """See `Sides.settled`. Each shard bets its share of the money; the purses are added up. The
+    same bets with swapped sides give the evidence that head is better."""
     shards = _parts(sides)
     terms = _terms(sides)
     money = 1 / max(

@@ -265,13 +265,15 @@ def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> Cri
     change = Change.NO_EVIDENCE
     if clock_based:
         change = Change.NOT_MEASURED
-    elif row.rule.gating and book.is_worse and row.evidence >= min(purse.NAMED, largest) > 1:
+    elif (
+        row.rule.gating and book.is_worse and row.evidence >= min(purse.BROKEN_FACTOR, largest) > 1
+    ):
         change = Change.REGRESSED
     elif shortfall is not None:
         change = shortfall
     elif row.rule.gating and row.past >= book.needed:
         change = Change.INCONCLUSIVE
-    elif row.rule.gating and book.better >= book.needed and row.against >= purse.NAMED:
+    elif row.rule.gating and book.better >= book.needed and row.against >= purse.BROKEN_FACTOR:
         change = Change.IMPROVED
     return CriterionComparison(
         name=row.rule.name,

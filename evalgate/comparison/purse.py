@@ -18,38 +18,41 @@ from typing import Final
 from evalgate.model import Bet, CaseKey, Cell, Confirmation
 from evalgate.values import frozen_dataclass
 
-ASIDE: Final = 0.5
+SPREAD_SHARE: Final = 0.5
 """The share of the purse that bets equally on every pair, to find a drop that is spread over
 cases."""
 SHARES: Final = (0.3, 0.6, 0.9)
 """The shares of it that are staked on a pair, in three equal parts."""
-MOST_AT_FIRST: Final = 0.5
+MAX_FIRST_STAKE: Final = 0.5
 """The largest stake on a case in the first round."""
 FLAKY: Final = 0.3
 """A case that passes this often is flaky, not failing."""
-LET_GO = 0.35
-PAIRS = 16
-"""A suspect is dropped if its odds fell to `LET_GO` of its first odds, or after `PAIRS` pairs."""
-RUNS = 20
-UNLIKELY = 0.1
-"""The most runs of head alone, and the odds of failing at which a case is dropped."""
-AT_ONCE = 3
-AT_FIRST = 8
-"""The most bets on one case at the same time, and the most cases that begin their runs of head
-alone at the same time."""
-SPARE: Final = 2
+MIN_ODDS_SHARE = 0.35
+"""A suspect is dropped if its odds fall below this share of its first odds, or of 1 : 1."""
+MAX_PAIRS = 16
+"""A suspect is dropped after this many pairs."""
+MAX_RUNS = 20
+"""Runs of head alone for one case."""
+MIN_FAILING_ODDS = 0.1
+"""Head's runs of a case end if the odds that it fails are not above this."""
+MAX_BETS_AT_ONCE = 3
+"""Bets on one case at the same time."""
+MAX_FIRST_CASES = 8
+"""Cases that begin their runs of head alone at the same time."""
+SPARE_RERUNS: Final = 2
 """A case is given up if more of its reruns than this fail to be measured, beyond those that were
 measured."""
-NAMED: Final = 4.0
+BROKEN_FACTOR: Final = 4.0
 """The factor of a case's bets, from 1, at which the case is reported as broken."""
-PROMISING = 2.0
-GRADED_PAIRS = 4
-GRADED_CASES = 50
-"""For graded scores: the factor that their part of the purse must have reached for more pairs, the
-most pairs of a case, and the most cases."""
+PROMISING_FACTOR = 2.0
+"""Graded scores: more pairs are run if their part of the purse reaches this factor."""
+MAX_GRADED_PAIRS = 4
+"""Graded scores: pairs of one case."""
+MAX_GRADED_CASES = 50
+"""Graded scores: cases with pairs."""
 MEASURED: Final = "(measured)"
 """The name of a graded criterion: the run could be measured."""
-PASSES: Final = ""
+ALL_CRITERIA: Final = ""
 """The name of a graded criterion: the run passes all deciding criteria."""
 
 
@@ -64,13 +67,13 @@ def _chances(base: float, head: float) -> tuple[float, ...]:
     return base * (1 - head), (1 - base) * head, base * head, (1 - base) * (1 - head)
 
 
-_SAME: Final = [_chances(rate, rate) for rate in _RATES]
-_WORSE: Final = [
+_UNCHANGED_CHANCES: Final = [_chances(rate, rate) for rate in _RATES]
+_WORSE_CHANCES: Final = [
     *((0.9 * 0.97, _chances(rate, 0.03)) for rate in _RATES),
     *((0.1 * rate * (1 - rate / 2), _chances(rate, rate / 2)) for rate in _RATES),
 ]
 """A broken case: prior weights after its first fall, and the probabilities of its cells."""
-_ALL: Final = [*_SAME, *(chances for _, chances in _WORSE)]
+_ALL_CHANCES: Final = [*_UNCHANGED_CHANCES, *(chances for _, chances in _WORSE_CHANCES)]
 
 
 @lru_cache(maxsize=10_000)
@@ -84,11 +87,11 @@ def _believed(
         priors = _believed(odds, cells[:-1])[0]
         weights = [
             kind_weight * chances[cells[-1]]
-            for kind_weight, chances in zip(priors, _ALL, strict=True)
+            for kind_weight, chances in zip(priors, _ALL_CHANCES, strict=True)
         ]
     else:
         same = [rate * (1 - rate) for rate in _RATES]
-        worse = [belief for belief, _ in _WORSE]
+        worse = [belief for belief, _ in _WORSE_CHANCES]
         weights = [
             *(kind_weight / sum(same) for kind_weight in same),
             *(odds * kind_weight / sum(worse) for kind_weight in worse),
@@ -97,7 +100,8 @@ def _believed(
     weights = [weight / total for weight in weights]
     probabilities = [
         math.fsum(
-            kind_weight * chances[cell] for kind_weight, chances in zip(weights, _ALL, strict=True)
+            kind_weight * chances[cell]
+            for kind_weight, chances in zip(weights, _ALL_CHANCES, strict=True)
         )
         for cell in Cell
     ]
@@ -111,7 +115,7 @@ def _believed(
         probability * math.log(max(pay, 1e-9))
         for probability, pay in zip(probabilities, pays, strict=True)
     )
-    return weights, pays, growth, 1 / max(1e-12, math.fsum(weights[: len(_SAME)])) - 1
+    return weights, pays, growth, 1 / max(1e-12, math.fsum(weights[: len(_UNCHANGED_CHANCES)])) - 1
 
 
 class Suspect:
@@ -126,7 +130,7 @@ class Suspect:
 
     def _look(self) -> None:
         _, self.pays, self.growth, odds = _believed(self._first, self._cells)
-        self.is_live = odds >= LET_GO * min(1.0, self._first) and self.tries < PAIRS
+        self.is_live = odds >= MIN_ODDS_SHARE * min(1.0, self._first) and self.tries < MAX_PAIRS
 
     def see(self, cell: Cell | None) -> None:
         """Add one more pair. None is a pair that could not be measured; it changes nothing."""
@@ -241,7 +245,7 @@ class State:
     @property
     def can_measure(self) -> bool:
         """True if its reruns can be measured, as far as is known."""
-        return self.unmeasured <= SPARE
+        return self.unmeasured <= SPARE_RERUNS
 
     @property
     def is_live(self) -> bool:
@@ -256,7 +260,10 @@ class State:
         """True if another run of head alone could change the answer."""
         alone = self.alone
         return (
-            alone is not None and alone.odds > UNLIKELY and alone.tries < RUNS and self.can_measure
+            alone is not None
+            and alone.odds > MIN_FAILING_ODDS
+            and alone.tries < MAX_RUNS
+            and self.can_measure
         )
 
     def rerun_head(self, *, asks: bool) -> None:
@@ -284,7 +291,9 @@ class Purse:
         self._terms = terms
         self._money = money
         graded = terms.graded
-        shares = {PASSES: 0.5 if graded else 1.0} | dict.fromkeys(graded, 0.5 / max(len(graded), 1))
+        shares = {ALL_CRITERIA: 0.5 if graded else 1.0} | dict.fromkeys(
+            graded, 0.5 / max(len(graded), 1)
+        )
         self._spread = {name: [share / len(SHARES)] * len(SHARES) for name, share in shares.items()}
         self._seen = {name: [1.0 / len(SHARES)] * len(SHARES) for name in graded}
         self._product = 1.0
@@ -304,7 +313,7 @@ class Purse:
         return self._worth(self._product, self._spread)
 
     def _worth(self, product: float, spread: Mapping[str, Sequence[float]]) -> float:
-        return self._money * ((1 - ASIDE) * product + ASIDE * _total(spread))
+        return self._money * ((1 - SPREAD_SHARE) * product + SPREAD_SHARE * _total(spread))
 
     @property
     def failing(self) -> float:
@@ -354,7 +363,7 @@ class Purse:
     def _split(self, firsts: Sequence[RunPair]) -> None:
         """Divide the part that bets equally on every pair among the criteria that fell in the first
         round, in proportion to their falls. It is staked only on later pairs."""
-        falls = {PASSES: float(self._fell - self._rose)}
+        falls = {ALL_CRITERIA: float(self._fell - self._rose)}
         for name in self._terms.graded:
             falls[name] = math.fsum(self._falls(pair).get(name, 0.0) for pair in firsts)
         total = math.fsum(max(0.0, fall) for fall in falls.values())
@@ -367,7 +376,7 @@ class Purse:
 
     def _first(self, state: State, pair: RunPair) -> None:
         lead = (self._fell - self._rose + 0.5) / (self._fell + self._rose + 1)
-        stake = min(MOST_AT_FIRST, max(0.0, lead))
+        stake = min(MAX_FIRST_STAKE, max(0.0, lead))
         self._stake(state, pair, 1.0 if pair.cell is None else 1 + stake * _FALL[pair.cell])
         self._fell += pair.cell is Cell.FELL
         self._rose += pair.cell is Cell.ROSE
@@ -401,7 +410,7 @@ class Purse:
             self.factors[state.runs.key] = self.factors.get(state.runs.key, 1.0) * pays
             self._product *= pays
         for name, fall in (
-            {PASSES: 0.0 if pair.cell is None else _FALL[pair.cell]} | falls
+            {ALL_CRITERIA: 0.0 if pair.cell is None else _FALL[pair.cell]} | falls
         ).items():
             self._spread[name] = staked(self._spread[name], fall)
         if pair.cell is not None:
@@ -480,13 +489,13 @@ class Purse:
         keys: list[CaseKey] = []
         product = self._product
         spread = dict(self._spread)
-        for turn in range(AT_ONCE):
+        for turn in range(MAX_BETS_AT_ONCE):
             for state, suspect in suspects:
-                if turn > suspect.falls or suspect.tries + turn >= PAIRS:
+                if turn > suspect.falls or suspect.tries + turn >= MAX_PAIRS:
                     continue
                 keys.append(state.runs.key)
                 product *= suspect.pays[Cell.FELL]
-                spread[PASSES] = staked(spread[PASSES], 1.0)
+                spread[ALL_CRITERIA] = staked(spread[ALL_CRITERIA], 1.0)
                 if self._worth(product, spread) >= self._terms.needed:
                     return keys
             if turn == 0 and len(suspects) > 1:
@@ -502,11 +511,11 @@ class Purse:
             return [state for state, alone in cases if alone.tries == fewest_tries]
         likeliest_state, alone = max(cases, key=lambda case: (case[1].odds, -case[1].tries))
         if not alone.tries:
-            return [state for state, belief in cases if not belief.tries][:AT_FIRST]
+            return [state for state, belief in cases if not belief.tries][:MAX_FIRST_CASES]
         growth = math.log(alone.believed / (1 - FLAKY))
         missing_runs = math.log(self._terms.needed / self.failing) / growth if growth > 0 else 1.0
         return [likeliest_state] * max(
-            1, min(AT_ONCE, alone.tries, RUNS - alone.tries, math.ceil(missing_runs))
+            1, min(MAX_BETS_AT_ONCE, alone.tries, MAX_RUNS - alone.tries, math.ceil(missing_runs))
         )
 
     def _next_graded(self) -> list[CaseKey]:
@@ -514,7 +523,7 @@ class Purse:
         purse."""
         part_amounts = {name: math.fsum(amounts) for name, amounts in self._seen.items()}
         criterion = max(part_amounts, key=lambda name: part_amounts[name], default="")
-        if not criterion or part_amounts[criterion] < PROMISING:
+        if not criterion or part_amounts[criterion] < PROMISING_FACTOR:
             return []
         falls = {
             key: math.fsum(
@@ -526,8 +535,8 @@ class Purse:
         }
         worst_cases = sorted(
             (key for key, fall in falls.items() if fall > 0), key=lambda key: -falls[key]
-        )[:GRADED_CASES]
-        return [key for key in worst_cases if self._states[key].graded < GRADED_PAIRS]
+        )[:MAX_GRADED_CASES]
+        return [key for key in worst_cases if self._states[key].graded < MAX_GRADED_PAIRS]
 
     def confirmations(
         self, *, is_worse: bool, is_failing: bool, largest_factor: float
@@ -535,7 +544,7 @@ class Purse:
         """The result of the reruns of each case that fails in its first runs and can be rerun.
         `is_worse`, `is_failing`: of all shards together. `largest_factor`: the largest factor of a
         case in any shard."""
-        floor = min(NAMED, largest_factor)
+        floor = min(BROKEN_FACTOR, largest_factor)
         return {
             key: _confirmation(
                 state,
@@ -572,7 +581,7 @@ def _total(parts: Mapping[str, Sequence[float]]) -> float:
 def play(
     cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0
 ) -> tuple[Purse, tuple[Rerun, ...]]:
-    """Play all runs so far. Returns the purse and the runs to do next."""
+    """Bet on all runs so far. Returns the purse and the runs to do next."""
     purse = Purse(terms, money=money)
     purse.begin(cases)
     results_by_rerun: dict[Rerun, list[RunPair | bool | None]] = {}

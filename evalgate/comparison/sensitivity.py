@@ -22,12 +22,12 @@ MOST_PAIRS = 20_000
 """The number of simulated pull requests, and the most pairs of first runs in all of them. Larger
 runs simulate fewer pull requests."""
 FEWEST_TRIES: Final = 10
-BROKEN: Final = (1, 2, 3)
-RATE_OF_BROKEN: Final = 0.02
+BROKEN_COUNTS: Final = (1, 2, 3)
+BROKEN_RATE: Final = 0.02
 PRIOR: Final = 2.0
 """The pass rate of all cases counts as this many runs of each case."""
-OFTEN: Final = 0.5
-BLOCK: Final = 4096
+OFTEN_MISSED: Final = 0.5
+BLOCK_SIZE: Final = 4096
 
 
 def of(sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]]) -> Power | None:
@@ -75,12 +75,12 @@ def _simulate(
     caught = []
     missed_counts = Counter[int]()
     broken_counts = Counter[int]()
-    for count in BROKEN[: len(rates)]:
+    for count in BROKEN_COUNTS[: len(rates)]:
         blocked = 0
         for _ in range(tries):
             places = sorted(range(len(rates)), key=lambda _: draw())[:count]
             head_rates = [
-                RATE_OF_BROKEN if place in places else rate for place, rate in enumerate(rates)
+                BROKEN_RATE if place in places else rate for place, rate in enumerate(rates)
             ]
             is_blocked = _blocks(
                 head_rates, rates, draw, terms, rounds=rounds, reruns=rule is not ThresholdRule.ALL
@@ -93,7 +93,7 @@ def _simulate(
     return tuple(caught), tuple(
         place
         for place in sorted(broken_counts)
-        if missed_counts[place] > OFTEN * broken_counts[place]
+        if missed_counts[place] > OFTEN_MISSED * broken_counts[place]
     )
 
 
@@ -102,7 +102,7 @@ def _draws(seed: int) -> Iterator[float]:
 
     random = np.random.default_rng(seed)
     while True:
-        yield from random.random(BLOCK).tolist()
+        yield from random.random(BLOCK_SIZE).tolist()
 
 
 def _blocks(

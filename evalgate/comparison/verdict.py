@@ -52,12 +52,12 @@ class Allowed:
     moved_cases: frozenset[CaseKey] = frozenset()  # both sides fail today, the base passed before
 
 
-NONE = Allowed()
+NONE_ALLOWED = Allowed()
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 NOT_QUARANTINED: Mapping[CaseKey, Quarantine] = {}
 
 
-def find(
+def find_allowed(
     run: Run,
     policy: Policy,
     *,
@@ -65,7 +65,7 @@ def find(
     quarantines: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     book: Book | None = None,
 ) -> Allowed:
-    """The failures that the policy allows: flaky ones, and with `threshold: new` those that the
+    """The failures that the policy allows: flaky failures, and with `threshold: new` those that the
     base has too. New cases and cases without a base result are never allowed as old failures."""
     confirmations = {} if book is None else book.confirmations
     keys: defaultdict[Confirmation, set[CaseKey]] = defaultdict(set)
@@ -126,16 +126,16 @@ def threshold_gate(
     run: Run,
     policy: Policy,
     *,
-    allowed: Allowed = NONE,
+    allowed: Allowed = NONE_ALLOWED,
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
     is_compared: bool = False,
 ) -> Verdict:
     """The threshold gate's verdict on a run.
 
     Every case of every suite counts, including cases that did not run, except those of advisory
-    suites and those in `allowed`. A run without cases is not measured. A run that its budget ended
-    is inconclusive at best. `decided`: the verdicts on its cases, if they exist already.
-    `is_compared`: the comparison with a base decides criteria without a threshold."""
+    suites and those in `allowed`. A run without cases is not measured. If its budget ended a run,
+    the verdict is inconclusive at best. `decided`: known verdicts on its cases. `is_compared`: the
+    comparison with a base decides criteria without a threshold."""
     uses = pairing.uses_by_case(run)
     verdicts = (
         decided
@@ -152,14 +152,14 @@ def threshold_gate(
     )
     if kind is VerdictKind.PASS and (run.truncated or not run.complete):
         kind = VerdictKind.INCONCLUSIVE if run.complete else VerdictKind.NOT_MEASURED
-    toothless = bool(suites) and not deciding
+    is_advisory_only = bool(suites) and not deciding
     # including kinds that a more severe kind hides: the policy may block on them
     kinds = {
         kind,
         *(suite_kind for suite in deciding for suite_kind in (suite.kind, *suite.beside)),
     }
     kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
-    blocked_by = None if toothless else _blocking(GateKind.THRESHOLD, kinds, policy)
+    blocked_by = None if is_advisory_only else _blocking(GateKind.THRESHOLD, kinds, policy)
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
     return Verdict(kind=kind, blocked_by=blocked_by, suites=suites, gates=(gate,))
 
@@ -184,7 +184,7 @@ def _judge_suite(
     allowed: Allowed,
     is_compared: bool,
 ) -> SuiteVerdict:
-    """The verdict on a suite by its own pass rate. `is_compared`: a base can decide, too."""
+    """The verdict on a suite by its own pass rate. `is_compared`: see `threshold_gate`."""
     if suite.problem:
         return SuiteVerdict(
             suite=suite.key,
@@ -252,8 +252,7 @@ def _non_blocking(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
 
 
 def _with_drift(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
-    """The case as not measured, if both sides fail it today and the base passed it before; else
-    unchanged."""
+    """The case, not measured if both sides fail it today and the base passed it before."""
     if case.key in allowed.moved_cases:
         reason = Sentence("case_moved")
         return replace(case, kind=VerdictKind.NOT_MEASURED, beside=None, reason=reason)
@@ -263,7 +262,8 @@ def _with_drift(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
 def _judge_cases(
     cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
 ) -> dict[VerdictKind, Wording]:
-    """The verdict kinds of cases that share one pass rate, with reasons; see `threshold.judge`."""
+    """The verdict kinds of cases that share one pass rate, the deciding kind first, with reasons;
+    see `threshold.judge`."""
     # flaky crashes count neither as measured nor as missing
     remaining_cases = [
         case
@@ -314,7 +314,7 @@ def decide(
     ):
         policy = policy.blocking()  # the change broke the agent; this is not an outage
     book = comparison.book if comparison is not None and comparison.base is not None else book
-    allowed = find(run, policy, comparison=comparison, quarantines=quarantines, book=book)
+    allowed = find_allowed(run, policy, comparison=comparison, quarantines=quarantines, book=book)
     # a budget that ended after the comparison changes the verdicts
     decided = (
         NO_VERDICTS if run.truncated else decided if comparison is None else comparison.decided

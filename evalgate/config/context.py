@@ -88,7 +88,7 @@ class Watcher(Protocol):
     """Receives the progress of trials; rich output on a terminal, plain lines in CI."""
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:
-        """Trials begin: `trials` in all, of which `done` come from the journal. `reason`: the
+        """Called when trials begin. `trials`: all; `done`: those from the journal. `reason`: the
         purpose of reruns; "" for the first runs."""
 
     def trial_done(

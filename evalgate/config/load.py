@@ -75,7 +75,7 @@ def load_settings(raw_settings: Json) -> Settings:
             raise ConfigError(
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
-    insist_passable(settings, at_home=variables.is_terminal(os.environ))
+    refuse_job_variables(settings, at_home=variables.is_terminal(os.environ))
     rules = reading.gate_file
     if settings.agent:
         rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(settings.agent)]})
@@ -193,7 +193,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     if isinstance(text, Problem):
         raise ConfigError(str(text.message), place=text.place, hint=f"Save {file} as UTF-8.")
     reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
-    unused = (
+    ignored_files = (
         errors.warning(
             "unused-gate-file",
             f"`{other_file}` is ignored because `{file}` exists, too",
@@ -202,10 +202,10 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
         )
         for other_file in other_files
     )
-    return replace(reading, problems=(*reading.problems, *unused))
+    return replace(reading, problems=(*reading.problems, *ignored_files))
 
 
-def insist_passable(settings: Settings, *, at_home: bool) -> None:
+def refuse_job_variables(settings: Settings, *, at_home: bool) -> None:
     """Raise ConfigError if `env` names a variable of the job, which no agent may get. `at_home`: at
     a terminal, where only evalgate's own keys are refused."""
     refused_names = [

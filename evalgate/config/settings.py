@@ -67,7 +67,7 @@ BOUNDS = "`agent_calls`, `tokens` and `usd`, as in `agent_calls=200, usd=2`"
 
 
 def parse_runs(value: Any) -> Any:
-    """A whole number. The former form with further runs of cases with mixed results is an error
+    """The number of runs. The former form, which also had a number of further runs, is an error
     that quotes the line to write."""
     run_count = (
         value.get("start", 1)

@@ -94,7 +94,7 @@ OF_INSTALLERS = ("UV_*", "PIP_*")
 """Variables that never reach an agent, even if `env` names them: they are for the installer."""
 
 STORE_KEY = "EVALGATE_STORE_KEY"
-NEVER = (
+JOB_VARIABLES = (
     "GITHUB_TOKEN", "GH_TOKEN", "GH_ENTERPRISE_TOKEN", "ACTIONS_*", "INPUT_*", "GITHUB_*", "RUNNER_*",
     STORE_KEY,
     "CI_JOB_TOKEN", "CI_JOB_JWT*", "CI_REPOSITORY_URL", "CI_REGISTRY_PASSWORD", "CI_DEPLOY_PASSWORD",
@@ -104,18 +104,18 @@ NEVER = (
 """Variables that belong to the job and are never passed on in a workflow or another CI. At a
 terminal there is no job: the user exported them."""
 
-OF_PEOPLE = frozenset({"GITHUB_PERSONAL_ACCESS_TOKEN"})
+USER_VARIABLES = frozenset({"GITHUB_PERSONAL_ACCESS_TOKEN"})
 """A variable that is named like the workflow's own but never is: GitHub's MCP server asks users for
 it."""
 
-OF_OUR_PROCESS = (
+PROCESS_VARIABLES = (
     "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONEXECUTABLE", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT",
     "__PYVENV_LAUNCHER__", "PWD", "OLDPWD", "SHLVL", "_",
 )  # fmt: skip
 """Variables about evalgate's own process. They would lead the agent's Python, or the base, to wrong
 files."""
 
-OF_CIS = (
+CI_VARIABLES = (
     "GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_RUN_ID", "CI", "TF_BUILD", "CODEBUILD_BUILD_ID", "TEAMCITY_VERSION",
     "JENKINS_URL", "BITBUCKET_BUILD_NUMBER", "BUILDKITE",
 )  # fmt: skip
@@ -130,7 +130,7 @@ USER_INFO = re.compile(r"://[^/\s@]+@")
 
 def is_terminal(environ: Environ) -> bool:
     """True if this runs on a user's own machine, not in a workflow or another CI."""
-    return not any(environ.get(name) for name in OF_CIS)
+    return not any(environ.get(name) for name in CI_VARIABLES)
 
 
 def secret_name(name: str) -> str:
@@ -157,7 +157,7 @@ def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 def is_of_ci(name: str) -> bool:
     """True if a variable belongs to the workflow or the job, and never reaches an agent."""
-    return matches(name, NEVER) and name not in OF_PEOPLE
+    return matches(name, JOB_VARIABLES) and name not in USER_VARIABLES
 
 
 @frozen_dataclass
@@ -200,7 +200,7 @@ class AgentVariables:
         if name in self.judge_keys:
             return is_default and not self.own_key
         if self.everything:
-            return not matches(name, OF_OUR_PROCESS)
+            return not matches(name, PROCESS_VARIABLES)
         return is_default or matches(name, (*HARMLESS, *self.names))
 
     def _is_of_job(self, name: str) -> bool:

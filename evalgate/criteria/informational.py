@@ -157,12 +157,12 @@ def _seconds(turn: Invocation) -> Mapping[str, float]:
     return phases
 
 
-OPEN_ABOVE = Scale(highest=None)
+UNBOUNDED = Scale(highest=None)
 SECONDS = Scale(highest=None, resolution=RESOLUTION_S, clocked=True)
 
 
 def _spec(
-    name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OPEN_ABOVE
+    name: str, summary: str, rule: Callable[..., Grade], scale: Scale = UNBOUNDED
 ) -> CriterionSpec:
     return CriterionSpec(
         name=name,

@@ -31,8 +31,8 @@ from evalgate.values import Sentence
 
 # Scripts in which every character is a word, and scripts written without spaces, whose marks belong
 # to the character before them: exactly the blocks that ADK lists.
-_ONE_BY_ONE = ((0x4E00, 0x9FFF), (0x3040, 0x309F), (0x30A0, 0x30FF), (0xAC00, 0xD7AF))
-_CLUSTERED = ((0x0E00, 0x0E7F), (0x0E80, 0x0EFF), (0x1780, 0x17FF), (0x1000, 0x109F))
+_CHARACTER_SCRIPTS = ((0x4E00, 0x9FFF), (0x3040, 0x309F), (0x30A0, 0x30FF), (0xAC00, 0xD7AF))
+_UNSPACED_SCRIPTS = ((0x0E00, 0x0E7F), (0x0E80, 0x0EFF), (0x1780, 0x17FF), (0x1000, 0x109F))
 
 _PACKAGES = ("nltk", "nltk.stem")
 _loading = threading.Lock()
@@ -65,9 +65,9 @@ class _Spacing(dict[int, str]):
         char = chr(code)
         is_mark = unicodedata.category(char).startswith("M")
         spaced = char if is_mark or char.isalnum() else " "
-        if any(first <= code <= last for first, last in _ONE_BY_ONE):
+        if any(first <= code <= last for first, last in _CHARACTER_SCRIPTS):
             spaced = f" {char} "
-        elif any(first <= code <= last for first, last in _CLUSTERED):
+        elif any(first <= code <= last for first, last in _UNSPACED_SCRIPTS):
             spaced = char if is_mark else f" {char}"
         self[code] = spaced
         return spaced

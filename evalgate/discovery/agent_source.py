@@ -479,7 +479,7 @@ def _model_name(text: str) -> str:
 
 
 _TESTS = ("test_", "conftest")
-ASIDE = frozenset({
+EXAMPLE_FOLDERS = frozenset({
     "benchmark", "benchmarks", "demo", "demos", "eval", "evals", "evaluation", "evaluations", "example", "examples",
     "sample", "samples", "test", "tests",
 })  # fmt: skip
@@ -504,7 +504,7 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
             source = _ModuleReader(module).source()
             uses[file] = list(_made_in(module, source, _importable(file, source, read)))
             helper_calls |= _agents_of_others(module, uses[file])
-    main_files = [file for file in uses if uses[file] and not is_aside(file)]
+    main_files = [file for file in uses if uses[file] and not is_example(file)]
     yield from (
         use
         for file in main_files or uses
@@ -515,9 +515,9 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
     )
 
 
-def is_aside(place: str) -> bool:
+def is_example(place: str) -> bool:
     """True if a file, a folder or a module lies among examples or tests."""
-    return not ASIDE.isdisjoint(re.split(r"[/.:]", place.lower()))
+    return not EXAMPLE_FOLDERS.isdisjoint(re.split(r"[/.:]", place.lower()))
 
 
 def _made_in(

@@ -535,7 +535,7 @@ def _examples_of(folder: str, key: str) -> str:
     examples_folders = (
         "/".join(parts[: index + 1])
         for index, name in enumerate(parts)
-        if name.lower() in agent_source.ASIDE
+        if name.lower() in agent_source.EXAMPLE_FOLDERS
     )
     return next(
         (ancestor for ancestor in examples_folders if not key.startswith(f"{ancestor}/")), ""

@@ -80,7 +80,7 @@ def find_agents(settings: Settings) -> list[AgentUse]:
         others = [*agent_source.find_programs(files, read)]
         others += agent_source.find_functions(files, read)
         uses = [use for use in others if _is_below(use, settings)]
-    return sorted(uses, key=lambda use: (_is_aside(use), not _is_declared(use, settings)))
+    return sorted(uses, key=lambda use: (_is_example(use), not _is_declared(use, settings)))
 
 
 def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], read: ReadText) -> int:
@@ -116,8 +116,8 @@ def _place_of(use: AgentUse) -> str:
     return os.path.normpath(str(PurePosixPath(path, *module.split("."))))
 
 
-def _is_aside(use: AgentUse) -> bool:
-    return agent_source.is_aside(_place_of(use))
+def _is_example(use: AgentUse) -> bool:
+    return agent_source.is_example(_place_of(use))
 
 
 def no_agent() -> ConfigError:

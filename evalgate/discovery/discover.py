@@ -82,7 +82,7 @@ def discover(
             tree=search.files.tree,
             libraries=libraries,
         )
-    search.insist()
+    search.require_evaluations()
     return _discovery(search, specs)
 
 
@@ -112,7 +112,7 @@ class _Search:
             )
             self.unrun = (*self.unrun, *homeless)
 
-    def insist(self) -> None:
+    def require_evaluations(self) -> None:
         """Raise NothingToDo if nothing is left and no problem explains it."""
         files = self.files
         reading = self.reading
@@ -252,7 +252,7 @@ def _unheeded(
     yield from hints.passed_over_configs(tree, (*suites, *unread)) if is_whole else ()
     yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
     rows = formats.FORMATS.values()
-    left_out_files = (file for row in rows for file in row.left_out(tree, exclude=rules.exclude))
+    left_out_files = (file for row in rows for file in row.excluded(tree, exclude=rules.exclude))
     left_out = (*tree.excluded, *tree.ignored, *other_files, *left_out_files)
     yield from hints.pattern_problems(
         settings, files=files | (exact_files - other_files), left_out=left_out
@@ -279,7 +279,7 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
     tree = tree or Tree(root, exclude=exclude)
     ignored_folders = unsearched_folders(texts, files=_files(root, tree.evaluation_files))
     if ignored_folders:
-        tree = Tree(root, exclude=exclude, also=ignored_folders)
+        tree = Tree(root, exclude=exclude, extra_folders=ignored_folders)
     files = _files(root, tree.evaluation_files)
     file_selections = _selections(texts, files)
     named_files = {
@@ -370,7 +370,7 @@ def _with_agents(
     keys_without_agent = [key for key in sets if key not in usable_sets]
     if not keys_without_agent:
         return sets, ()
-    noun = next(library.noun for library in libraries if library.is_of_cases(keys_without_agent[0]))
+    noun = next(library.noun for library in libraries if library.holds_cases(keys_without_agent[0]))
     count = words.counted(sum(len(sets[key].cases) for key in keys_without_agent), noun)
     message = f"no agent is known for {count}, and `evalgate run` needs one"
     hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
@@ -547,7 +547,7 @@ def _suites_of(
 ) -> Iterator[Suite]:
     """A suite for each file of a library, scored as its evaluations require."""
     for library, key in (
-        (library, key) for library in libraries for key in sets if library.is_of_cases(key)
+        (library, key) for library in libraries for key in sets if library.holds_cases(key)
     ):
         agent = agents.with_defaults(uses[key], settings)
         deciding = [
@@ -577,7 +577,7 @@ def _broken(
     return sorted(
         file
         for file in files.difference(sets)
-        if any(library.is_of_cases(file) for library in libraries)
+        if any(library.holds_cases(file) for library in libraries)
     )
 
 

@@ -174,23 +174,23 @@ class Tree:
     evaluated: `excluded` by globs; `ignored` by git; `ignored_configs` of folders that are not
     ignored. `other_json`, `other_yaml`, `other_python`: the first files with other names that git
     does not ignore. `near_names`: files with names similar to those of evaluation files or
-    criteria. `origins`: the walked folders and the rules in them; as long as none of these changes,
-    no file comes or goes."""
+    criteria. `origins`: the walked folders and their .gitignore files; while these stay the same,
+    so do all lists."""
 
     def __init__(
         self,
         root: Path,
         *,
         exclude: Iterable[str] = (),
-        also: Iterable[str] = (),
-        base: bool = False,
+        extra_folders: Iterable[str] = (),
+        is_base: bool = False,
     ) -> None:
         """Skip git-ignored files, environments, caches, hidden folders and `exclude` globs.
 
         As in git, symbolic links to folders are not followed; links to files only within the root.
-        `also`: folders, relative to the root, that the user named: they are walked even if they
-        would be skipped. `base`: the root is the checkout of a base, without a repository: all of
-        its files are committed."""
+        `extra_folders`: folders, relative to the root, that the user named: they are walked even if
+        they would be skipped. `is_base`: the root is the checkout of a base, without a repository:
+        all of its files are committed."""
         self.root = root
         self.config_files: set[str] = set()
         self.agent_files: dict[str, frozenset[str]] = {}
@@ -205,14 +205,17 @@ class Tree:
         evaluation_files: set[str] = set()
         ignored: set[str] = set()
         ignored_configs: set[str] = set()
-        names = {False: (evaluation_files, ignored), True: (self.config_files, ignored_configs)}
-        self._walk("", self._checkout_rules(), names)
-        for folder in also:
-            self._walk("" if folder == "." else f"{folder}/", IgnoreRules(), names)
+        paths_by_kind = {
+            False: (evaluation_files, ignored),
+            True: (self.config_files, ignored_configs),
+        }
+        self._walk("", self._checkout_rules(), paths_by_kind)
+        for folder in extra_folders:
+            self._walk("" if folder == "." else f"{folder}/", IgnoreRules(), paths_by_kind)
         ignored.update(self._in_ignored_folders())
         # a .gitignore has no effect on committed files
         matched = ignored | ignored_configs
-        tracked = _committed(root, matched, base=base)
+        tracked = _committed(root, matched, is_base=is_base)
         evaluation_files.update(ignored & tracked)
         self.config_files |= ignored_configs & tracked
         evaluation_files.update(path for path in self.other_json if holds_set(root, path))
@@ -247,10 +250,13 @@ class Tree:
         return IgnoreRules((("", spec),))
 
     def _walk(
-        self, start: str, start_rules: IgnoreRules, names: Mapping[bool, tuple[set[str], set[str]]]
+        self,
+        start: str,
+        start_rules: IgnoreRules,
+        paths_by_kind: Mapping[bool, tuple[set[str], set[str]]],
     ) -> None:
-        """Collect the files below `start`. `names`: sets for names of evaluation files and of
-        configs, each for used and for ignored files."""
+        """Collect the files below `start`. `paths_by_kind`: the used and the ignored paths; True:
+        criteria files, False: evaluation files."""
         pending = [(start, start_rules)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
             self.origins += (prefix, f"{prefix}.gitignore")[: 1 + (".gitignore" in entries)]
@@ -263,11 +269,11 @@ class Tree:
                     self._note_other(path, entry, rules)
                 elif rules.match(path):
                     if _is_own_file(entry):
-                        names[is_config][1].add(path)
+                        paths_by_kind[is_config][1].add(path)
                 elif problem := _file_problem(self.root, path, entry):
                     self.problems.append(problem)
                 elif is_config or _is_file(entry):
-                    names[is_config][0].add(path)
+                    paths_by_kind[is_config][0].add(path)
             for subfolder in _folders(prefix, entries):
                 if rules.match(subfolder):
                     self._ignored_folders.append(subfolder)
@@ -316,9 +322,9 @@ class Tree:
                 pending_folders.extend(_folders(prefix, entries))
 
 
-def _committed(root: Path, paths: set[str], *, base: bool) -> AbstractSet[str]:
-    """Those of the paths on which a .gitignore has no effect, because git has them already."""
-    return paths if base or not paths else git.tracked(root, sorted(paths), os.environ)
+def _committed(root: Path, paths: set[str], *, is_base: bool) -> AbstractSet[str]:
+    """The paths that git tracks: a .gitignore does not affect them."""
+    return paths if is_base or not paths else git.tracked(root, sorted(paths), os.environ)
 
 
 def _folders(prefix: str, entries: Entries) -> Iterator[str]:

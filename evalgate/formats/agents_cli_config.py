@@ -23,9 +23,14 @@ from evalgate.values import JsonObject
 _LONGEST = 1_000_000  # characters
 _DOTTED = re.compile(r"\s*[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\s*")
 _VERSION = re.compile(r"_v\d+$")
-_BODIES = ("custom_function", "custom_function_file", "prompt_template", "remote_custom_function")
+_SOURCE_KEYS = (
+    "custom_function",
+    "custom_function_file",
+    "prompt_template",
+    "remote_custom_function",
+)
 _KEYS = (
-    *_BODIES,
+    *_SOURCE_KEYS,
     "name",
     "threshold",
     "lower_is_better",
@@ -190,7 +195,7 @@ class _MetricsReader:
         if entry is None:
             return self._built_in(name, {}, path, pool_path=None)
         path, metric = entry
-        bodies = [key for key in _BODIES if metric.get(key) is not None]
+        bodies = [key for key in _SOURCE_KEYS if metric.get(key) is not None]
         if not bodies:
             return self._in_words(name, metric, path)
         body = metric[bodies[0]]
@@ -200,7 +205,7 @@ class _MetricsReader:
         if len(bodies) > 1:
             message = f"`{name}` has {words.listed(f'`{key}`' for key in bodies)}; one is expected"
             self._problems.error("wrong-value", message, path=path, hint="keep one of them")
-        if self._has_unknown_keys(metric, path) or len(bodies) > 1 or not is_text:
+        if self._report_misspelled(metric, path) or len(bodies) > 1 or not is_text:
             return None
         if bodies[0] == "prompt_template":
             self._report_spellings(name, _ASKED.findall(body), (*path, bodies[0]))
@@ -282,7 +287,7 @@ class _MetricsReader:
         known = [*SAME_AS_ADK, *OF_SERVICE]
         message = f"`{name}` is neither in `custom_metrics` nor a metric that can be measured here"
         if pool_path is not None:
-            message = f"`{name}` has no {words.listed(f'`{key}`' for key in _BODIES[:3])}"
+            message = f"`{name}` has no {words.listed(f'`{key}`' for key in _SOURCE_KEYS[:3])}"
         hint = words.did_you_mean(
             base, known, fallback=f"built-in metrics: {', '.join(sorted(known))}"
         )
@@ -319,9 +324,9 @@ class _MetricsReader:
             place=self._problems.place_of(path),
         )
 
-    def _has_unknown_keys(self, metric: JsonObject, path: Path) -> bool:
-        """Report keys that are nearly others: agents-cli ignores them, but a misspelled `threshold`
-        would decide nothing."""
+    def _report_misspelled(self, metric: JsonObject, path: Path) -> bool:
+        """Report misspelled keys; True if there are any. agents-cli ignores them, but a misspelled
+        `threshold` would decide nothing."""
         keys = sorted(str(key) for key in metric.keys() - set(_KEYS))
         hints = {key: words.did_you_mean(key, _KEYS) for key in keys}
         for key, hint in hints.items():

@@ -16,19 +16,20 @@ from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, JudgedCriterio
 
 
 class SearchedTree(Protocol):
-    """A walked checkout; paths are POSIX and relative to `root`."""
+    """A checkout after its walk; paths are POSIX and relative to `root`. `other_json`,
+    `other_yaml`: files whose names are not those of evaluation files or criteria."""
 
     root: Path
     other_json: list[str]
     other_yaml: list[str]
 
     def read(self, path: str, *, largest: int = ...) -> bytes | Problem:
-        """The content of a file, or why it is not read."""
+        """The content of a file of at most `largest` bytes, or why it is not read."""
 
 
 class FormatFiles(ABC):
-    """The chosen evaluation files of one format in a checkout. `noun`: the name of one
-    evaluation."""
+    """The chosen evaluation files of one format in a checkout. `noun`: what one evaluation of the
+    format is called."""
 
     noun: ClassVar[str]
     problems: tuple[Problem, ...] = ()
@@ -41,11 +42,11 @@ class FormatFiles(ABC):
     def eval_sets(
         self, selected_ids: Mapping[str, Sequence[str]]
     ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
-        """The cases that can run, by file, and the problems of a run: of files, and for cases that
-        are left out. `selected_ids`: files that the user named, with case ids, empty for all."""
+        """The cases that can run, by file, and the problems of the files and of the cases that
+        cannot run. `selected_ids`: the case ids that the user named, by file; () for all cases."""
 
     @abstractmethod
-    def is_of_cases(self, file: str) -> bool:
+    def holds_cases(self, file: str) -> bool:
         """True if a chosen file holds cases that could run, not settings for them."""
 
     @abstractmethod
@@ -57,8 +58,8 @@ class FormatFiles(ABC):
         """The number of chosen evaluations, including those that cannot run."""
 
     @abstractmethod
-    def lines(self, *, run: Collection[str]) -> Iterable[str]:
-        """For `evalgate list`: the chosen files, except those in `run`."""
+    def lines(self, *, measured_files: Collection[str]) -> Iterable[str]:
+        """For `evalgate list`: the chosen files, except those in `measured_files`."""
 
 
 class Format:
@@ -75,17 +76,18 @@ class Format:
     def find(
         self, tree: SearchedTree, *, exclude: Sequence[str], named_files: Iterable[str]
     ) -> tuple[str, ...]:
-        """Its files in a checkout, and those of `named_files` in this format."""
+        """The files of this format in a checkout that `exclude` does not match, and those of
+        `named_files` in this format."""
         return ()
 
-    def left_out(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:
-        """Its files that `exclude` matches."""
+    def excluded(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:
+        """The files of this format that `exclude` matches."""
         return ()
 
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
     ) -> FormatFiles | None:
-        """Read the `chosen` ones of its `files`; None if this format has no evaluations."""
+        """Read the `chosen` ones of the `files` of this format; None if it has no evaluations."""
         return None
 
     def why_unchanged(self, text: str, *, file: str) -> str:
@@ -93,7 +95,7 @@ class Format:
         files."""
         return ""
 
-    def changed(self, base: Case, head: Case) -> list[str] | None:
+    def differences(self, base: Case, head: Case) -> list[str] | None:
         """The differences of two versions of a case, in words; None for cases of other formats."""
         return None
 
@@ -104,16 +106,18 @@ class Format:
         return False
 
     def read_traces(self, raw: Sequence[Any], problems: Problems) -> list[tuple[str, Transcript]]:
-        """The conversations in such values, by their session id."""
+        """The recorded conversations in JSON values, each with its session id."""
         return []
 
     # --- judges ---
 
-    def check(self, settings: Settings, suites: Sequence[Suite]) -> Iterable[Problem]:
-        """Problems that make a run of settled suites unreliable."""
+    def find_problems(self, settings: Settings, suites: Sequence[Suite]) -> Iterable[Problem]:
+        """Problems that make a run of suites unreliable. The suites have their judges' settings."""
         return ()
 
-    def judged(self, settings: Settings, suites: Sequence[Suite]) -> tuple[JudgedCriterion, ...]:
+    def calibrations(
+        self, settings: Settings, suites: Sequence[Suite]
+    ) -> tuple[JudgedCriterion, ...]:
         """The calibrations of the suites' judges with human labels."""
         return ()
 
@@ -121,7 +125,7 @@ class Format:
 FORMATS: Final[Table[Format]] = Table("evalgate.formats", Format)
 
 
-def traces_of(values: Sequence[Any]) -> Format | None:
+def format_of_traces(values: Sequence[Any]) -> Format | None:
     """The format of recorded conversations to which all of these JSON values belong; None if there
     is none."""
     return next(

@@ -21,9 +21,8 @@ from evalgate.text import templates, words
 from evalgate.values import JsonObject
 
 _MOST_LEVELS = 100
-
-
-TYPES = ("llm_backed", "llm_audio")
+"""Levels of nested objects and lists in an option."""
+SIMULATOR_TYPES = ("llm_backed", "llm_audio")
 _DEFAULTS = SimulatorUse()
 
 
@@ -58,7 +57,7 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
     wire = problems.validated(SimulatorWire, raw, path=path)
     if wire is None:
         return None
-    _check(wire, path, problems)
+    _check_simulator(wire, path, problems)
     if problems.failed > earlier_failures:
         return None
     limit = wire.max_allowed_invocations
@@ -93,14 +92,16 @@ def _report_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -
             )
 
 
-def _check(wire: SimulatorWire, path: Path, problems: Problems) -> None:
+def _check_simulator(wire: SimulatorWire, path: Path, problems: Problems) -> None:
     if wire.type == "llm_audio":
         message = "audio from a simulated user is not supported; its turns are sent as text only"
         problems.error(
             "not-supported", message, path=(*path, "type"), hint='use `"type": "llm_backed"`'
         )
-    elif wire.type is not None and wire.type not in TYPES:
-        hint = words.suggest(wire.type, TYPES) or f"ADK has {words.listed(TYPES)}"
+    elif wire.type is not None and wire.type not in SIMULATOR_TYPES:
+        hint = (
+            words.suggest(wire.type, SIMULATOR_TYPES) or f"ADK has {words.listed(SIMULATOR_TYPES)}"
+        )
         message = f"`{wire.type[:60]}` is not a known type of simulated user"
         problems.error("wrong-value", message, path=(*path, "type"), hint=hint)
     if wire.max_allowed_invocations == 0:
@@ -126,8 +127,12 @@ def _check(wire: SimulatorWire, path: Path, problems: Problems) -> None:
         problems.error("bad-instructions", message, path=(*path, "custom_instructions"), hint=hint)
 
 
-_KNOWN = frozenset({"criteria", "custom_metrics", "user_simulator_config", "live_model_config"})
-_CRITERIA_LIKE = frozenset(
+# --- the file -------------------------------------------------------------------------------------
+
+_KNOWN_KEYS = frozenset(
+    {"criteria", "custom_metrics", "user_simulator_config", "live_model_config"}
+)
+_CRITERIA_SYNONYMS = frozenset(
     {
         "metrics",
         "evaluators",
@@ -138,8 +143,8 @@ _CRITERIA_LIKE = frozenset(
         "assertions",
     }
 )
-_THRESHOLD_LIKE = ("min_score", "pass_threshold", "minimum", "min", "value", "score", "limit")
-_THRESHOLDLESS = frozenset(
+_THRESHOLD_SYNONYMS = ("min_score", "pass_threshold", "minimum", "min", "value", "score", "limit")
+_WITHOUT_THRESHOLD = frozenset(
     {"tool_call_count_v1", "inference_call_count_v1", "token_usage_v1", "invocation_duration_v1"}
 )
 OWN_FLAGS = ("informational", "lower_is_better")
@@ -149,8 +154,8 @@ OWN_FLAGS = ("informational", "lower_is_better")
 def parse_criteria(
     text: str, *, file: str, locate: Callable[[Path], Place] | None = None
 ) -> CriteriaReading:
-    """Read a test_config.json; every criterion has its place. `locate`: finds places if the text is
-    part of another file."""
+    """Read a test_config.json. Every criterion gets its place in the file; `locate` gives the place
+    of a path if the text is part of another file."""
     problems = Problems(text, file=file)
     if locate is not None:
         problems.use_places(locate)
@@ -160,7 +165,7 @@ def parse_criteria(
     fields = {
         name: (key, value)
         for key, value in members.items()
-        if (name := shapes.field(key)) in _KNOWN
+        if (name := shapes.field(key)) in _KNOWN_KEYS
     }
     _report_unknown_keys(members, problems)
     uses = _uses(fields, problems)
@@ -181,11 +186,10 @@ def _members(text: str, problems: Problems) -> JsonObject | None:
     keys = values[0] if values and isinstance(values[0], dict) else document.members
     kind = describe_keys(keys)
     if (kind and not kind.startswith("criteria")) or "data" in keys:
+        kind = kind or "an evaluation set in the old format (`data`)"
         hint = f"rename it to {problems.file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
-        message = (
-            f"expected criteria, found {kind or 'an evaluation set in the old format (`data`)'}"
-        )
-        problems.error("not-a-config", message, hint=hint if "evaluation set" in message else "")
+        message = f"expected criteria, found {kind}"
+        problems.error("not-a-config", message, hint=hint if "evaluation set" in kind else "")
         return None
     if document.kind != "object":
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
@@ -202,8 +206,8 @@ def _members(text: str, problems: Problems) -> JsonObject | None:
 
 
 def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[CriterionUse, ...]:
-    """The valid criteria. `fields`: by ADK's name, the key in the file and its value."""
-    codes = _codes(fields, problems)
+    """The valid criteria. `fields`: the key in the file and its value, by ADK's name of the key."""
+    metric_paths = _metric_paths(fields, problems)
     scales = _scales(fields, problems)
     key, raw = fields.get("criteria", ("criteria", {}))
     if not isinstance(raw, dict):
@@ -212,11 +216,13 @@ def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[Cr
         problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
         raw = {}
     candidates = [
-        _use(name, value, codes.get(name), (key, name), problems, scale=scales.get(name, OPEN))
+        _use(
+            name, value, metric_paths.get(name), (key, name), problems, scale=scales.get(name, OPEN)
+        )
         for name, value in raw.items()
     ]
     uses = tuple(use for use in candidates if use is not None)
-    for name in codes.keys() - {use.name for use in uses}:
+    for name in metric_paths.keys() - {use.name for use in uses}:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
         message = "this metric is not used by any criterion, so it never runs"
         problems.warning("unused-key", message, path=(fields["custom_metrics"][0], name), hint=hint)
@@ -227,7 +233,7 @@ def _report_unknown_keys(members: JsonObject, problems: Problems) -> None:
     field_names = {shapes.field(key) for key in members}
     for key, value in members.items():
         name = shapes.field(key)
-        if name in _KNOWN:
+        if name in _KNOWN_KEYS:
             if name == "live_model_config" and value is not None:
                 message = (
                     "the agent cannot be run in live mode yet, so this file cannot be evaluated"
@@ -240,10 +246,10 @@ def _report_unknown_keys(members: JsonObject, problems: Problems) -> None:
         is_criterion = (
             "threshold" in value if isinstance(value, dict) else type(value) in (int, float)
         )
-        if "criteria" not in field_names and (name in _CRITERIA_LIKE or is_criterion):
+        if "criteria" not in field_names and (name in _CRITERIA_SYNONYMS or is_criterion):
             hint = 'ADK reads criteria only from `"criteria": {name: threshold}`'
         else:
-            hint = words.suggest(name, _KNOWN - field_names)
+            hint = words.suggest(name, _KNOWN_KEYS - field_names)
         problems.warning(
             "unknown-key",
             f"unknown key `{key}` in a test_config.json (ignored)",
@@ -255,8 +261,8 @@ def _report_unknown_keys(members: JsonObject, problems: Problems) -> None:
 # --- custom metrics -------------------------------------------------------------------------------
 
 
-def _codes(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[str, str]:
-    """The dotted path of each custom metric."""
+def _metric_paths(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[str, str]:
+    """The dotted path of each custom metric's function."""
     key, raw = fields.get("custom_metrics", ("custom_metrics", None))
     if raw is None:
         return {}
@@ -265,12 +271,12 @@ def _codes(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[st
         message = f"expected an object of metrics by name, found {described(raw)}"
         problems.error("wrong-type", message, path=(key,), hint=hint)
         return {}
-    codes: dict[str, str] = {}
+    metric_paths: dict[str, str] = {}
     for name, metric in raw.items():
-        code = _code(metric, (key, name), problems)
+        code = _metric_path(metric, (key, name), problems)
         if code is not None:
-            codes[name] = code
-    return codes
+            metric_paths[name] = code
+    return metric_paths
 
 
 def _scales(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[str, Scale]:
@@ -299,7 +305,7 @@ def _member(parent: Any, name: str) -> Any:
     return next((value for key, value in members if shapes.field(key) == name), None)
 
 
-def _code(metric: Any, path: Path, problems: Problems) -> str | None:
+def _metric_path(metric: Any, path: Path, problems: Problems) -> str | None:
     hint = 'write `"code_config": {"name": "package.module.function"}`'
     if not isinstance(metric, dict):
         problems.error(
@@ -359,8 +365,8 @@ def _use(
         threshold = _threshold(raw, path, problems)
     elif "threshold" in options:
         threshold = _threshold(options.pop("threshold"), (*path, "threshold"), problems)
-    elif flags["informational"] is not True and name not in _THRESHOLDLESS:
-        guess = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest(
+    elif flags["informational"] is not True and name not in _WITHOUT_THRESHOLD:
+        guess = next((key for key in _THRESHOLD_SYNONYMS if key in options), None) or words.nearest(
             "threshold", options
         )
         hint = f"`{guess}` is there instead" if guess else 'write `"threshold": 0.8`'

@@ -90,7 +90,7 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
     new_text = rewrite.put(text, (*path, index, "rubrics"), value) if path else None
     cases = list(old_set.cases)
     cases[index] = replace(cases[index], rubrics=tuple(rubrics))
-    return _insist(new_text, cases, file=file, subject=f"case {case_id!r}")
+    return _require_cases(new_text, cases, file=file, subject=f"case {case_id!r}")
 
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:
@@ -102,7 +102,7 @@ def delete_case(text: str, *, file: str, case_id: str) -> str:
         raise ConfigError(message, place=Place(file=file), hint="Delete the file instead.")
     path = _cases_path(text, dialect)
     new_text = rewrite.removed(text, (*path, index)) if path else None
-    return _insist(
+    return _require_cases(
         new_text,
         [*old_set.cases[:index], *old_set.cases[index + 1 :]],
         file=file,
@@ -128,7 +128,7 @@ def _cases_path(text: str, dialect: Dialect) -> Path:
     return tuple(keys) if len(keys) == 1 else ()
 
 
-def _insist(
+def _require_cases(
     new_text: str | None, expected_cases: Sequence[Case], *, file: str, subject: str
 ) -> str:
     """The new text, if it reads as exactly these cases. Raises ConfigError."""

@@ -95,7 +95,7 @@ _CONFIG_KEYS = frozenset({"criteria", "custom_metrics", "user_simulator_config"}
 _CONFIG_NAMES = re.compile(r"(test|eval)[_-]?config\.json|(.*[_.-])?config\.json")
 _METRICS = re.compile(r"""^[\s{]{0,6}["']?(metrics_to_run|custom_metrics)["']?\s*:""", re.MULTILINE)
 _OTHER_METRICS = re.compile(r"^(metrics|criteria)\s*:", re.MULTILINE)
-_IN_WORDS = re.compile(
+_PROSE_KEYS = re.compile(
     r"^(\s+|\s*-\s+)(prompt_template|prompt|rubric|description)\s*:", re.MULTILINE
 )
 _SURE_CONFIG_NAMES = frozenset({"test_config.json", "test-config.json"})
@@ -111,7 +111,7 @@ def kind_of(text: str, *, file: str) -> FileKind:
     name = basename(file.replace("\\", "/")).lower()
     if name.endswith((".yaml", ".yml")):
         has_keys = _METRICS.search(text[:_HEAD]) or (
-            _OTHER_METRICS.search(text[:_HEAD]) and _IN_WORDS.search(text[:_HEAD])
+            _OTHER_METRICS.search(text[:_HEAD]) and _PROSE_KEYS.search(text[:_HEAD])
         )
         is_config = name in ("eval_config.yaml", "eval_config.yml") and has_keys
         return FileKind.DATASET_CONFIG if is_config else FileKind.OTHER

@@ -48,7 +48,7 @@ def read_lines(text: str, problems: Problems) -> Recorded:
 def read_items(values: Sequence[Any], problems: Problems) -> Recorded:
     """Read a list of protocol messages (with a `type`), of traces, of spans, or of an ADK session's
     events."""
-    if row := base.traces_of(values):
+    if row := base.format_of_traces(values):
         return row.read_traces(values, problems)
     if all(isinstance(value, dict) and isinstance(value.get("type"), str) for value in values):
         return _read_messages(values, problems)
@@ -304,7 +304,7 @@ class _RecordingReader:
             return [], None
         members = _fields(document.members)
         eval_set_id = members.get("eval_set_id")
-        if row := base.traces_of([document.members]):
+        if row := base.format_of_traces([document.members]):
             self.by_case = row.read_traces([document.members], self._problems)
         elif "events" in members:
             self._session(members)

@@ -75,13 +75,13 @@ def read_decided(path: Path, *, of: str) -> Stored:
 
 
 def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
-    """The verdicts of the results' run on its cases: the run knew the base and the reruns."""
+    """The verdicts of the stored run on its cases. It knew the base and the reruns."""
     trials = pairing.by_case(stored.run.trials)
     verdicts = {}
     for suite in stored.run.suites:
         for case in suite.eval_set.cases:
             key = (suite.key, case.case_id)
-            verdict = judged(stored, key, suite.criteria_of(case), trials.get(key, ()))
+            verdict = case_verdict(stored, key, suite.criteria_of(case), trials.get(key, ()))
             entry = stored.entries.get(key)
             verdicts[key] = (
                 verdict
@@ -96,7 +96,7 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
     return verdicts
 
 
-def judged(
+def case_verdict(
     stored: Stored, key: CaseKey, criteria: Sequence[CriterionUse], trials: Sequence[GradedTrial]
 ) -> CaseVerdict:
     """The verdict on a case by the scores of its run and the thresholds of `criteria`."""
@@ -110,34 +110,38 @@ def judged(
     )
 
 
-def beside(settings: Settings, context: Context, *, head: Stored, base: Stored | None) -> Report:
-    """The report of results and those of a base, as `compare` and `report` write it; this writes
-    nothing."""
-    return decision.decide(*_measure_files(settings, context, head, base), context, was_run=False)
+def compare_stored(
+    settings: Settings, context: Context, *, head: Stored, base: Stored | None
+) -> Report:
+    """The report on stored results and those of a base, as in `compare` and `report`; nothing is
+    written."""
+    return decision.decide(
+        *_stored_measurement(settings, context, head, base), context, was_run=False
+    )
 
 
 def _publish(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> Report:
-    measurement, rules = _measure_files(settings, context, head_results, base_results)
+    measurement, rules = _stored_measurement(settings, context, head_results, base_results)
     report = decision.decide(measurement, rules, context, was_run=False)
     report = decision.publish(report, measurement, rules, context)
     context.present(report)
     return report
 
 
-def _measure_files(
+def _stored_measurement(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> tuple[Measurement, Rules]:
-    """The measurement to decide on, and the rules that decide. Without `base_results`, head's alone
-    decide."""
+    """The measurement in stored results, and the rules that decide on it. Without `base_results`,
+    only head's rules decide."""
     settings = settings.model_copy(update={"adk_compat": head_results.deviations.are_taken_back})
     if base_results is None:
         rules = baseline_rules.of(settings, head_results.run.suites, None)
         rules = replace(
             rules,
             quarantined=quarantine.of_checkout(settings, rules.suites, today=context.moment.date()),
-            edits=head_results.edits,  # their run read the base's rules
+            edits=head_results.edits,  # the run knew the base's rules
         )
         head = replace(head_results.run, suites=rules.suites)
         return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
@@ -156,9 +160,9 @@ def _measure_files(
         settings, head_results.run.suites, Base(origin=origin, project=project)
     )
     quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.moment.date())
-    # None: two runs; else the comparison of the one run that measured both sides
+    # the comparison, if one run measured both sides; None if the sides are two runs
     stored_comparison = head_results.comparison if _are_sides(base_results, head_results) else None
-    # in one run the base ran by head's criteria, so its results do not have its own
+    # one run scores both sides by head's criteria, so the base's own are not in its results
     edits, books = (
         (rules.edits, rules.books)
         if stored_comparison is None
@@ -179,7 +183,7 @@ def _measure_files(
 def _comparisons(
     rules: Rules, head: Run, base: Run, origin: BaseOrigin, stored_comparison: Comparison | None
 ) -> list[Comparison]:
-    """The comparison by each rule book. `stored_comparison`: the one from a run of both sides."""
+    """The comparison by each rule book. `stored_comparison`: that of a run of both sides."""
     unpaired = _unpaired(head, base)
     return [
         failures.compare(

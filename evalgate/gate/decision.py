@@ -16,7 +16,7 @@ from evalgate.errors import ExitCode, Place, Problem
 from evalgate.formats import FORMATS
 from evalgate.gate import judges
 from evalgate.gate.measure import Measurement
-from evalgate.gate.session import Write
+from evalgate.gate.session import FileWriter
 from evalgate.github import events
 from evalgate.model import (
     BaseSource,
@@ -66,7 +66,7 @@ def decide(
     ]
     kinds = [*comparison_verdict.SEVERITY, None]
     ranks = [kinds.index(draft.verdict.blocked_by) for draft in drafts]
-    by_base = rules.is_both and ranks[-1] < ranks[0]
+    by_base = rules.both_decide and ranks[-1] < ranks[0]
     draft = drafts[-1 if by_base else 0]
     passes = [not draft.verdict.blocks for draft in drafts]
     # only one rule book lets the change pass; an unmet demand of the base is not a pass
@@ -124,7 +124,7 @@ def _draft(
         policy=policy,
         comparison=comparison,
         judged=tuple(
-            judge for row in FORMATS.values() for judge in row.judged(settings, head.suites)
+            judge for row in FORMATS.values() for judge in row.calibrations(settings, head.suites)
         ),
         criterion_judges=judges.criterion_judges(head.suites, settings),
         problems=() if was_run else lacking,
@@ -188,7 +188,7 @@ def publish(
     context: Context,
     *,
     outcomes: Sequence[RawOutcomes] = (),
-    write: Write | None = None,
+    write: FileWriter | None = None,
 ) -> Report:
     """Write every report on a decision. Files that could not be written are among the report's
     problems, and no run passes without them.

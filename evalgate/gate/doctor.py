@@ -132,7 +132,9 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     )
     state = _DoctorState(context, project, judges)
     with ExitStack() as stack:
-        hidden_paths = baseline_rules.expectations(settings, (*project.suites, *project.unread))
+        hidden_paths = baseline_rules.measurement_paths(
+            settings, (*project.suites, *project.unread)
+        )
         isolation = measure.open_isolation(
             settings, [settings.root], context, hidden_paths=hidden_paths
         )

@@ -115,8 +115,8 @@ def progress(path: Path, *, workflow_run: str) -> str:
     of another workflow run. Raises OSError."""
     done, total = 0, 0
     for file in (path, path.with_name(JOURNALS[BASE])):
-        about = journal.peek(file)
-        if about is not None and not about.finished and about.workflow_run == workflow_run:
+        header = journal.peek(file)
+        if header is not None and not header.finished and header.workflow_run == workflow_run:
             trials, expected = journal.progress(file)
             done, total = done + trials, total + expected
     return f"{done:,} of {total:,} trials were run" if total else ""
@@ -295,11 +295,11 @@ def _tree(
             or git.first_committed([path], root, context.environ) is not None
         )
 
-    is_aside = discovery_agents.is_evaluation_file
+    is_excluded = discovery_agents.is_evaluation_file
     return Snapshot(
         top,
         _inside_checkout(top, root, excluded_paths),
-        is_aside=is_aside,
+        is_excluded=is_excluded,
         is_committed=is_committed,
     )
 

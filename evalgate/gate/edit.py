@@ -129,28 +129,28 @@ def _require_version(version: str, case: Case | None, key: CaseKey) -> None:
 CALLS: Final = frozenset({"tool_trajectory_avg_score"})
 ANSWER: Final = frozenset({"response_match_score", "final_response_match_v2"})
 """The criteria that compare with expectations of a case; other criteria have none in its file."""
-ASIDE: Final = {
+REFUSAL_REASONS: Final = {
     CaseLabel.FLAKY: "it is flaky: reruns did not confirm its failure",
     CaseLabel.QUARANTINED: "it is quarantined, so what the agent does in it is not relied on: take it out of "
     "`quarantine` in evalgate.yml first",
 }
-"""The labels whose cases cannot be accepted: one run's answer is no better than the expectation."""
+"""By label, why a case cannot be accepted: one run's answer is no better than the expectation."""
 REDACTED: Final = "***"
 
 
 class CaseUnchanged(Exception):  # noqa: N818 - an answer, no error
-    """The reason why a case is not changed."""
+    """A case stays as it is. The message is the reason."""
 
 
 @frozen_dataclass
 class TurnEdit:
-    """The new expectations of one turn (from 0); None: unchanged."""
+    """The new expectations of one turn (from 0). `answer` None: the answer is unchanged."""
 
     turn: int
     expected: Invocation
     actual: Invocation
     answer: str | None = None
-    with_calls: bool = False
+    edits_calls: bool = False
 
 
 @frozen_dataclass
@@ -176,8 +176,8 @@ def is_wanted(stored_case: StoredCase, *, only_new: bool) -> bool:
 def propose(
     stored_case: StoredCase, *, root: Path, parts: Sequence[str] = (), run_number: int | None = None
 ) -> Proposal:
-    """The changes if a case is accepted. `parts`: `calls`, `answer`; (): those that its criteria
-    found wrong. `run_number`: one of its runs, from 1.
+    """The changes if a case is accepted. `parts`: `calls`, `answer`; (): the parts that failed its
+    criteria. `run_number`: one of its runs, from 1.
 
     Raises CaseUnchanged if the agent's behavior is unknown, or if runs differ and none is
     chosen."""
@@ -187,20 +187,24 @@ def propose(
     ]
     if stored_case.verdict.kind is VerdictKind.PASS and not parts:
         raise CaseUnchanged("it passes")
-    if stored_case.label in ASIDE:
-        raise CaseUnchanged(ASIDE[stored_case.label])
+    if stored_case.label in REFUSAL_REASONS:
+        raise CaseUnchanged(REFUSAL_REASONS[stored_case.label])
     if stored_case.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
         raise CaseUnchanged(
             f"it was not measured: {stored_case.verdict.reason or stored_case.verdict.kind.value.replace('_', ' ')}"
         )
-    of_calls = "calls" in parts if parts else any(verdict.name in CALLS for verdict in failing)
-    of_answer = "answer" in parts if parts else any(verdict.name in ANSWER for verdict in failing)
-    if not of_calls and not of_answer:
+    edits_calls = "calls" in parts if parts else any(verdict.name in CALLS for verdict in failing)
+    edits_answer = (
+        "answer" in parts if parts else any(verdict.name in ANSWER for verdict in failing)
+    )
+    if not edits_calls and not edits_answer:
         names = words.listed([verdict.name for verdict in failing])
         raise CaseUnchanged(
             f"it fails {names}, which compare with no expectation in its file (--calls, --answer)"
         )
-    actual_turns = _agent_turns(stored_case, of_calls=of_calls, of_answer=of_answer, run=run_number)
+    actual_turns = _agent_turns(
+        stored_case, edits_calls=edits_calls, edits_answer=edits_answer, run=run_number
+    )
     conversation = case.conversation or ()
     if len(actual_turns) != len(conversation):
         turn_count = words.counted(len(actual_turns), "turn")
@@ -212,20 +216,20 @@ def propose(
             turn,
             expected,
             actual_turn,
-            of_calls=of_calls,
-            of_answer=of_answer and (bool(parts) or _is_wrong(turn, failing, stored_case)),
+            edits_calls=edits_calls,
+            edits_answer=edits_answer and (bool(parts) or _is_wrong(turn, failing, stored_case)),
         )
         for turn, (expected, actual_turn) in enumerate(zip(conversation, actual_turns, strict=True))
     ]
     turn_edits = tuple(
-        change for change in changes if change.answer is not None or change.with_calls
+        change for change in changes if change.answer is not None or change.edits_calls
     )
     if not turn_edits:
         raise CaseUnchanged("its calls and answers are those that it expects")
     for change in turn_edits:
         calls = (
             [[call.name, call.args] for call in change.actual.tool_calls]
-            if change.with_calls
+            if change.edits_calls
             else []
         )
         if REDACTED in json.dumps([calls, change.answer], default=str):
@@ -250,7 +254,7 @@ def apply(proposal: Proposal) -> str:
         proposal.version, _find_in(text, proposal.stored_case.key), proposal.stored_case.key
     )
     for change in proposal.changes:
-        steps = record.steps_of(change.actual) if change.with_calls else None
+        steps = record.steps_of(change.actual) if change.edits_calls else None
         text = expectations.change(
             text, file=suite, case_id=case_id, turn=change.turn, answer=change.answer, steps=steps
         ).text
@@ -296,7 +300,7 @@ def _current_case(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
 
 
 def _agent_turns(
-    stored_case: StoredCase, *, of_calls: bool, of_answer: bool, run: int | None
+    stored_case: StoredCase, *, edits_calls: bool, edits_answer: bool, run: int | None
 ) -> Sequence[Invocation]:
     """The agent's turns in the chosen run, or in all runs if they agree."""
     trials = sorted(stored_case.trials, key=lambda trial: trial.key)
@@ -319,7 +323,7 @@ def _agent_turns(
         ]
         answers = [turns.answer_text(turn.final_response) for turn in transcript.invocations]
         variants[
-            json.dumps([calls if of_calls else 0, answers if of_answer else 0], default=str)
+            json.dumps([calls if edits_calls else 0, answers if edits_answer else 0], default=str)
         ] = transcript.invocations
     if len(variants) > 1:
         raise CaseUnchanged(
@@ -329,10 +333,10 @@ def _agent_turns(
 
 
 def _turn_edit(
-    turn: int, expected: Invocation, actual: Invocation, *, of_calls: bool, of_answer: bool
+    turn: int, expected: Invocation, actual: Invocation, *, edits_calls: bool, edits_answer: bool
 ) -> TurnEdit:
-    answer = turns.answer_text(actual.final_response) if of_answer else None
-    if of_answer and answer is None and turns.answer_text(expected.final_response) is not None:
+    answer = turns.answer_text(actual.final_response) if edits_answer else None
+    if edits_answer and answer is None and turns.answer_text(expected.final_response) is not None:
         raise CaseUnchanged(f"the agent gave no answer in turn {turn + 1}")
     is_new = answer is not None and answer != turns.answer_text(expected.final_response)
     has_same_calls = call_diff.same(expected.tool_calls, actual.tool_calls)
@@ -341,7 +345,7 @@ def _turn_edit(
         expected=expected,
         actual=actual,
         answer=answer if is_new else None,
-        with_calls=of_calls and not has_same_calls,
+        edits_calls=edits_calls and not has_same_calls,
     )
 
 

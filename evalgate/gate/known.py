@@ -68,7 +68,7 @@ class StoredCase:
 
     @property
     def key(self) -> CaseKey:
-        """Its suite and id."""
+        """The case's suite and id."""
         return self.verdict.key
 
 
@@ -120,7 +120,7 @@ def current(settings: Settings, environ: Environ) -> tuple[Report, dict[CaseKey,
     stored_cases = newest(settings)
     context = prepare.make_context(settings, environ=environ, watcher=SilentWatcher())
     head, base = together(settings, environ, stored_cases)
-    report = compare_files.beside(settings, context, head=head, base=base)
+    report = compare_files.compare_stored(settings, context, head=head, base=base)
     present_cases = dict(_reported_cases(stored_cases, report))
     if not present_cases:
         raise NothingToDo("the cases that ran are no longer there", hint="Run `evalgate run`.")
@@ -296,7 +296,7 @@ def _current_results(
     trials = tuple(_current_trials(stored_case, suite, names if is_same else None))
     if not is_same or len(names) < len(suite.criteria):
         return trials, (), None
-    verdict = compare_files.judged(stored, stored_case.key, criteria, stored_case.trials)
+    verdict = compare_files.case_verdict(stored, stored_case.key, criteria, stored_case.trials)
     kinds, stored_kinds = (
         [(criterion.name, criterion.kind) for criterion in case.criteria]
         for case in (verdict, stored_case.verdict)

@@ -76,13 +76,11 @@ MOST_AGENTS = 3
 """The most other agents of a pull request that raise the evidence that blocks: beyond 160 : 1, a
 broken case would be missed too often."""
 PAIRS_TO_CONFIRM = 6
+"""Pairs of runs that confirm a constant failure; a budget reserves them."""
 RUNS_TO_CONFIRM = 10
-"""The trials that confirming a constant failure takes, with a base and without; a budget reserves
-them."""
-
-
-NO_ROOM = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
-"""Reasons of an agent that has no process for custom metrics."""
+"""Runs that confirm it if there is no base; a budget reserves them."""
+NO_METRIC_PROCESS = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
+"""Reasons of grades from an agent without a process for custom metrics."""
 
 
 Checkout: TypeAlias = tuple[Path, tuple[Suite, ...], Collection[CaseKey]]
@@ -101,14 +99,14 @@ class Measurement:
 
 @contextlib.contextmanager
 def open_session(session: GateSession, context: Context) -> Iterator[Session]:
-    """The agents of both sides and the judges, ready for the block."""
+    """Open the judges and the agents of both sides for the block."""
     rules = session.rules
     trees = session.earlier.trees
     settings = session.rules.settings
     checkouts = list(_checkouts(session))
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
-        judging = judges.open_panel(
+        panel_context = judges.open_panel(
             settings,
             rules.suites,
             environ=session.judges.environ,
@@ -117,7 +115,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             moment=context.moment,
             limiters=limiters,
         )
-        panel = stack.enter_context(judging)
+        panel = stack.enter_context(panel_context)
         watches = stack.enter_context(Watches.of_trees(trees))
         places = (*checkouts, *stack.enter_context(_metric_checkouts(session)))
         roots = list(dict.fromkeys(root for root, _, _ in places))
@@ -253,11 +251,11 @@ def _metric_checkouts(session: GateSession) -> Iterator[Sequence[Checkout]]:
 def _hidden_paths(session: GateSession) -> frozenset[str]:
     """What shows agents how they are judged, in the checkouts of both sides."""
     project = session.project
-    paths = baseline_rules.expectations(project.settings, (*project.suites, *project.unread))
+    paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
     if session.base is not None and session.base.project.settings is not None:
         rules = session.base.project.rules
         suites = () if rules is None else rules.suites
-        paths |= baseline_rules.expectations(session.base.project.settings, suites)
+        paths |= baseline_rules.measurement_paths(session.base.project.settings, suites)
     return paths
 
 
@@ -354,7 +352,7 @@ def _run_metric(
     A metric that the change edits may need more of the change than its room has: it then runs as
     the change's."""
     *first_rooms, last_room = rooms
-    lacking = NO_ROOM | ({Reason.CRITERION_FAILED} if use.is_code_edited else set())
+    lacking = NO_METRIC_PROCESS | ({Reason.CRITERION_FAILED} if use.is_code_edited else set())
     for room in first_rooms:
         grade = room.run_metric(code, use, evidence)
         if not (isinstance(grade, NotEvaluated) and grade.reason in lacking):

@@ -42,7 +42,7 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     settings = settings.model_copy(
         update={**overrides, "explicit_options": {**settings.explicit_options, **overrides}}
     )
-    _insist_same_root(head.run, settings, context)
+    _require_same_root(head.run, settings, context)
     with ExitStack() as stack:
         rules, rule_base = _rules(settings, head.run.suites, heads, context)
         history_settings = settings if context.on_base_branch else rules.settings
@@ -95,7 +95,7 @@ def _read(
     base_files = [path.with_name(BASE_RESULTS) for path in files]
     base_files = [path for path in base_files if path.is_file()]
     journals = [path.with_name(name) for path in files for name in earlier.JOURNALS]
-    _insist_not_committed(places, [*files, *base_files, *journals], settings, context)
+    _refuse_committed(places, [*files, *base_files, *journals], settings, context)
     heads = shards.parts_of(_read_part(path, context, commit=context.commit) for path in files)
     bases = shards.parts_of(_read_part(path, context, commit="") for path in base_files)
     for part in bases:
@@ -104,7 +104,7 @@ def _read(
     return heads, bases
 
 
-def _insist_not_committed(
+def _refuse_committed(
     places: Sequence[Path], files: Sequence[Path], settings: Settings, context: Context
 ) -> None:
     """Raises ConfigError for a committed file: a change could write the results that decide about
@@ -125,11 +125,11 @@ def _read_part(path: Path, context: Context, *, commit: str) -> Stored:
     another commit than `commit` ("": any)."""
     stored = file.read_results(path)
     if context.workflow_run:
-        shards.insist_of_run(stored, run=context.workflow_run, commit=commit)
+        shards.require_same_run(stored, run=context.workflow_run, commit=commit)
     return stored
 
 
-def _insist_same_root(run: Run, settings: Settings, context: Context) -> None:
+def _require_same_root(run: Run, settings: Settings, context: Context) -> None:
     """Raises ConfigError if the shards ran in another folder of the repository than the settings
     name: evalgate.yml and links would differ."""
     merge_root = events.root_of(settings.root, context.links)
@@ -183,7 +183,7 @@ def _rules(
     base_settings = settings.model_copy(update={"base": base_commit})
     with baseline_base.open_bases(base_settings, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git does not have it
-        hint = CHECK_OUT if is_lost else baseline_rules.REVIEW
+        hint = CHECK_OUT if is_lost else baseline_rules.REVIEW_HINT
         return baseline_rules.of(settings, suites, base, context, hint=hint), base
 
 

@@ -2,7 +2,7 @@
 (`mode: post`).
 
 The API finds the pull request by the commit of the finished run. Only numbers and texts of the
-artifact are used: the verdict is computed again, and every text is escaped as always."""
+artifact are used: the verdict is computed again, and every text is escaped as in any report."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ UNVERIFIED_NOTE = (
 class PostOutcome:
     """The outcome: `report`, or None and the `reason` why nothing was posted.
 
-    `summary`: for the job's summary. `done`: at least one of the requested posts was made."""
+    `summary`: for the job's summary. `done`: False if every requested post failed."""
 
     report: Report | None = None
     reason: str = ""
@@ -104,15 +104,14 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     comparison = None
     base_run = None if base is None else base.run
     if head.comparison is not None:
-        # the rules of their run are one more claim; the settings' rules decide here
-        reason = "there are no base results"
+        # the rules in the artifact are unverified, too; the settings' rules decide here
         comparison = failures.again(
             head.comparison,
             run,
             base_run,
             policy=policy,
             quarantined_cases=quarantined_cases,
-            default_problem=reason,
+            default_problem="there are no base results",
         )
     verdict, problems = decision.verdict_of(
         run, comparison, policy=policy, quarantined_cases=quarantined_cases
@@ -124,7 +123,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         comparison=comparison,
         edits=replace(head.edits, by_base=False),
         criterion_judges=judges.stored_judges(head),
-        # drift is known from the base branch's history, not from a claim
+        # only the base branch's history shows drift, not an unverified artifact
         problems=(
             *problems,
             *(
@@ -139,6 +138,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
 
 
 def _finished_run(event: EventContext, client: Client) -> FinishedRun:
+    """The run that the event is about. Raises ConfigError if it is not of this repository."""
     if event.run is None or not event.head.sha:
         raise ConfigError("the event has no workflow run")
     if event.repository.lower() != client.repository.lower():
@@ -151,6 +151,8 @@ def _finished_run(event: EventContext, client: Client) -> FinishedRun:
 def _fetch_results(
     settings: Settings, event: EventContext, client: Client, folder: Path, *, finished: FinishedRun
 ) -> tuple[Stored, Stored | None]:
+    """The results of head and of the base in the run's artifact, downloaded into `folder`. Raises
+    UnavailableError without an artifact, ConfigError if it is of another commit or not ours."""
     name = settings.artifact
     candidates = [
         candidate
@@ -176,11 +178,11 @@ def _fetch_results(
         )
     run = f"{client.repository}/actions/runs/{finished.id}/attempts/{finished.attempt}"
     head = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
-    shards.insist_of_run(head, run=run, commit=event.head.sha)
+    shards.require_same_run(head, run=run, commit=event.head.sha)
     if BASE_RESULTS not in files or head.comparison is None:
         return head, None
     base = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
-    shards.insist_of_run(base, run=run, commit="")
+    shards.require_same_run(base, run=run, commit="")  # any: it is not known here
     return head, base
 
 
@@ -217,10 +219,10 @@ def _post_all(
 def _post_check_run(
     client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str
 ) -> None:
-    """A check run that a claim cannot turn green: for a fork it has its own name, and a pass is
-    neutral.
+    """A check run that unverified results cannot turn green: for a fork it has its own name, and a
+    pass is neutral.
 
-    It has no annotations: the lines are claims, too."""
+    It has no annotations, because their lines are unverified, too."""
     output = decided.output
     conclusion = decided.conclusion
     name = publish.check_name(job)

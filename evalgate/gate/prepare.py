@@ -12,7 +12,7 @@ from typing import Any
 import platformdirs
 
 from evalgate import agents, errors
-from evalgate.comparison.purse import PAIRS, RUNS
+from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS
 from evalgate.config import context as config_context, variables
 from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import OLD_QUARANTINE, Settings
@@ -50,13 +50,13 @@ def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = Fals
 
 def discover(settings: Settings, context: Context) -> Project:
     """The project that a run measures, with the state of its checkout. It shows the problems.
-    Raises as `prepare` and `insist`."""
+    Raises as `prepare` and `require_sound`."""
     # not in shards: the merge knows the commit
     is_kept = context.keep and context.is_attended
     commit, dirty = (
         git.state_of(settings.root, context.environ) if is_kept else (context.commit, None)
     )
-    project = insist(prepare(settings, environ=context.environ), strict=settings.strict)
+    project = require_sound(prepare(settings, environ=context.environ), strict=settings.strict)
     context.show(project.problems)
     return replace(project, commit=commit, dirty=dirty)
 
@@ -74,10 +74,12 @@ def unready(
 
 
 def _format_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
-    return tuple(problem for row in FORMATS.values() for problem in row.check(settings, suites))
+    return tuple(
+        problem for row in FORMATS.values() for problem in row.find_problems(settings, suites)
+    )
 
 
-def insist(project: Project, *, strict: bool) -> Project:
+def require_sound(project: Project, *, strict: bool) -> Project:
     """The project to run: a broken evaluation file becomes a suite with the reason why it is not
     measured.
 
@@ -232,7 +234,7 @@ def most_reruns(policy: Policy, *, has_base: bool) -> str:
     """The most reruns of each failure, in a sentence; "" if nothing is rerun."""
     if policy.threshold is ThresholdRule.ALL:
         return ""
-    return f"each failure is rerun at most {(2 * PAIRS if has_base else 0) + RUNS} times"
+    return f"each failure is rerun at most {(2 * MAX_PAIRS if has_base else 0) + MAX_RUNS} times"
 
 
 def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[str, int]]:

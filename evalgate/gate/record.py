@@ -185,7 +185,7 @@ def add(
         names = {case.case_id for case in reading.eval_set.cases}
     new_cases: list[Case] = []
     for recording in new_recordings:
-        _insist_on_questions(recording, display_path)
+        _require_questions(recording, display_path)
         turns = tuple(_turn(turn) for turn in recording.transcript.invocations)
         case = Case(
             case_id=_unused_id(name or recording.case_id or stem, names),
@@ -219,7 +219,7 @@ def add(
     return new_cases
 
 
-def _insist_on_questions(recording: Recording, display_path: str) -> None:
+def _require_questions(recording: Recording, display_path: str) -> None:
     """Raises ConfigError if the user says nothing in a turn."""
     for number, turn in enumerate(recording.transcript.invocations, 1):
         if not turn.user_content.parts:

@@ -31,7 +31,7 @@ from evalgate.results.journal import Journal
 from evalgate.system import redact
 from evalgate.values import frozen_dataclass
 
-Write: TypeAlias = Callable[
+FileWriter: TypeAlias = Callable[
     [Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]
 ]
 """Writes the files of a report into a folder. Returns their paths by name, and a problem for each
@@ -40,7 +40,7 @@ failure."""
 
 @frozen_dataclass
 class GateSession:
-    """A run of the gate without its agents, which are opened during `measure`."""
+    """A run of the gate without its agents, which `measure` opens."""
 
     project: Project
     rules: Rules  # for the suites of this shard
@@ -49,7 +49,7 @@ class GateSession:
     history: History
     earlier: Earlier
     journals: Sequence[Journal]  # head's, and the base's if it is measured
-    write: Write | None  # writes the files of a run that is kept; None: it is not
+    write: FileWriter | None  # None: the run is not kept
 
     @property
     def is_paired(self) -> bool:
@@ -57,8 +57,8 @@ class GateSession:
         return len(self.journals) > 1
 
     def past(self) -> dict[CaseKey, tuple[PastCase, ...]]:
-        """The outcomes of each case before, oldest first: in base runs, and in runs kept on this
-        machine."""
+        """The earlier outcomes of each case, oldest first: in base runs, and in runs that this
+        machine kept."""
         machine_cases = {} if self.write is None else kept.of_cases(self.project.settings.root)
         return {**self.history.of_cases(), **machine_cases}
 
@@ -80,7 +80,7 @@ def open_gate_session(
     written."""
     base, rule_base = bases
     rules = baseline_rules.of(project.settings, project.suites, rule_base, context, compared=base)
-    _insist_ready(rules, project.settings, context)
+    _require_ready(rules, project.settings, context)
     judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
     keys = baseline_settings.judge_keys(
         project.settings,
@@ -90,7 +90,7 @@ def open_gate_session(
         context,
         environ=judges.environ,
     )
-    remarks = (
+    key_notices = (
         *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), judges),
         *prepare.tell_token(project.settings.root, context),
         *prepare.tell_isolation(rules.settings, context),
@@ -104,7 +104,7 @@ def open_gate_session(
         quarantined_cases, notices = quarantine.in_force(
             project.settings, suites, rule_base, context, past=history.past
         )
-        problems = (*rules.problems, *remarks, *history.problems, *notices)
+        problems = (*rules.problems, *key_notices, *history.problems, *notices)
         rules = replace(
             rules, suites=suites, shard=shard, quarantined=quarantined_cases, problems=problems
         )
@@ -130,9 +130,9 @@ def open_gate_session(
         )
 
 
-def _insist_ready(rules: Rules, head_settings: Settings, context: Context) -> None:
-    """Raises ConfigError if other settings than head's decide, and need something that is missing:
-    a judge's key, a calibration."""
+def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> None:
+    """Raise ConfigError if the settings that decide are not head's, and a judge's key or a
+    calibration that they need is missing."""
     settings = rules.settings
     if settings is head_settings:
         return
@@ -173,7 +173,7 @@ def _journal(
 
 def _writer(
     settings: Settings, context: Context, redact_text: Callable[[str], str]
-) -> Write | None:
+) -> FileWriter | None:
     """The writer of a run that is kept and can be continued; None for other runs, such as
     shards."""
     is_wanted = context.keep and context.is_attended and not settings.shard

@@ -344,7 +344,7 @@ def render_rules(
         )
         chosen_uses.append(first_use)
         is_example = any(
-            agent_source.is_aside(str(option)) for option in first_use.options.values()
+            agent_source.is_example(str(option)) for option in first_use.options.values()
         )
         undecided += keys if len(texts) != 1 or is_example else []
         suite_lines = [f"      - {json.dumps(key)}" for key in keys]

@@ -560,8 +560,8 @@ def _answer_failure(endpoint: Endpoint, answer: Answer, *, secret: str = "") -> 
     wait_s = limit_wait(answer) if status in _LIMIT_STATUSES else None
     if wait_s is not None:
         kind = GitHubFault.RATE_LIMITED
-        until = datetime.fromtimestamp(time.time() + wait_s, tz=UTC).strftime("%H:%M:%S UTC")
-        text = f"{text}; it asks for a pause of {wait_s:.0f} s, until {until}"
+        end_time = datetime.fromtimestamp(time.time() + wait_s, tz=UTC).strftime("%H:%M:%S UTC")
+        text = f"{text}; it asks for a pause of {wait_s:.0f} s, until {end_time}"
     hint = _HINTS.get(kind, "").replace("NEEDS", endpoint.needs)
     if kind is GitHubFault.FORBIDDEN and "locked" in message.lower():
         hint = _LOCKED

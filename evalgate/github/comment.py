@@ -46,8 +46,8 @@ def key_of(name: str) -> str:
     """The key in the marker of a gate's comment: readable, and different for different names."""
     if not name:
         return "evalgate"
-    readable = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-") or "x"
-    return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-") or "x"
+    return f"{slug}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def render(job: Job, *, headline: str, details: str = "") -> str:

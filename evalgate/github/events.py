@@ -320,11 +320,15 @@ def folder_of(environ: Environ) -> str:
     """The input `root` in GitHub's file names: from the top of its repository, "" for the top."""
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     root = (workspace / (environ.get("INPUT_ROOT", "").strip() or ".")).resolve()
-    top = (
+    repository = (
         _repository(place for place in (root, *root.parents) if place.is_relative_to(workspace))
         or workspace
     )
-    return "" if root == top or not root.is_relative_to(top) else root.relative_to(top).as_posix()
+    return (
+        ""
+        if root == repository or not root.is_relative_to(repository)
+        else root.relative_to(repository).as_posix()
+    )
 
 
 def root_of(root: Path, links: Links) -> str | None:
@@ -332,10 +336,10 @@ def root_of(root: Path, links: Links) -> str | None:
     if links.repository:
         return links.folder
     root = root.resolve()
-    top = _repository((root, *root.parents))
-    if top is None or root == top:
-        return None if top is None else ""
-    return root.relative_to(top).as_posix()
+    repository = _repository((root, *root.parents))
+    if repository is None or root == repository:
+        return None if repository is None else ""
+    return root.relative_to(repository).as_posix()
 
 
 def _repository(folders: Iterable[Path]) -> Path | None:

@@ -59,7 +59,7 @@ RETRIABLE: Final = frozenset(
 MOST_BYTES: Final = 8_000_000
 """The limit of a judge's unpacked answer; a larger answer is invalid."""
 
-FINAL: Final = frozenset(
+FINAL_KINDS: Final = frozenset(
     JudgeFailureKind[name]
     for name in (
         "UNAUTHORIZED",

@@ -15,7 +15,7 @@ from typing import Final
 from evalgate.model import Usage
 from evalgate.values import frozen_dataclass
 
-_BARE = {
+_NAME_PATTERNS = {
     "gemini": re.compile(r"(gemini|gemma|model-optimizer)-"),
     "openai": re.compile(r"gpt-|o\d+(-|$)|chatgpt-"),
     "anthropic": re.compile(r"claude-"),
@@ -130,7 +130,12 @@ def parse_name(text: str) -> ModelName:
     prefix, _, name = short_name.partition("/")
     if not name:
         prefix = next(
-            (candidate for candidate, pattern in _BARE.items() if pattern.match(short_name)), ""
+            (
+                candidate
+                for candidate, pattern in _NAME_PATTERNS.items()
+                if pattern.match(short_name)
+            ),
+            "",
         )
         name = short_name
     if prefix == EVALUATION:

@@ -20,7 +20,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.errors import ConfigError
 from evalgate.judges import cache as judges_cache, models, usage
 from evalgate.judges.base import (
-    FINAL,
+    FINAL_KINDS,
     ItemVerdict,
     JudgeDriver,
     JudgeFailed,
@@ -242,7 +242,7 @@ class VotingPanel:
         refusal = self._refusals.get(request.model)
         outcome = refusal or self._spend(request)
         if isinstance(outcome, JudgeFailure):
-            if outcome.kind in FINAL and outcome.kind is not JudgeFailureKind.BUDGET_SPENT:
+            if outcome.kind in FINAL_KINDS and outcome.kind is not JudgeFailureKind.BUDGET_SPENT:
                 self._refusals[request.model] = outcome
             raise JudgeFailed(outcome)
         reply = judges_cache.redacted(outcome, self._clients.redact)
@@ -383,7 +383,7 @@ def next_samples(sampled_request: SampledRequest, samples: Sequence[Sample]) -> 
     sample_count = len(samples)
     remaining_count = sampled_request.num_samples - sample_count
     if remaining_count <= 0 or any(
-        sample.failure and sample.failure.kind in FINAL for sample in samples
+        sample.failure and sample.failure.kind in FINAL_KINDS for sample in samples
     ):
         return ()
     if sampled_request.exhaustive or not sampled_request.deviations.spared_samples:
@@ -464,7 +464,7 @@ def _undecided_reason(
 ) -> tuple[Undecided, Wording]:
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
-        cause = next((failure for failure in failures if failure.kind in FINAL), failures[0])
+        cause = next((failure for failure in failures if failure.kind in FINAL_KINDS), failures[0])
         message = Sentence("samples_failed", len(failures), len(samples), cause.message)
         return Undecided.UNAVAILABLE, message
     if not samples:

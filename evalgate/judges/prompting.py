@@ -66,8 +66,8 @@ def end_line(name: str, code: str) -> str:
 
 
 def reveal(text: str) -> str:
-    """The text with characters that a reader cannot see but a model can (zero width, direction
-    overrides, tags) as their numbers."""
+    """The text with the numbers of characters that people cannot see but models can (zero width,
+    direction overrides, tags) in their places."""
     visible = _HIDDEN.sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", visible)
 
@@ -148,18 +148,18 @@ def build_question(
 ) -> Question:
     """Put a question together; everything that others wrote must come in `pieces`."""
     code, text = fence(pieces)
-    is_coded = schema is not None and not _VERDICTS.isdisjoint(schema["properties"])
-    if schema is not None and is_coded:
+    has_code = schema is not None and not _VERDICTS.isdisjoint(schema["properties"])
+    if schema is not None and has_code:
         fields = {**schema["properties"], "code": {"type": "string"}}
         schema = {**schema, "properties": fields, "required": list(fields)}
-    rule_texts = (rules.strip(), HANDLING, reply.strip(), *([CODE_RULE] if is_coded else []))
+    rule_texts = (rules.strip(), HANDLING, reply.strip(), *([CODE_RULE] if has_code else []))
     return Question(
         system="\n\n".join(rule_texts) + "\n",
         prompt=f"The code of this message is {code}\n\n{text}\n\n{task}\n",
         version=version,
         schema=schema,
         pieces=tuple(pieces),
-        code=code if is_coded else "",
+        code=code if has_code else "",
     )
 
 
@@ -580,7 +580,7 @@ def _object_at(text: str, position: int) -> tuple[JsonObject | None, int]:
 
 def _entries(node: Any, keys: frozenset[str], *, several: bool) -> list[JsonObject]:
     """The objects with one of the keys, in the usual places of a reply: the top, its list of
-    verdicts, or wrappers with one name. Other objects describe something else."""
+    verdicts, or wrappers with one name. Other objects are ignored."""
     for _ in range(_MOST_WRAPS):
         if isinstance(node, list) and (several or len(node) != 1):
             entries = [

@@ -431,12 +431,12 @@ class TrialLimiter:
             if pause_s > 0 and not self._stop.is_set() and clock.sleep(min(pause_s, LOOK_S)):
                 continue
             with self._changed:
-                room = {
+                trial_limits = {
                     limiter: max(1, round(self._trials_at_once * limiter.share))
                     for limiter in limiters
                 }
                 if self._stop.is_set() or all(
-                    self._under_way[limiter] < room[limiter] for limiter in limiters
+                    self._under_way[limiter] < trial_limits[limiter] for limiter in limiters
                 ):
                     self._under_way.update(limiters)
                     return limiters

@@ -82,15 +82,15 @@ def cause(case: CaseView) -> str:
         sentence = wording.unmeasured_reason(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
     conversation = turns.of(case)
-    broken_turns = conversation.notable
+    notable_turns = conversation.notable
     failing_names = {verdict.name for verdict in case.failing}
     # if a criterion of calls passes, other calls are allowed; without such a criterion, the calls
     # are the best guess
     guessed_turns = (
-        () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken_turns
+        () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else notable_turns
     )
     candidates = itertools.chain(
-        _cause_texts(broken_turns, conversation.findings, failing_names),
+        _cause_texts(notable_turns, conversation.findings, failing_names),
         *map(_calls, guessed_turns),
     )
     text = next(candidates, "")
@@ -221,14 +221,14 @@ def _failure(case: CaseView) -> str:
 
 
 def _cause_texts(
-    broken_turns: Sequence[Turn],
+    notable_turns: Sequence[Turn],
     case_findings: Sequence[tuple[str, Finding]],
     failing_names: frozenset[str] | set[str],
 ) -> Iterator[str]:
     if any(map(_is_of_calls, failing_names)):
-        for turn in broken_turns:
+        for turn in notable_turns:
             yield from _calls(turn)
-    for turn in broken_turns:
+    for turn in notable_turns:
         yield from (
             _finding(name, finding)
             for name, finding in turn.findings
@@ -239,7 +239,7 @@ def _cause_texts(
         for name, finding in case_findings
         if name in failing_names and finding.score == 0
     )
-    if any(turn.actual is None for turn in broken_turns):
+    if any(turn.actual is None for turn in notable_turns):
         yield phrase("turn_missing")
 
 

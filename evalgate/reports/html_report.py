@@ -40,8 +40,8 @@ def render(report: Report) -> str:
 def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]:
     """The page for a live server, and its Content-Security-Policy. `script` runs before the page's
     own script and configures it (`evalgateLive`)."""
-    *vendored, page_script = SCRIPTS
-    code = Safe("\n;").join([*map(_source, vendored), script, _source(page_script)])
+    *libraries, page_script = SCRIPTS
+    code = Safe("\n;").join([*map(_source, libraries), script, _source(page_script)])
     styles = Safe("\n").join([_source("report.css"), style])
     policy = templates.html_policy(style=styles, script=code, connects=True)
     return _render_page(report, styles, code, policy), policy
@@ -52,7 +52,7 @@ def _render_page(report: Report, style: Safe, script: Safe, policy: str) -> str:
     edit_summary = edits.summarize(
         report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len
     )
-    packed_parts = map(Safe, page_data.parts(v, room=LIMIT))  # base64
+    packed_parts = map(Safe, page_data.pack_cases(v, room=LIMIT))  # base64
     page = _page().page(v, packed_parts, edit_summary, style, script, policy)
     return str(page).strip("\n") + "\n"
 

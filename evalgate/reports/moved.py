@@ -148,7 +148,7 @@ def notable(v: View) -> CaseFall | None:
     return (
         worst_fall
         if worst_fall is not None
-        and worst_fall.drop > max(worst_fall.row.rule.floor, _notable(worst_fall))
+        and worst_fall.drop > max(worst_fall.row.rule.floor, _smallest_drop(worst_fall))
         else None
     )
 
@@ -164,9 +164,9 @@ def sentence(moved_case: CaseFall) -> str:
     return phrase("still_passing", *names, row.rule.lower_is_better, moved_case.text, is_certain)
 
 
-def _notable(moved_case: CaseFall) -> float:
-    """On an open scale (tokens, seconds) the tolerated drop is a share of the base's mean
-    already."""
+def _smallest_drop(moved_case: CaseFall) -> float:
+    """The smallest drop of a case that is shown. On an open scale (tokens, seconds) it is 0:
+    the tolerated drop is a share of the base's mean already."""
     return NOTABLE if max(moved_case.base, moved_case.head) <= 1 else 0.0
 
 

@@ -1,5 +1,5 @@
-"""The cases of report.html as its script reads them: an index of all, and the conversations in
-parts that are unpacked when somebody opens one."""
+"""The cases of report.html as its script reads them: an index of all cases, and parts with their
+conversations, which the page unpacks when a reader opens a case. `v` is the view of the report."""
 
 from __future__ import annotations
 
@@ -39,33 +39,35 @@ from evalgate.text import plain, words
 from evalgate.values import JsonObject, mapped_json
 
 PART_BYTES: Final = 512 * 1024
-"""Bytes of conversations per part: fast to unpack, large enough to compress well."""
-TEXT: Final = 500_000
-"""Characters of one text at most."""
-WORDS: Final = 300
-"""Characters of each user text that the search knows."""
-LEVEL: Final = 6
+"""Conversations per part: fast to unpack, large enough to compress well."""
+MAX_TEXT: Final = 500_000
+"""Characters of one text."""
+QUERY_WIDTH: Final = 300
+"""Characters of each user message that the search covers."""
+DEFLATE_LEVEL: Final = 6
+NO_CAUSE: Final = -1
+"""In place of the index of a cause, for cases that passed."""
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def parts(v: View, *, room: int) -> Iterator[str]:
-    """The index, the search text (a line per case), the packed cases, then their traces. All are
-    deflated and in base64; all except the search text are JSON. They have at most about `room`
-    characters: passing cases lose their conversations first."""
+def pack_cases(v: View, *, room: int) -> Iterator[str]:
+    """The index, the search text (a line per case), the parts with the cases, then their traces.
+    All are deflated, in base64; all except the search text are JSON. They have about `room`
+    characters at most: passing cases lose their conversations first."""
     ordered_cases = [(index, case) for index, cause in enumerate(v.causes) for case in cause.cases]
-    ordered_cases += [(-1, case) for case in _passed_cases(v.cases)]
+    ordered_cases += [(NO_CAUSE, case) for case in _passed_cases(v.cases)]
     rows: list[JsonObject] = []
     search_lines: list[str] = []
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
     criterion_numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
-    packer = _PackedCases()
+    packer = _CasePacker()
     base_run = v.report.comparison.base if v.report.comparison is not None else None
     base_trials = pairing.by_case(base_run.trials if base_run else ())
     reruns = [pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)]
-    for cause, case in ordered_cases:
+    for cause_index, case in ordered_cases:
         key = case.verdict.key
         base = base_trials.get(key, ())
-        row = _row(case, cause=cause, suites=suites, base=base)
+        row = _row(case, cause=cause_index, suites=suites, base=base)
         row["values"] = _values(case, criterion_numbers)
         if _follows_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
@@ -73,9 +75,8 @@ def parts(v: View, *, room: int) -> Iterator[str]:
             reruns_of_case = (reruns[0].get(key, ()), reruns[1].get(key, ()))
             row |= packer.add(*_case(v, case, base=base, reruns=reruns_of_case))
         rows.append(row)
-        search_lines.append(
-            " ".join(_words(case, row["why"], v.causes[cause].text if cause >= 0 else ""))
-        )
+        cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].text
+        search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
     packer.close_part()
     yield _pack(_JSON.encode({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
     yield _pack("\n".join(search_lines))
@@ -84,7 +85,8 @@ def parts(v: View, *, room: int) -> Iterator[str]:
 
 
 def _row_context(v: View, *, traces: int) -> JsonObject:
-    """What the rows of cases refer to. `traces`: the number of the first trace among the parts."""
+    """The lists that the rows of cases refer to by index. `traces`: the number of parts before the
+    first trace."""
     return {
         "suites": [suite.key for suite in v.report.run.suites],
         "traces": traces,
@@ -96,9 +98,9 @@ def _row_context(v: View, *, traces: int) -> JsonObject:
     }
 
 
-class _PackedCases:
-    """Cases packed together in parts, and the trace of each case by itself; `used`: characters of
-    what is packed."""
+class _CasePacker:
+    """Packs cases together in parts, and the trace of each case by itself. `used`: the packed
+    characters."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -108,13 +110,14 @@ class _PackedCases:
         self._size = 0
 
     def add(self, case: JsonObject, trace: JsonObject) -> JsonObject:
-        """Pack a case and its trace, if there is one; return its part, and its place there."""
+        """Pack a case and its trace, if it has one; return the indexes of its part and of the case
+        there."""
         if trace:
             case["trace"] = len(self.traces)
             self.traces.append(_pack(_JSON.encode(trace)))
             self.used += len(self.traces[-1])
         text = _JSON.encode(case)
-        if len(text) > TEXT:
+        if len(text) > MAX_TEXT:
             text = _JSON.encode(_shorten(case))
         place = {"part": len(self.parts), "at": len(self._cases)}
         self._cases.append(text)
@@ -139,14 +142,14 @@ def _passed_cases(case_views: Sequence[CaseView]) -> Iterator[CaseView]:
 
 
 def _pack(text: str) -> str:
-    # without a header: what a browser calls deflate-raw
-    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -15)
+    # -15: without a header, as the browser's "deflate-raw" expects
+    packer = zlib.compressobj(DEFLATE_LEVEL, zlib.DEFLATED, -15)
     return base64.b64encode(
         packer.compress(text.encode("utf-8", "replace")) + packer.flush()
     ).decode()
 
 
-PART: Final = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</script>)')
+PACKED_TEXT: Final = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</script>)')
 
 
 def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
@@ -157,7 +160,7 @@ def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
         clean_text = rewrite(text)
         return match[0] if clean_text == text else f"{match[1]}{_pack(clean_text)}{match[3]}"
 
-    return PART.sub(repack, rewrite(page))
+    return PACKED_TEXT.sub(repack, rewrite(page))
 
 
 def _row(
@@ -174,14 +177,14 @@ def _row(
         "cause": cause,
         "why": wording.case_reason(case, width=60),
         "place": case.place,
-        "head": "".join(_sign(trial, uses) for trial in case.trials),
-        "base": "".join(_sign(trial, uses) for trial in base),
+        "head": "".join(_run_sign(trial, uses) for trial in case.trials),
+        "base": "".join(_run_sign(trial, uses) for trial in base),
     }
 
 
-def _words(case: CaseView, *extra_texts: str) -> list[str]:
-    """The words by which the search finds a case: its id, file, user messages, expected tools, and
-    `extra_texts`."""
+def _search_words(case: CaseView, *extra_texts: str) -> list[str]:
+    """The words that the search matches: the id, file, user messages and expected tools of a case,
+    and `extra_texts`."""
     conversation = (case.case.conversation if case.case else None) or ()
     questions = [turns.answer_text(turn.user_content) or "" for turn in conversation[:10]]
     if case.case is not None and case.case.scenario is not None:
@@ -191,14 +194,14 @@ def _words(case: CaseView, *extra_texts: str) -> list[str]:
         case.case_id,
         case.suite.key,
         *extra_texts,
-        *(plain.clip(text, WORDS) for text in questions),
+        *(plain.clip(text, QUERY_WIDTH) for text in questions),
         *tools,
     )
     return [word for text in texts for word in text.split()]
 
 
-def _sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
-    """`p`, `f`, or `u` for a run that was not measured."""
+def _run_sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
+    """`p` if a run passed, `f` if it failed, `u` if it was not measured."""
     if trial.failure is not None:
         return "u"
     grades = [
@@ -215,7 +218,9 @@ def _sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
 
 
 def _deciding_criteria(v: View) -> dict[tuple[str, str], JsonObject]:
-    """The deciding criteria by suite and name, with what the page needs to try other thresholds."""
+    """The deciding criteria by suite and name, with the facts that the page needs to try other
+    thresholds. `low`: lower scores are better; `test`: the criterion scores the test, not the
+    agent; `adk`: see `_follows_adk`; `object`: the file has an object, not only a threshold."""
     criteria = {}
     for suite in v.report.run.suites:
         for use in suite.criteria:
@@ -259,9 +264,9 @@ def _case(
     base: Sequence[GradedTrial],
     reruns: tuple[Sequence[GradedTrial], Sequence[GradedTrial]],
 ) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
-    """All of one case: the question and the expectations, every run of either side, and the values
-    of its criteria; and by side the traces of each run's turns, if there are any. `reruns`: the
-    runs of head and of the base that were to confirm its failure."""
+    """One case for its page, and the traces of its turns by side and run, if there are any. The
+    case has its expectations, the runs of both sides, and the values of its criteria. `reruns`: the
+    runs of head and of the base that checked its failure."""
     comparison = case.report.comparison
     head = case.report.run
     uses = {use.name: use for use in case.suite.criteria}
@@ -296,7 +301,7 @@ def _case(
 
 
 def _past(v: View, case: CaseView) -> list[JsonObject]:
-    """How the case ended in earlier runs."""
+    """The outcomes of the case in earlier runs."""
     return [
         {
             "at": past_case.at,
@@ -344,7 +349,7 @@ def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
 def _run(
     run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]
 ) -> tuple[JsonObject, list[Any] | None]:
-    """A run, even one that failed, and the traces of its turns; None without traces."""
+    """A run, also of a broken agent, and the traces of its turns; None without traces."""
     transcript = run.transcripts.find(trial.key)
     turns_done = transcript.invocations if transcript is not None else ()
     if trial.failure is not None and not turns_done:
@@ -356,7 +361,7 @@ def _run(
         name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)
     }
     document = {
-        "sign": _sign(trial, list(uses.values())),
+        "sign": _run_sign(trial, list(uses.values())),
         "again": not trial.key.is_first,
         "failure": None if trial.failure is None else _failure(trial.failure),
         "seconds": trial.seconds,
@@ -381,6 +386,7 @@ def _run(
 
 
 def _failure(failure: AgentFailure) -> list[Any]:
+    """The sentence for people, then the fields of a failure."""
     return [
         wording.failure_sentence(failure),
         failure.message,
@@ -411,8 +417,8 @@ def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
 
 
 def _turn(turn: Invocation) -> JsonObject:
-    """The user's message, the steps in order, the answer; `more`: the parts of both that are not
-    text."""
+    """The user's message, the steps in order, and the answer. `asked`, `more`: the parts of message
+    and answer that are not text."""
     user, answer = (
         turns.answer_text(content) for content in (turn.user_content, turn.final_response)
     )
@@ -445,7 +451,7 @@ def _event(event: Event) -> JsonObject:
 
 def _shorten(document: Any) -> Any:
     """JSON with its texts clipped."""
-    clip = partial(plain.clip, limit=TEXT)
+    clip = partial(plain.clip, limit=MAX_TEXT)
     return mapped_json(
         document, lambda node: clip(node) if isinstance(node, str) else node, key=clip
     )

@@ -75,7 +75,7 @@ def render(
     report_file = "report.html" if "html" in report.files else ""
     unscored_note = wording.passed_unscored(report)
     warning_lines = _wrap(Line(unscored_note and phrase("warning", unscored_note), "yellow"), width)
-    broken_lines = _broken(v.cases, width, report_file=report_file)
+    broken_lines = _broken_cases(v.cases, width, report_file=report_file)
     criteria_lines = _criteria(v, width, all_criteria=all_criteria)
     comparison_lines = _comparison_lines(v, width, all_criteria=all_criteria)
     verdict_lines = (
@@ -140,9 +140,12 @@ def _broken_files(v: View) -> Iterator[Line]:
         )
 
 
-def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> Iterator[Line]:
-    """The cases that did not pass, failures first and the worst on top. Cases with the same message
-    share an entry. `report_file`: the file that has all of them."""
+def _broken_cases(
+    case_views: Sequence[CaseView], width: int, *, report_file: str
+) -> Iterator[Line]:
+    """The cases that did not pass: failures first, beginning with the worst. Cases with the same
+    message share an entry. `width`: columns of the terminal, 0 if unlimited. `report_file`: the
+    file with all cases."""
     broken_cases = [
         *cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL])
     ]

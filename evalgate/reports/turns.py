@@ -1,5 +1,4 @@
-"""The turns of the trial of a case that shows what went wrong: expected beside actual, and what the
-base did there."""
+"""The turns of the trial that reports show of a case: expected, actual, and those of the base."""
 
 from __future__ import annotations
 
@@ -41,9 +40,8 @@ class TurnScore:
 
 @frozen_dataclass
 class Turn:
-    """One turn, expected beside actual; None if that side has no such turn. `is_planned`: the
-    evaluation file has it, or a simulated user led to it. `base`: what the base did in it, if that
-    is worth showing."""
+    """One turn, expected and actual; None if a side does not have it. `is_planned`: the evaluation
+    file has it, or a simulated user led to it. `base`: the base's turn, for new failures."""
 
     number: int
     expected: Invocation | None
@@ -55,14 +53,14 @@ class Turn:
 
     @property
     def user(self) -> str:
-        """What the user said."""
+        """The user's message."""
         turn = self.expected or self.actual
         return (answer_text(turn.user_content) or "") if turn else ""
 
     @property
     def expected_calls(self) -> tuple[ToolCall, ...] | None:
-        """None if the evaluation file does not mention calls and no criterion counts that as no
-        calls."""
+        """The calls in the evaluation file. If it does not mention calls: (), if a criterion of
+        calls fails, else None."""
         if self.expected is None or (
             self.expected.events is None
             and all(score.name != TRAJECTORY for score in self.missed_scores)
@@ -72,28 +70,28 @@ class Turn:
 
     @property
     def actual_calls(self) -> tuple[ToolCall, ...] | None:
-        """None if the turn did not happen."""
+        """The agent's calls; None if the turn did not happen."""
         return self.actual.tool_calls if self.actual else None
 
     @property
     def expected_answer(self) -> str | None:
-        """None if the evaluation file has none."""
+        """The answer in the evaluation file, None if it has none."""
         return answer_text(self.expected.final_response) if self.expected else None
 
     @property
     def actual_answer(self) -> str | None:
-        """None if the agent gave none."""
+        """The agent's answer, None if it gave none."""
         return answer_text(self.actual.final_response) if self.actual else None
 
     @property
     def model_error(self) -> str:
-        """`SAFETY: blocked`, what the model said in place of an answer; empty if nothing."""
+        """The model's error in place of an answer, such as `SAFETY: blocked`; "" without one."""
         stop = self.actual.stop if self.actual else None
         return plain.clip_end(plain.flat(stop.error), QUOTE_WIDTH) if stop else ""
 
     @property
     def base_answer(self) -> str | None:
-        """None if the base gave none, or is not shown."""
+        """The base's answer; None if it gave none, or if its turn is not shown."""
         return answer_text(self.base.final_response) if self.base else None
 
     @property
@@ -113,21 +111,21 @@ class Turn:
 
     @property
     def compares_answers(self) -> bool:
-        """True if the answer's words matter: not if only criteria of tool calls fail."""
+        """True if the answer's words matter; False if only criteria of tool calls fail."""
         return not self.missed_scores or not all(
             "tool" in score.name for score in self.missed_scores
         )
 
     @property
-    def broken(self) -> bool:
+    def is_notable(self) -> bool:
         """True if this turn is worth a look: below a threshold, missing, or unplanned."""
         return self.actual is None or not self.is_planned or bool(self.missed_scores)
 
 
 @frozen_dataclass
 class Conversation:
-    """The known turns, the criteria's findings on the whole, and how the base's conversation
-    differs."""
+    """The known turns, the findings on the whole conversation, and how the base's conversation
+    diverges."""
 
     turns: tuple[Turn, ...] = ()
     findings: tuple[tuple[str, Finding], ...] = ()
@@ -135,13 +133,13 @@ class Conversation:
 
     @property
     def notable(self) -> tuple[Turn, ...]:
-        """The turns to look at: all of them if none is broken."""
-        return tuple(turn for turn in self.turns if turn.broken) or self.turns
+        """The notable turns; all turns if none is notable."""
+        return tuple(turn for turn in self.turns if turn.is_notable) or self.turns
 
 
 @lru_cache(maxsize=256)
 def of(case: CaseView) -> Conversation:
-    """The conversation of the shown trial; a broken agent's up to its failure."""
+    """The conversation of the shown trial; if its agent failed, the turns until then."""
     trial = case.main_trial
     expected = (case.case.conversation if case.case else None) or ()
     if trial is None:
@@ -190,7 +188,7 @@ def of(case: CaseView) -> Conversation:
 
 
 def answer_text(content: Content | None) -> str | None:
-    """The spoken part of a message: its texts without thoughts; None if it has none."""
+    """The texts of a message without thoughts; None if it has none."""
     if content is None:
         return None
     texts = [
@@ -212,8 +210,8 @@ def tally(finding: Finding) -> str:
 def call_lines(
     left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], *, width: int, most: int
 ) -> tuple[Sequence[call_diff.CallLine], int]:
-    """The difference of calls, wrapped: `most` lines of it around what differs, and how many are
-    left out."""
+    """The difference of calls in lines of `width` characters: at most `most` lines around the
+    changes, and the number of omitted lines."""
     lines = [
         call_diff.CallLine(mark=line.mark, text=text)
         for line in call_diff.difference(call_diff.pair(left_calls, right_calls))
@@ -239,8 +237,8 @@ def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
 
 
 def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> Iterator[TurnScore]:
-    """The criteria's scores of the turn with this index, from 0. Criteria without a score of it are
-    left out."""
+    """The scores of the turn with this index, from 0. Criteria that did not score it are
+    omitted."""
     for use in uses:
         grade = trial.grades.get(use.name)
         value = grade.turns[index] if grade is not None and index < len(grade.turns) else None
@@ -265,8 +263,8 @@ def _base(
     trial: GradedTrial,
     sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None,
 ) -> Sequence[Invocation]:
-    """The turns of the base's trial with the number of head's shown trial, else of its first kept
-    trial; () if it is not a new failure, or none was kept. If a simulated user led both, only the
+    """The turns of the base's trial with the number of the shown trial, else of the first trial
+    that was kept; () if the failure is not new, or no trial was kept. Simulated users: only the
     turns before the conversations diverge."""
     comparison = case.report.comparison
     if comparison is None or comparison.base is None or not case.is_new:
@@ -274,6 +272,7 @@ def _base(
     if case.is_simulated:
         if sides is None:
             return ()
+        # `users` does not depend on `hears_calls`
         difference = divergence.compare(*sides, hears_calls=True)
         return sides[0][
             : len(sides[0])
@@ -292,7 +291,7 @@ def _base(
 def _sides(
     case: CaseView, trial: GradedTrial, head: Sequence[Invocation] | None
 ) -> tuple[Sequence[Invocation], Sequence[Invocation]] | None:
-    """The base's and head's turns of the same repeat of a scenario; None if either is unknown."""
+    """The turns of base and head in the same repeat of a scenario; None if either is unknown."""
     comparison = case.report.comparison
     if not case.is_simulated or head is None or comparison is None or comparison.base is None:
         return None

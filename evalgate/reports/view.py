@@ -57,8 +57,8 @@ class View:
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
-        """The causes of failures. They are read early: conversations are gone when the run is
-        over."""
+        """The causes of failures. They are computed early, because conversations are deleted after
+        the run."""
         return reports_causes.of(self.cases)
 
     @property

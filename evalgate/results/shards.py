@@ -232,7 +232,7 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
                 "compare`.",
             )
         shard = shard_of(stored)
-        _insist_complete(stored, shard)
+        _require_complete(stored, shard)
         if shard.index in parts:
             first_file = parts[shard.index].file
             raise ConfigError(
@@ -253,7 +253,7 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
     return ordered_parts
 
 
-def insist_of_run(stored: Stored, *, run: str, commit: str) -> None:
+def require_same_run(stored: Stored, *, run: str, commit: str) -> None:
     """Raises ConfigError for results that workflow run `run` did not write in this or an earlier
     attempt, or that are of another commit than `commit` ("": any). The command line passes no
     run."""
@@ -279,7 +279,7 @@ def shard_of(part: Stored) -> Shard:
     return part.run.shard
 
 
-def _insist_complete(part: Stored, shard: Shard) -> None:
+def _require_complete(part: Stored, shard: Shard) -> None:
     """Raises ConfigError if a shard lacks one of its cases, or has others."""
     result_cases = _cases(part.run.suites).keys()
     shard_cases = {key for key, home in shard.homes.items() if home == shard.index}

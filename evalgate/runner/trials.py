@@ -92,7 +92,7 @@ class Task:
     side: int = 0
 
 
-HEADS = 0.5
+HEADS_CHANCE = 0.5
 Round: TypeAlias = tuple[Purpose, int]
 """One run of each case: its purpose and its number."""
 
@@ -119,7 +119,7 @@ def tasks(
         for suites in zip(*sides, strict=True):
             for cases in zip(*(suite.eval_set.cases for suite in suites), strict=True):
                 order = list(enumerate(zip(suites, cases, strict=True)))
-                for side, (suite, case) in order if coin() < HEADS else reversed(order):
+                for side, (suite, case) in order if coin() < HEADS_CHANCE else reversed(order):
                     if only is None or (suite.key, case.case_id) in only:
                         key = TrialKey(
                             suite=suite.key, case_id=case.case_id, purpose=purpose, number=number

@@ -263,14 +263,14 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     ]
     on_limit = rule.on_turn_limit if deviations.turn_limit else "pass"
     if not any(use.name == ENDED for use in uses):
-        first_informational = next(
+        informational_index = next(
             (index for index, use in enumerate(uses) if use.informational), len(uses)
         )
         defaults = any(use.where_applicable for use in uses)
         ended_use = CriterionUse(
             name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO}), where_applicable=defaults
         )
-        uses.insert(first_informational, ended_use)
+        uses.insert(informational_index, ended_use)
     limit_passes = on_limit == "pass"
     for index, use in enumerate(uses):
         if use.name == ENDED and use.code is None:

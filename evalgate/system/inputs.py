@@ -110,7 +110,7 @@ class Snapshot:
     """The checkout at `top`, as it is on disk at construction.
 
     `apart`: excluded folders, absolute or relative to the top. `environments`: relative paths of
-    folders that are excluded because they have a `pyvenv.cfg`. `is_aside`: True for a file that
+    folders that are excluded because they have a `pyvenv.cfg`. `is_excluded`: True for a file that
     does not count among `names`: nothing looks for it without opening it. `is_committed`: True if a
     commit has files in a folder, which could hide behind such a file."""
 
@@ -119,10 +119,10 @@ class Snapshot:
         top: Path,
         apart: Collection[str] = (),
         *,
-        is_aside: Callable[[str], bool] = lambda _: False,
+        is_excluded: Callable[[str], bool] = lambda _: False,
         is_committed: Callable[[Path], bool] = lambda _: False,
     ) -> None:
-        self._is_aside = is_aside
+        self._is_excluded = is_excluded
         self._is_committed = is_committed
         self.top = top
         self.apart = frozenset(apart)
@@ -175,7 +175,7 @@ class Snapshot:
 
     def contents(self) -> Iterator[str]:
         """A question for the content of each file that counts among `names`."""
-        return (question(FILE, path) for path in self._files() if not self._is_aside(path))
+        return (question(FILE, path) for path in self._files() if not self._is_excluded(path))
 
     def _files(self) -> Iterator[str]:
         for folder in self._folders:
@@ -400,7 +400,7 @@ class Snapshot:
                         continue
                     if self._folders[folder][name] == FOLDER:  # commits have no empty folders
                         continue
-                    if contents or not self._is_aside(place):
+                    if contents or not self._is_excluded(place):
                         yield from (place, self._folders[folder][name])
                     if contents:
                         yield self._file(place)

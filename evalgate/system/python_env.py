@@ -414,8 +414,8 @@ def _make_environment(needs: Needs, base: _PythonReport, world: InstallSetup) ->
         return omission_note
 
     def is_whole() -> bool:
-        """A seal alone is not enough: its Python may be gone, or be an unverified one of the
-        cache."""
+        """True if the environment can be used: its Python still exists, and is verified if it is
+        one of the cache."""
         base = python.resolve()
         cache = _cache(world).resolve()
         is_verified = not base.is_relative_to(cache) or any(

@@ -231,8 +231,8 @@ def _declares(tables: Json) -> bool:
     project = _table(tables, "project")
     dynamic = project.get("dynamic")
     names = {*_table(tables, "tool", "poetry", "dependencies")} - {"python"}
-    is_elsewhere = isinstance(dynamic, list) and "dependencies" in dynamic
-    return bool(project.get("dependencies") or names or is_elsewhere)
+    is_dynamic = isinstance(dynamic, list) and "dependencies" in dynamic
+    return bool(project.get("dependencies") or names or is_dynamic)
 
 
 def _evaluation_parts(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -15,7 +15,7 @@ from evalgate.values import frozen_dataclass
 Mark: TypeAlias = Literal["=", "-", "+"]
 
 MAX_WORDS = 600
-CLIP = 6_000
+MAX_CHARACTERS = 6_000
 CONTEXT_LINES = 2
 MOST_PAIRS = 20_000
 """Pairs of equal words; texts with more repeat the same few words, and are shown side by side."""
@@ -60,7 +60,7 @@ def compare(expected: str, actual: str) -> Wording:
     """The word difference of two texts, which are clipped around it first: nobody reads
     megabytes."""
     expected_words, actual_words = (
-        _WORD.findall(text) for text in excerpts(expected, actual, CLIP)
+        _WORD.findall(text) for text in excerpts(expected, actual, MAX_CHARACTERS)
     )
     expected_words, actual_words = _excerpts(
         expected_words, actual_words, MAX_WORDS, gap=lambda _: [" [...] "]
@@ -137,12 +137,12 @@ def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
     return lines[start : start + limit], max(len(lines) - limit, 0)
 
 
-Some = TypeVar("Some", str, list[str])
+Words = TypeVar("Words", str, list[str])
 
 
 def _excerpts(
-    left: Some, right: Some, limit: int, *, gap: Callable[[int], Some]
-) -> tuple[Some, Some]:
+    left: Words, right: Words, limit: int, *, gap: Callable[[int], Words]
+) -> tuple[Words, Words]:
     if max(len(left), len(right)) <= limit:
         return left, right
     room = limit // 4
@@ -161,7 +161,7 @@ def _gap(count: int) -> str:
     return f" [... {words.counted(count, 'character')} left out ...] "
 
 
-def _common(left: Some, right: Some) -> int:
+def _common(left: Words, right: Words) -> int:
     """The length of the common beginning."""
     known_length = 0
     most_length = min(len(left), len(right))

@@ -38,7 +38,9 @@ _QUOTED = re.compile(r"`([^`\s](?:[^`]{0,200}[^`\s])?)`")
 _BACKTICKS = re.compile(r"`+")
 _EMPTY = "(empty)"
 RESERVED_FOR_LINES = 0.4
-GIVE_UP_AFTER = 5
+"""The share of the room that full items leave to the lines of other items."""
+MAX_REFUSALS = 5
+"""Items that did not fit in full: after these, only lines are tried."""
 _FENCE = re.compile(r"(`{3,})[a-z]*$")
 _WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 
@@ -239,7 +241,7 @@ def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
         )
         full_text = (
             item.full()
-            if refusal_count < GIVE_UP_AFTER and len(full) < most and free_room > length(item.line)
+            if refusal_count < MAX_REFUSALS and len(full) < most and free_room > length(item.line)
             else None
         )
         if full_text is not None and length(full_text) + 2 <= free_room:

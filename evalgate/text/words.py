@@ -184,8 +184,7 @@ def threshold(value: float | None) -> str:
 
 
 def against(value: float | None, limit: float | None, *, met: bool) -> str:
-    """`0.79 < 0.80` for a criterion that failed, `0.85 \N{GREATER-THAN OR EQUAL TO} 0.80` for one
-    that passed.
+    """A score and its threshold, such as `0.79 < 0.80` or `0.85 \N{GREATER-THAN OR EQUAL TO} 0.80`.
 
     The sign follows the numbers, so that it also fits criteria for which lower is better."""
     text = score(value, beside=limit)

@@ -219,8 +219,8 @@ def _parameters(function: Any) -> dict[str, str]:
 
 def _declared_parameters(tool: Any) -> dict[str, str]:
     """The parameters that a tool declares to models."""
-    declare = _read(tool, "_get_declaration")
-    declaration = declare() if callable(declare) else None
+    get_declaration = _read(tool, "_get_declaration")
+    declaration = get_declaration() if callable(get_declaration) else None
     schema = _read(declaration, "parameters_json_schema") or _read(declaration, "parameters")
     if schema is not None and hasattr(schema, "model_dump"):
         schema = schema.model_dump(mode="json", exclude_none=True)

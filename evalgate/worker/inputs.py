@@ -51,7 +51,7 @@ folder."""
 CHILDREN = (
     "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty",
 )  # fmt: skip
-WRAPPED = ("stat", "lstat", "access", "readlink", "open")
+WRAPPED_FUNCTIONS = ("stat", "lstat", "access", "readlink", "open")
 SUPPORT_SETS = (
     "supports_dir_fd",
     "supports_fd",
@@ -358,7 +358,7 @@ class Tracer:
         library that holds them."""
         system = importlib.import_module(os.name)
         question_methods = {"readlink": self._read_link, "open": None}
-        for name in WRAPPED:
+        for name in WRAPPED_FUNCTIONS:
             original = getattr(os, name)
             questioner = Questioner(original, question_methods.get(name, self._status), self)
             for supported in SUPPORT_SETS:

@@ -344,7 +344,7 @@ class Host(Protocol):
         return []
 
     def agents(self) -> list[Message]:
-        """The parts of the loaded agent, see `description`."""
+        """The descriptions of the loaded agent and its sub-agents, see `description`."""
         return []
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.judges import JUDGES, base
-from evalgate.judges.base import FINAL, RETRIABLE, JudgeFailed, JudgeFailureKind, JudgeSetting
+from evalgate.judges.base import FINAL_KINDS, RETRIABLE, JudgeFailed, JudgeFailureKind, JudgeSetting
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +47,7 @@ def test_every_failure_names_the_next_step_and_is_documented(kind: JudgeFailureK
 
 
 def test_what_a_repeat_may_cure_is_not_final() -> None:
-    assert not RETRIABLE & FINAL
+    assert not RETRIABLE & FINAL_KINDS
 
 
 def test_a_replay_without_a_file_cannot_be_opened(tmp_path: Path) -> None:

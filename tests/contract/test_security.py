@@ -63,7 +63,7 @@ def test_what_a_change_does_not_decide_is_named_where_a_user_reads_of_it() -> No
     said = sections((ROOT / "docs/settings.md").read_text(encoding="utf-8"))["in-a-pull-request"]
     names = [
         *map(settings.input_name, baseline_settings.OF_DOORS),
-        *(f"judge: {name}" for name in baseline_settings.OF_JUDGES),
+        *(f"judge: {name}" for name in baseline_settings.JUDGE_SETTINGS),
     ]
     assert [name for name in names if f"`{name}`" not in said] == []
 

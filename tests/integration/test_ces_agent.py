@@ -390,13 +390,14 @@ def test_what_cannot_be_deleted_is_left_to_the_next_run(
         agent.start()
     assert len(set(double.resources) - before) == 1
     assert (
-        "what this run made is left for the next one: FAILED_PRECONDITION: locked" in opened.logged
+        "the next run deletes the resources of this one: FAILED_PRECONDITION: locked"
+        in opened.logged
     )
     double.before = lambda asked: None
     with opened() as agent:
         agent.start()
     assert set(double.resources) == before
-    assert "deleted what 1 earlier runs left in CES" in opened.logged
+    assert "deleted CES resources of 1 earlier run" in opened.logged
 
 
 def test_nothing_is_deleted_but_what_runs_make(

@@ -292,7 +292,7 @@ def test_agents_get_no_file_by_which_they_are_judged(repository: Path) -> None:
     settings = Settings(root=repository)
     cache = repository / ".cache/evalgate"
     context = Context(environ={}, watcher=SilentWatcher(), isolate=True, cache=cache)
-    paths = baseline_rules.expectations(settings, ())
+    paths = baseline_rules.measurement_paths(settings, ())
     with measure.open_isolation(settings, [repository], context, hidden_paths=paths) as isolated:
         assert isolated is not None
         for sandbox, lacks in (

@@ -177,7 +177,7 @@ class Desk:
     def beside(self, head: Stored, base: Stored | None) -> Report:
         gate_settings = load.load_settings({"root": str(self.root)})
         context = prepare.make_context(gate_settings, environ={}, watcher=SilentWatcher())
-        return compare_files.beside(gate_settings, context, head=head, base=base)
+        return compare_files.compare_stored(gate_settings, context, head=head, base=base)
 
     def expected(self) -> dict[str, str]:
         return {

@@ -16,8 +16,17 @@ from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass, mapped_json
 
-EXACT_FLOATS = 2.0**53
-MOST_LEVELS = 150
+VERSION = 1
+MAX_EXACT_FLOAT = 2.0**53
+"""Below it a float represents every whole number exactly."""
+MAX_LEVELS = 150
+"""Levels of nested objects and lists in a cassette."""
+MAX_LISTED = 4
+"""Names in a message."""
+NAME_LENGTH = 80
+SUFFIXES = (".evalset.json", ".test.json", ".json", ".jsonl", ".yaml", ".yml")
+RESERVED_NAMES = frozenset({"test_config", "test-config"})
+"""File names that mean something else in a folder of evaluation files."""
 REDACTED = "***"
 
 
@@ -25,7 +34,7 @@ def args_text(args: Json) -> str:
     """Arguments as one text, with sorted keys. Whole numbers are equal however they are written
     (2.0 is 2)."""
     return json.dumps(
-        mapped_json(args, _as_integer),
+        mapped_json(args, _whole_as_integer),
         sort_keys=True,
         ensure_ascii=False,
         separators=(",", ":"),
@@ -33,7 +42,7 @@ def args_text(args: Json) -> str:
     )
 
 
-def ordered(value: Any) -> Any:
+def sorted_keys(value: Any) -> Any:
     """The same JSON with sorted keys in every object."""
     return json.loads(json.dumps(value, sort_keys=True))
 
@@ -64,11 +73,12 @@ def matches(recorded: Any, actual: Any) -> bool:
                 for recorded_member, member in zip(recorded, actual, strict=True)
             )
         )
+    # as arguments, so that 2 equals 2.0
     return args_text({"": recorded}) == args_text({"": actual})
 
 
 def _has_pieces(pieces: Sequence[str], text: str) -> bool:
-    """True if a text is the pieces in order, with any text between them."""
+    """True if a text consists of the pieces in this order, with any text between them."""
     prefix, *inner_pieces, suffix = pieces
     if len(text) < len(prefix) + len(suffix) or not (
         text.startswith(prefix) and text.endswith(suffix)
@@ -84,12 +94,10 @@ def _has_pieces(pieces: Sequence[str], text: str) -> bool:
     return True
 
 
-def _as_integer(value: Any) -> Any:
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOATS
+def _whole_as_integer(value: Any) -> Any:
+    """A whole float as an integer; other values are unchanged."""
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT_FLOAT
     return int(value) if is_whole else value
-
-
-MOST_NAMED = 4
 
 
 def spell_call(tool: str, args: Json) -> str:
@@ -117,26 +125,26 @@ def difference(actual: Json, recorded: Json) -> str:
         names = [f"`{path}`" for change, path in changes if change == kind]
         if names:
             noun, verb = ("argument", kind) if len(names) == 1 else ("arguments", plural)
-            phrases.append(f"{noun} {words.listed(names, limit=MOST_NAMED)} {verb}")
+            phrases.append(f"{noun} {words.listed(names, limit=MAX_LISTED)} {verb}")
     return "; ".join(phrases)
 
 
-def unknown_tool(tool: str, tools: Sequence[str]) -> str:
-    """The message ``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name,
-    if any."""
+def unknown_tool_message(tool: str, tools: Sequence[str]) -> str:
+    """The message ``no call of `x` was recorded (recorded: `a` and `b`)``, and a question about the
+    nearest name, if there is one."""
     if not tools:
         return "no tool call was recorded for this case"
     nearest_tool = words.nearest(tool, tools, cutoff=0.75)
-    names = words.listed([f"`{name}`" for name in tools], limit=MOST_NAMED)
+    names = words.listed([f"`{name}`" for name in tools], limit=MAX_LISTED)
     hint = f"; did the agent mean `{nearest_tool}`?" if nearest_tool else ""
     return f"no call of `{tool}` was recorded (recorded: {names}){hint}"
 
 
-def changed_args(actual: Json, recorded: Json, above: str = "") -> Iterator[tuple[str, str]]:
+def changed_args(actual: Json, recorded: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
     """The differences of two calls, as (`differs` | `is new` | `is missing`, dotted path). Objects
     are compared by their keys."""
     for name in dict.fromkeys([*recorded, *actual]):
-        path = f"{above}{name}"
+        path = f"{prefix}{name}"
         if name not in actual:
             yield "is missing", path
         elif name not in recorded:
@@ -145,13 +153,6 @@ def changed_args(actual: Json, recorded: Json, above: str = "") -> Iterator[tupl
             yield from changed_args(actual[name], recorded[name], f"{path}.")
         elif not matches(recorded[name], actual[name]):
             yield "differs", path
-
-
-VERSION = 1
-NAME_LENGTH = 80
-SUFFIXES = (".evalset.json", ".test.json", ".json", ".jsonl", ".yaml", ".yml")
-TAKEN = frozenset({"test_config", "test-config"})
-"""Names that have another meaning beside evaluation files."""
 
 
 @frozen_dataclass
@@ -170,7 +171,7 @@ class RecordedCall:
 
 
 class CassetteError(ValueError):
-    """A file is not a valid cassette, with the reason."""
+    """A file is not a valid cassette. The message is the reason."""
 
 
 class CallWire(ToolFile):
@@ -213,7 +214,7 @@ def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
         raise CassetteError(words.fault_with_place(error.errors()[0])) from None
     except (ValueError, RecursionError) as error:
         raise CassetteError(f"not JSON: {error}") from None
-    if shapes.is_deep(raw, levels=MOST_LEVELS):
+    if shapes.is_deep(raw, levels=MAX_LEVELS):
         raise CassetteError("the values are nested too deeply")
     entries = tuple(
         RecordedCall(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply())
@@ -237,7 +238,7 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.address):
         reply = entry.reply
-        call: JsonObject = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
+        call: JsonObject = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
         call |= (
             {"error": dataclasses.asdict(reply.error)}
             if reply.error
@@ -251,7 +252,7 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
 def merge(
     first: Iterable[RecordedCall], *groups: Iterable[RecordedCall]
 ) -> tuple[RecordedCall, ...]:
-    """All entries; if several are for one call, the first one."""
+    """The entries of all groups. Of several entries for one call, the first counts."""
     merged: dict[tuple[str, str, int], RecordedCall] = {}
     for entries in (first, *groups):
         for entry in entries:
@@ -265,7 +266,7 @@ def file_name(suite: str, case_id: str) -> str:
     stem = next((suite[: -len(suffix)] for suffix in SUFFIXES if suite.endswith(suffix)), suite)
     slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
     name = _plain_name(case_id)[:NAME_LENGTH]
-    if name != case_id or name.lower() in TAKEN:
+    if name != case_id or name.lower() in RESERVED_NAMES:
         name = f"{name}-{_digest(case_id, 8)}"
     return f"{slug}/{name}.json"
 

@@ -364,7 +364,7 @@ class ConversationTools:
             reason = f"recorded only {nearest_text}: {cassette.difference(args, nearest)}"
         else:
             tools = list(dict.fromkeys(entry.tool for entry in self._entries))
-            reason = cassette.unknown_tool(tool, tools)
+            reason = cassette.unknown_tool_message(tool, tools)
         separator = " " if reason.startswith(("for ", "and ")) else ", "
         return Unmatched(message=f"{call_text}{separator}{reason}")
 

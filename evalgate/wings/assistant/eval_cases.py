@@ -128,7 +128,7 @@ class EvalCases:
     ) -> Done:
         """Write the masked fields of the body; with `preview` only report the change."""
         if not preview:
-            self._resources.insist_writable()
+            self._resources.require_writable()
         fields = _mask(mask, body)
         with self._resources.locked():
             stored_case = self._find(file, eval_id)

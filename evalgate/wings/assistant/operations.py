@@ -84,14 +84,14 @@ class Operation:
         """See Watcher; reruns come on top."""
         self.total += trials
         self.done += done
-        self._insist()
+        self._check_cancelled()
 
     def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, **more: Any) -> None:  # noqa: ARG002 - as above
         """See Watcher."""
         self.done += 1
-        self._insist()
+        self._check_cancelled()
 
-    def _insist(self) -> None:
+    def _check_cancelled(self) -> None:
         if self.cancelled.is_set():
             raise _Cancelled
 

@@ -24,8 +24,8 @@ from evalgate.wings.ces.shapes import (
     Outcome,
 )
 
-PAGE = 50
-MOST_PAGE = 1000
+PAGE_SIZE = 50
+MAX_PAGE = 1000
 MOST_VERSIONS: Final = 3
 """The most versions of the agent whose metrics are shown: the newest."""
 _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
@@ -56,7 +56,7 @@ class ServerResources(Resources):
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise invalid(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
         start = int(page_token or 0)
-        size = min(page_size or PAGE, MOST_PAGE)
+        size = min(page_size or PAGE_SIZE, MAX_PAGE)
         library = self._files.library()
         results = results_of(library)
         prefix = self._prefix(library, kind, parent) if parent else ""
@@ -107,16 +107,16 @@ class ServerResources(Resources):
                 if isinstance(evaluation, str):
                     raise Refused("NOT_FOUND", evaluation)
                 selection.append(evaluation)
-        of_tags = {
+        evaluations_by_tag = {
             tag: [evaluation for evaluation in evaluations if tag in _tags(evaluation)]
             for tag in tags
         }
-        for tag, tagged in of_tags.items():
-            if not tagged:
+        for tag, tagged_evaluations in evaluations_by_tag.items():
+            if not tagged_evaluations:
                 known_tags = {known for evaluation in evaluations for known in _tags(evaluation)}
                 hint = words.suggest(tag[:100], known_tags, prefix="; ")
                 raise Refused("NOT_FOUND", f"no evaluation has the tag {tag[:100]!r}{hint}")
-            selection += tagged
+            selection += tagged_evaluations
         return list({(resource.file, resource.path): resource for resource in selection}.values())
 
     def selections(self, **chosen: Any) -> dict[str, str]:
@@ -173,29 +173,31 @@ class ServerResources(Resources):
         return view if is_full else _summary(view)
 
 
-_LISTED: Final = (
+_LIST_FIELDS: Final = (
     *("name", "displayName", "description", "tags", "etag", "state", "progress"),
     *("evaluationStatus", "executionState", "createTime", "errorInfo", "evaluations"),
     *("llmCriteria",),
 )
-_OF_RESULT: Final = ("name", "evaluationStatus", "createTime")
-_OF_VERSION: Final = ("appVersionId", "passCount", "failCount")
+_RESULT_FIELDS: Final = ("name", "evaluationStatus", "createTime")
+_VERSION_FIELDS: Final = ("appVersionId", "passCount", "failCount")
 """The fields in a list: of a resource, of its last result and of a version's metrics."""
 
 
 def _summary(view: Json) -> JsonObject:
     """A resource in a list, as a message of the API: its main fields and its last result."""
-    summary = {key: view[key] for key in _LISTED if key in view}
+    summary = {key: view[key] for key in _LIST_FIELDS if key in view}
     if "golden" in view:
         summary["golden"] = {}  # that it is one
     elif "scenario" in view:
         summary["scenario"] = {"task": str(view["scenario"].get("task", ""))[:LONGEST_SHOWN]}
     if "lastCompletedResult" in view:
         result = view["lastCompletedResult"]
-        summary["lastCompletedResult"] = {key: result[key] for key in _OF_RESULT if key in result}
+        summary["lastCompletedResult"] = {
+            key: result[key] for key in _RESULT_FIELDS if key in result
+        }
     if "aggregatedMetrics" in view:
         versions = [
-            {key: version[key] for key in _OF_VERSION if key in version}
+            {key: version[key] for key in _VERSION_FIELDS if key in version}
             for version in view["aggregatedMetrics"]["metricsByAppVersion"]
         ]
         summary["aggregatedMetrics"] = {"metricsByAppVersion": versions}

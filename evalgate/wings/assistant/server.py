@@ -150,8 +150,8 @@ def run_http(resources: ServerResources, *, port: int) -> None:
     path = Path(platformdirs.user_data_dir("evalgate")) / f"mcp/{digest}.token"
     token = loopback.kept_token(path)
     address = f"http://{HOST}:{port}/mcp"
-    about = f"Authorization: Bearer, and the token in {path}"
-    sys.stderr.write(plain.visible(f"{address}\n{about}\n"))
+    header_text = f"Authorization: Bearer, and the token in {path}"
+    sys.stderr.write(plain.visible(f"{address}\n{header_text}\n"))
     sys.stderr.flush()
     uvicorn.run(
         http_app(resources, port=port, token=token), host=HOST, port=port, log_level="warning"

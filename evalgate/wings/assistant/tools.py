@@ -231,7 +231,7 @@ _NAMES: Final = {
 """The tools' name for a resource."""
 
 
-_CHOSEN: Final = {"evaluations": "names", "evaluationDataset": "dataset"}
+_SELECTION_FIELDS: Final = {"evaluations": "names", "evaluationDataset": "dataset"}
 
 
 def _changed(done: Done) -> ToolAnswer:
@@ -289,7 +289,7 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
             description=f"Lists the {noun}s.",
             takes=takes,
             gives=gives,
-            call=_calling(partial(ServerResources.listed, kind=kind), _plain, **_CHOSEN),
+            call=_calling(partial(ServerResources.listed, kind=kind), _plain, **_SELECTION_FIELDS),
             read_only=True,
         ),
         Tool(
@@ -436,7 +436,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
         wait: bool = False,
         **chosen: Any,
     ) -> ToolAnswer:
-        resources.insist_writable()
+        resources.require_writable()
         names = resources.selections(**chosen)
         operation = operations.start((*names.values(), *eval_cases), names=names, runs=run_count)
         return ToolAnswer(content=operation.json(), awaited=operation if wait else None)
@@ -459,7 +459,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 wait={"type": "boolean", "description": wait_about},
             ),
             gives=_OPERATION,
-            call=_calling(run, lambda answer: answer, **_CHOSEN),
+            call=_calling(run, lambda answer: answer, **_SELECTION_FIELDS),
             open_world=True,
         ),
         Tool(

@@ -39,7 +39,18 @@ from evalgate.text import words
 from evalgate.values import Environ, Json
 
 VERSION: Final = "1"
-_MAX_CHARACTERS: Final = 4_000  # characters of a prompt or plan
+_MAX_CHARACTERS: Final = 4_000  # of a prompt or plan
+USAGE_NAME = "generate"
+"""The name of this use of the judge, in place of a criterion's."""
+QUESTION = "Hello! What can you do for me, and what do you need to know for it?"
+MAX_TRIES = 3
+DEFAULT_TEST_CONFIG = {
+    "criteria": {
+        "per_turn_user_simulator_quality_v1": {"threshold": 0.8},
+        "multi_turn_task_success_v1": {"threshold": 1.0, "judge": "llm"},
+    }
+}
+"""The test_config.json for a folder without one. Its criteria need no reference."""
 
 _RULES = """\
 You design tests for an AI agent. Each test is a conversation scenario: a simulated user follows it and talks to the
@@ -94,7 +105,7 @@ def render_question(
 ) -> Question:
     """The question for `count` more scenarios.
 
-    `existing`: scenarios that are there already. `introduction`: the agent's description of itself.
+    `existing`: the scenarios so far. `introduction`: the agent's description of itself.
     `instruction`: the developer's wishes; may be empty."""
     descriptions = [
         {
@@ -144,18 +155,6 @@ def _text(value: Any) -> str:
     return text if len(text) <= _MAX_CHARACTERS else ""
 
 
-ACCOUNT = "generate"
-QUESTION = "Hello! What can you do for me, and what do you need to know for it?"
-MAX_TRIES = 3
-CONFIG = {
-    "criteria": {
-        "per_turn_user_simulator_quality_v1": {"threshold": 0.8},
-        "multi_turn_task_success_v1": {"threshold": 1.0, "judge": "llm"},
-    }
-}
-"""The test_config.json for a folder without one. Its criteria need no reference."""
-
-
 def generate(
     settings: Settings, context: Context, *, count: int, instruction: str, model: str, into: str
 ) -> tuple[list[Path], int]:
@@ -184,10 +183,10 @@ def generate(
     defaults = judges.defaults_of(settings)
     environ = dotenv.of_judges(context.environ, defaults, [agent_use], root=settings.root).environ
     _check_model(model, defaults, environ)
-    keys = clients.key_names(
+    key_names = clients.key_names(
         [model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ
     )
-    introduction = _ask_agent(agent_use, settings, context, judge_keys=keys)
+    introduction = _ask_agent(agent_use, settings, context, judge_keys=key_names)
     panel = judges_panel.open_panel(
         [model],
         drivers=judges_module.JUDGES,
@@ -211,7 +210,7 @@ def generate(
     files = [path]
     config = path.with_name("test_config.json")
     if not config.exists():
-        rewrite.create(config, json.dumps(CONFIG, indent=2) + "\n", root=settings.root)
+        rewrite.create(config, json.dumps(DEFAULT_TEST_CONFIG, indent=2) + "\n", root=settings.root)
         files.append(config)
     return files, len(scenarios)
 
@@ -252,6 +251,7 @@ def _agent(settings: Settings) -> AgentUse:
 
 
 def _check_model(model: str, defaults: JudgeRule, environ: Environ) -> None:
+    """Raise ConfigError if the model's key or package is missing."""
     reasons = clients.missing(
         [model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ
     )
@@ -282,7 +282,7 @@ def _ask_agent(
             f"the agent could not describe what it can do: {failed.failure.message}",
             hint="evalgate asks the agent one question before it generates scenarios.",
         ) from failed
-    assert turn is not None
+    assert turn is not None  # there is a question
     return turn
 
 
@@ -309,11 +309,11 @@ def _scenarios(
         request = JudgeRequest(
             model=model,
             prompt=question.prompt,
-            criterion=ACCOUNT,
+            criterion=USAGE_NAME,
             version=question.version,
             system=question.system,
             schema=question.schema,
-            sample=seed * MAX_TRIES + try_number,
+            sample=seed * MAX_TRIES + try_number,  # the cache has one reply per sample
         )
         try:
             reply = panel.ask(request)

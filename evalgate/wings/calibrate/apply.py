@@ -17,7 +17,7 @@ from evalgate.wings.calibrate import agreement, calibration_file
 LABELS = "labels.jsonl"
 
 
-def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
+def find_problems(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     """Reasons not to rely on the judges of the settled suites. Errors if `min_kappa` requires a
     calibration, notices if one is only named. Nothing is required if no judge is used."""
     rule = settings.gate_file.judge
@@ -42,7 +42,7 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     return problems
 
 
-def judged(settings: Settings, suites: Iterable[Suite]) -> tuple[JudgedCriterion, ...]:
+def calibrations(settings: Settings, suites: Iterable[Suite]) -> tuple[JudgedCriterion, ...]:
     """The calibration of each judged criterion, if evalgate.yml names a file."""
     if not settings.gate_file.judge.calibration or settings.skip_judged:
         return ()
@@ -117,8 +117,8 @@ class CalibrationFormat(Format):
     """calibration.json, which evalgate.yml names."""
 
     name = "calibration"
-    check = staticmethod(check)
-    judged = staticmethod(judged)
+    find_problems = staticmethod(find_problems)
+    calibrations = staticmethod(calibrations)
 
 
 FORMAT = CalibrationFormat()

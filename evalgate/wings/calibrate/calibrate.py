@@ -51,13 +51,13 @@ UNUSED_SUITE = "labels"
 
 @frozen_dataclass
 class JudgeAnswers:
-    """The judge's verdicts on the labels, notes for their reader, problems, and the use of the
-    judge."""
+    """The judge's verdicts on the labels, notes for the reader of the calibration, problems, and
+    the cost of the judge."""
 
     verdicts: Sequence[LabelledVerdict]
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
-    took: tuple[JudgeUse, ...] = ()
+    judge_uses: tuple[JudgeUse, ...] = ()
 
 
 def calibrate(
@@ -72,7 +72,7 @@ def calibrate(
 ) -> tuple[Calibration, JudgeAnswers]:
     """Compare the judge with the labels, by the verdicts in `results`, or else by asking it.
 
-    `conversations`: the results with the conversations of the labels. `cache`: a folder. `say`:
+    `conversations`: the results file with the labeled conversations. `cache`: a folder. `say`:
     receives warnings.
 
     Raises ConfigError with every problem of the labels, NothingToDo without labels,
@@ -88,8 +88,9 @@ def calibrate(
         raise ConfigError.collected([text])
     reading = labels.parse_labels(text, file=display_path.as_posix())
     if not reading.labels and not errors_in(reading.problems):
-        reason = f": {words.counted(reading.unlabelled, 'line has', 'lines have')} an empty `label`"
-        raise NothingToDo(f"{display_path} has no labels{reason if reading.unlabelled else ''}")
+        unlabelled = words.counted(reading.unlabelled, "line has", "lines have")
+        detail = f": {unlabelled} an empty `label`" if reading.unlabelled else ""
+        raise NothingToDo(f"{display_path} has no labels{detail}")
     if results:
         answers = _from_results(reading, results)
     else:
@@ -120,7 +121,7 @@ def calibrate(
     notes = (*answers.notes, *([unlabelled_text] if reading.unlabelled else []))
     problems = (*reading.problems, *answers.problems)
     return calibration, JudgeAnswers(
-        verdicts=answers.verdicts, notes=notes, problems=problems, took=answers.took
+        verdicts=answers.verdicts, notes=notes, problems=problems, judge_uses=answers.judge_uses
     )
 
 
@@ -172,7 +173,7 @@ def _ask(
                 for name in used_names
                 if name not in label_criteria
             ),
-            took=panel.uses(),
+            judge_uses=panel.uses(),
         )
 
 

@@ -106,10 +106,10 @@ def _say(line: str) -> None:
 def _show(calibration: Calibration, answers: JudgeAnswers) -> None:
     cli.show_problems(answers.problems)
     click.echo(agreement.render(calibration, notes=answers.notes), nl=False)
-    if answers.took:
-        calls = sum(use.calls for use in answers.took)
-        cached = sum(use.cached for use in answers.took)
-        costs = [use.cost_usd for use in answers.took if use.cost_usd is not None]
+    if answers.judge_uses:
+        calls = sum(use.calls for use in answers.judge_uses)
+        cached = sum(use.cached for use in answers.judge_uses)
+        costs = [use.cost_usd for use in answers.judge_uses if use.cost_usd is not None]
         cost = f", ${sum(costs):.4f}" if costs else ""
         click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
 

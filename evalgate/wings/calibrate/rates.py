@@ -19,11 +19,11 @@ def wilson(successes: float, total: float) -> Interval:
         return Interval(low=0.0, high=1.0)
     z = NormalDist().inv_cdf(0.975)  # 1.96
     share = min(max(successes / total, 0.0), 1.0)
-    centre = share + z * z / (2 * total)
+    center = share + z * z / (2 * total)
     half_width = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
     scale = 1 + z * z / total
-    low = 0.0 if share == 0 else max(0.0, (centre - half_width) / scale)
-    high = 1.0 if share == 1 else min(1.0, (centre + half_width) / scale)
+    low = 0.0 if share == 0 else max(0.0, (center - half_width) / scale)
+    high = 1.0 if share == 1 else min(1.0, (center + half_width) / scale)
     return Interval(low=low, high=high)
 
 

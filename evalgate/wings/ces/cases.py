@@ -321,10 +321,10 @@ def _names(tool: ToolCall | ToolResponse) -> list[str]:
     tool_name = (
         tool.toolset_tool.tool_id if tool.toolset_tool else (tool.tool or "").rpartition("/")[2]
     )
-    every = sorted(outcomes.names_of(tool))
+    all_names = sorted(outcomes.names_of(tool))
     return [
-        *([tool_name] if tool_name in every else []),
-        *(name for name in every if name != tool_name),
+        *([tool_name] if tool_name in all_names else []),
+        *(name for name in all_names if name != tool_name),
     ]
 
 
@@ -575,7 +575,7 @@ def _end_of(path: Path) -> Path:
     return path[last_index:]
 
 
-def changed(base: Case, head: Case) -> list[str]:
+def differences(base: Case, head: Case) -> list[str]:
     """The differences between two versions of an evaluation and its settings, in words."""
     messages = [
         str(replace(leaf, path=_end_of(leaf.path)))

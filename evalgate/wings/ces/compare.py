@@ -96,13 +96,15 @@ def same(expected: Any, actual: Any) -> bool:
 
 
 def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[FieldChange]:
-    for start, end, begin, stop in differing(old, new):
-        pairs = min(end - start, stop - begin)
+    for start, end, new_start, new_end in differing(old, new):
+        pairs = min(end - start, new_end - new_start)
         for number in range(pairs):
-            yield from changes(old[start + number], new[begin + number], (*path, start + number))
+            yield from changes(
+                old[start + number], new[new_start + number], (*path, start + number)
+            )
         for number in range(start + pairs, end):
             yield FieldChange(path=(*path, number), old=old[number], new=MISSING)
-        for number in range(begin + pairs, stop):
+        for number in range(new_start + pairs, new_end):
             yield FieldChange(
                 path=(*path, number), old=MISSING, new=new[number], is_last=end == len(old)
             )
@@ -113,11 +115,11 @@ def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int
     old_texts, right = (
         [json.dumps(element, sort_keys=True) for element in items] for items in (old, new)
     )
-    for kind, start, end, begin, stop in difflib.SequenceMatcher(
+    for kind, start, end, new_start, new_end in difflib.SequenceMatcher(
         None, old_texts, right, autojunk=False
     ).get_opcodes():
         if kind != "equal":
-            yield start, end, begin, stop
+            yield start, end, new_start, new_end
 
 
 # --- what may relax -------------------------------------------------------------------------------

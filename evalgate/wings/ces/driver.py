@@ -83,22 +83,22 @@ _KINDS: Final = {
     "DEADLINE_EXCEEDED": FailureKind.TIMEOUT,
     "UNKNOWN": FailureKind.PROTOCOL,
 }
-"""Codes of failures without a status of HTTP that shows them."""
+"""The kinds of failures by code, if the HTTP status does not show them."""
 _OURS: Final = re.compile(
     APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}"
 )
 """The names of resources that a run creates."""
 _EVENT: Final = re.compile(r"<event>([^<>]+)</event>")
 _CREDENTIALS: Final = "GOOGLE_APPLICATION_CREDENTIALS"
-MOST_BYTES: Final = 50 * 1024 * 1024
-"""Of an app's export."""
+MAX_EXPORT_BYTES: Final = 50 * 1024 * 1024
+"""The largest export of an app."""
 
 
 class CesOptions(DriverOptions):
     """The app, and its version."""
 
     app: str = Field(
-        description="The app: projects/P/locations/L/apps/A. With `path`, whose location is used."
+        description="The app: projects/P/locations/L/apps/A. With `path`, only its location is used."
     )
     path: str = Field(
         default="", description="A folder with an app's export: it becomes an app for the run."
@@ -109,7 +109,9 @@ class CesOptions(DriverOptions):
     entry_agent: str = Field(
         default="", description="The agent that the session begins with. Default: the root agent."
     )
-    tool_fakes: bool = Field(default=False, description="Use the fakes of tools, if there are any.")
+    tool_fakes: bool = Field(
+        default=False, description="Use the fakes of tools, if the app has any."
+    )
     on_platform: bool = Field(
         default=False, description="The platform runs and judges the evaluations (`--on-platform`)."
     )
@@ -131,13 +133,13 @@ class CesOptions(DriverOptions):
         return value and address(value)
 
     @model_validator(mode="after")
-    def _validate_kind(self) -> CesOptions:
+    def _names_one_agent(self) -> CesOptions:
         if self.path and self.version:
             raise ValueError("`path` and `version` name two agents: give one of them")
         return self
 
 
-# --- what is made for a while ---------------------------------------------------------------------
+# --- temporary resources --------------------------------------------------------------------------
 
 
 class NameJournal:
@@ -151,7 +153,7 @@ class NameJournal:
         self._path.touch()
 
     def add(self, live: Live, name: str) -> None:
-        """Note a resource before it is created; it is on the disk when this returns."""
+        """Note a resource before it is created; the name is on the disk when this returns."""
         with self._path.open("a", encoding="utf-8") as out:
             out.write(json.dumps({"base": live.base, "name": name}) + "\n")
             out.flush()
@@ -159,7 +161,7 @@ class NameJournal:
 
     def clear(self, live: Live) -> None:
         """Delete all noted resources, the newest first. Raises LiveFailed; then the names stay."""
-        _clear(self._path, live)
+        _delete_resources(self._path, live)
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -169,9 +171,9 @@ class NameJournal:
             Path(f"{self._path}.lock").unlink(missing_ok=True)
 
 
-def _clear(path: Path, live: Live) -> bool:
-    """Delete the resources that a journal names at this address. Returns True if these are all of
-    its names. Raises LiveFailed.
+def _delete_resources(path: Path, live: Live) -> bool:
+    """Delete the resources that a journal names at this address. Returns True if it names no
+    resources at other addresses. Raises LiveFailed.
 
     The author of the file is unknown: only resources with our prefix are deleted."""
     records = [
@@ -204,7 +206,7 @@ def _parse_record(line: str) -> tuple[str, str] | None:
 
 
 def delete_leftovers(folder: Path, live: Live) -> int:
-    """Delete the leftovers of killed runs; return the number of these runs. Raises LiveFailed."""
+    """Delete the resources of killed runs; return the number of these runs. Raises LiveFailed."""
     count = 0
     for path in sorted(folder.glob("*.names")):
         lock = filelock.FileLock(f"{path}.lock", thread_local=False)
@@ -213,7 +215,7 @@ def delete_leftovers(folder: Path, live: Live) -> int:
         except filelock.Timeout:  # the run is alive
             continue
         try:
-            if path.exists() and _clear(path, live):
+            if path.exists() and _delete_resources(path, live):
                 path.unlink()
                 count += 1
         finally:
@@ -237,7 +239,7 @@ class CesConversation(RemoteTurns):
         self._app = str(config["session"]).partition("/sessions/")[0]
         self._case = case
         self._variables: JsonObject = {}
-        self._knows_state = False
+        self._has_variables = False
         if case.history:
             self._config["historicalContexts"] = [
                 message for turn in case.history for message in _messages(turn, self._app)
@@ -252,9 +254,10 @@ class CesConversation(RemoteTurns):
         state = {
             name: value
             for name, value in (initial_state | dict(setup.state)).items()
-            if self._variables.get(name, self) != value
+            if name not in self._variables or self._variables[name] != value
         }
         self._variables |= state
+        # only new and changed variables
         inputs = [*([{"variables": state}] if state else []), *_inputs(user_content, self._app)]
         config = self._config
         if setup.agent:
@@ -282,7 +285,7 @@ class CesConversation(RemoteTurns):
 
     def finish(self) -> Json | None:
         """The session's variables that the app reported; None if it reported none."""
-        return dict(self._variables) if self._knows_state else None
+        return dict(self._variables) if self._has_variables else None
 
     def _invocation(self, user_content: Content, answer: Json, timings: Timings) -> Invocation:
         outputs = answer.get("outputs")
@@ -302,10 +305,11 @@ class CesConversation(RemoteTurns):
         for message in messages:
             variables = _variables_in(message)
             self._variables |= variables or {}
-            self._knows_state |= variables is not None
+            self._has_variables |= variables is not None
         events = [event for message in messages if (event := _event(message)) is not None]
         events += [event for event in call_events if event.content and event.content.parts]
-        if events and _is_text(events[-1]):  # the answer to the user
+        # the answer to the user, in place of the texts of outputs
+        if events and _is_text(events[-1]):
             last_event = events.pop()
             texts = (
                 ["".join(part.text for part in last_event.content.parts if isinstance(part, Text))]
@@ -321,7 +325,7 @@ class CesConversation(RemoteTurns):
             events=tuple(events) if messages or any(_calls(output) for output in outputs) else None,
             timings=timings,
             state=dict(self._variables)
-            if self._knows_state and self._case.ces is not None
+            if self._has_variables and self._case.ces is not None
             else None,
         )
 
@@ -347,7 +351,9 @@ def _variables_in(message: Json) -> JsonObject | None:
         if isinstance(chunk.get(key), dict)
     ]
     return (
-        {name: value for said in variables for name, value in said.items()} if variables else None
+        {name: value for values in variables for name, value in values.items()}
+        if variables
+        else None
     )
 
 
@@ -356,7 +362,7 @@ def _is_text(event: Event) -> bool:
 
 
 def _parts(chunk: Json) -> list[Part]:
-    """The parts of a conversation that a chunk of a message becomes."""
+    """The parts of a conversation in a chunk of a message."""
     if isinstance(chunk.get("text"), str):
         return [Text(text=chunk["text"])]
     if call := chunk.get("toolCall"):
@@ -376,7 +382,7 @@ def _parts(chunk: Json) -> list[Part]:
 
 
 def _calls(output: Json) -> list[Part]:
-    """The calls that the app wants its client to make."""
+    """The tool calls that the app leaves to its client."""
     return [
         part
         for call in (output.get("toolCalls") or {}).get("toolCalls", ())
@@ -385,7 +391,7 @@ def _calls(output: Json) -> list[Part]:
 
 
 def _name(tool: Json) -> str:
-    """A tool's name for people."""
+    """The display name of a tool, else its id."""
     toolset_tool = tool.get("toolsetTool") or {}
     return str(
         tool.get("displayName")
@@ -395,7 +401,7 @@ def _name(tool: Json) -> str:
 
 
 def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
-    """A turn that the app only receives, as the context of a session has it."""
+    """The messages of an earlier turn, for the `historicalContexts` of a session."""
     yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
     contents = [event.content for event in turn.events or () if event.content is not None]
     for content in (*contents, *([turn.final_response] if turn.final_response else ())):
@@ -417,10 +423,10 @@ def _chunks(content: Content, app: str) -> list[JsonObject]:
                     }
                 )
             case ToolCall(name=name, args=args, id=call_id):
-                chunks.append({"toolCall": _of_tool(name, app, call_id, args=dict(args or {}))})
+                chunks.append({"toolCall": _tool_part(name, app, call_id, args=dict(args or {}))})
             case ToolResponse(name=name, response=response, id=call_id):
                 chunks.append(
-                    {"toolResponse": _of_tool(name, app, call_id, response=dict(response or {}))}
+                    {"toolResponse": _tool_part(name, app, call_id, response=dict(response or {}))}
                 )
             case Attachment(data=data):
                 chunks.append(_attachment(data))
@@ -438,7 +444,7 @@ def _attachment(data: Json) -> JsonObject:
     }
 
 
-def _of_tool(name: str, app: str, call_id: str | None, **more: JsonObject) -> JsonObject:
+def _tool_part(name: str, app: str, call_id: str | None, **more: JsonObject) -> JsonObject:
     return {"tool": tool_name(name, app), **more, **({"id": call_id} if call_id else {})}
 
 
@@ -468,16 +474,15 @@ _ERRORS: Final = {
     ErrorType.QUOTA_EXHAUSTED: FailureKind.RATE_LIMITED,
     ErrorType.USER_SIMULATION_FAILURE: FailureKind.SIMULATOR,
 }
-"""The kinds of these errors; any other error may be the platform's, so it is not a crash of the
-agent."""
+"""The kinds of two errors. Other errors may be the platform's; they are no crash of the agent."""
 
 
 class AppEvaluations:
     """The evaluations of an app, which runs them itself (`runEvaluation`)."""
 
     def __init__(self, app: str, request: Json, *, is_ours: bool) -> None:
-        """`request`: the options of every run. `is_ours`: the run created the app, so that it also
-        gets the evaluations that it lacks."""
+        """`request`: the options of every run. `is_ours`: the run created the app, so missing
+        evaluations are added."""
         self._app, self._request, self._is_ours = app, request, is_ours
         self._lock = threading.Lock()
         self._names: dict[str, str] = {}
@@ -489,7 +494,7 @@ class AppEvaluations:
         with self._lock:
             key = json.dumps(plan.evaluation.json(), sort_keys=True)
             if key not in self._names:
-                self._names[key] = self._name_of(live, plan)
+                self._names[key] = self._find_or_write(live, plan)
             name = self._names[key]
         request: JsonObject = {**self._request, "evaluations": [name], "runCount": 1}
         # a copy of an earlier result would be no evidence
@@ -518,8 +523,9 @@ class AppEvaluations:
         turns = tuple(_turns(live, result))
         return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
 
-    def _name_of(self, live: Live, plan: Plan) -> str:
-        """The name of the app's evaluation that equals the plan's evaluation."""
+    def _find_or_write(self, live: Live, plan: Plan) -> str:
+        """The name of the app's evaluation for the plan, created or updated in our own app. In
+        other apps, a difference raises AgentFailed."""
         expected = shapes.comparable(plan.evaluation)
         names = names_behind(live, self._app, json.dumps(expected))
         expected = move_to_app(expected, self._app, names)
@@ -556,8 +562,9 @@ def _unmeasured(kind: FailureKind, message: str) -> AgentFailed:
 def _turns(live: Live, result: EvaluationResult) -> list[Invocation]:
     """The turns of a run; empty if the platform keeps no conversation of it.
 
-    In a golden's STABLE run each turn has its own conversation, and the agent gets its earlier
-    turns as given: only the last one is the run's."""
+    In a STABLE run of a golden, each turn has a conversation of its own that begins with the
+    expected earlier turns: only its last turn belongs to the run. In a NAIVE run, all turns share
+    one conversation."""
     replays = result.golden_result.turn_replay_results if result.golden_result else ()
     scenario = result.scenario_result
     names = [scenario.conversation] if scenario else [replay.conversation for replay in replays]
@@ -674,7 +681,12 @@ class CesAgent(Agent):
             "useToolFakes": options.tool_fakes,
         }
         try:
-            yield CesConversation(live, {k: v for k, v in config.items() if v}, self._setting, case)
+            yield CesConversation(
+                live,
+                {name: setting for name, setting in config.items() if setting},
+                self._setting,
+                case,
+            )
         finally:
             live.close()
 
@@ -695,17 +707,17 @@ class CesAgent(Agent):
                         journal.clear(live or self._connected())
                     except (LiveFailed, AgentFailed) as failed:
                         self._setting.world.log(
-                            self._redact(f"what this run made is left for the next one: {failed}")
+                            self._redact(
+                                f"the next run deletes the resources of this one: {failed}"
+                            )
                         )
                     journal.close()
             if live is not None:
                 live.close()
 
-    # --- how -------------------------------------------------------------------------------------
-
     def _connected(self) -> Live:
         environment = self._setting.world.environment
-        # google-auth would look there
+        # google-auth reads this process's environment, not the agent's
         if not environment.get(_CREDENTIALS) and os.environ.get(_CREDENTIALS):
             message = f"no Google Cloud credentials: {self._setting.why_absent(_CREDENTIALS)}"
             raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
@@ -716,18 +728,20 @@ class CesAgent(Agent):
         folder = Path(self._setting.world.cache) / "ces"
         try:
             if folder.is_dir() and (count := delete_leftovers(folder, live)):
-                self._setting.world.log(f"deleted what {count} earlier runs left in CES")
+                self._setting.world.log(
+                    f"deleted CES resources of {words.counted(count, 'earlier run')}"
+                )
         except LiveFailed as failed:
             self._setting.world.log(
-                self._redact(f"what earlier runs left in CES cannot be deleted now: {failed}")
+                self._redact(f"CES resources of earlier runs cannot be deleted now: {failed}")
             )
         if self._options.path or self._options.version:
             self._journal = NameJournal(folder)
-        made_id = f"evalgate-{uuid.uuid4().hex[:16]}"
+        resource_id = f"evalgate-{uuid.uuid4().hex[:16]}"
         if self._options.path:
-            self._import(live, made_id)
+            self._import(live, resource_id)
         elif self._options.version and not self._options.on_platform:
-            self._deploy(live, made_id)
+            self._deploy(live, resource_id)
         else:
             live.get(self._app)
         version = self._options.version
@@ -760,7 +774,7 @@ class CesAgent(Agent):
             self._app = str(new_app["name"])
 
     def _deploy(self, live: Live, deployment_id: str) -> None:
-        """Create a deployment of the version, which sessions can name."""
+        """Create a deployment of the version, because sessions name deployments."""
         assert self._journal is not None
         self._deployment = f"{self._app}/deployments/{deployment_id}"
         self._journal.add(live, self._deployment)
@@ -773,8 +787,8 @@ class CesAgent(Agent):
 
 
 def _zipped(folder: Path) -> str:
-    """A folder as the API takes it: without links, and without the job's credentials if they lie
-    there. Raises AgentFailed."""
+    """A zip archive of a folder in base64, without links and without the job's credentials. Raises
+    AgentFailed if it is empty or too large."""
     secret_files = isolation.credential_files(os.environ)
     buffer = io.BytesIO()
     size = 0
@@ -789,8 +803,8 @@ def _zipped(folder: Path) -> str:
             ):
                 continue
             size += path.stat().st_size
-            if size > MOST_BYTES:
-                message = f"{folder.name} is larger than {MOST_BYTES:,} bytes"
+            if size > MAX_EXPORT_BYTES:
+                message = f"{folder.name} is larger than {MAX_EXPORT_BYTES:,} bytes"
                 raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
             archive.writestr(inside.as_posix(), path.read_bytes())
     if not size:

@@ -495,7 +495,7 @@ class AppFiles:
                     "FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there"
                 )
             return
-        identity = {to: raw[to] for to in ("name", "etag") if raw.get(to)}
+        identity = {key: raw[key] for key in ("name", "etag") if raw.get(key)}
         if "name" in identity and not names_only:
             identity["name"] = live.move_to_app(identity, self.app, {})["name"]
         old = {**pair.file_content, **identity}

@@ -58,7 +58,7 @@ class CesLibrary(FormatFiles):
         self, selected_ids: Mapping[str, Sequence[str]]
     ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
-        sets, left_out = cases.eval_sets(self.library, selected_ids=selected_ids)
+        sets, set_problems = cases.eval_sets(self.library, selected_ids=selected_ids)
         deciding = (*cases.RUN, Kind.APP)
         of_run = [
             problem
@@ -66,9 +66,9 @@ class CesLibrary(FormatFiles):
             for problem in self.problems
             if reading.kind in deciding and problem.place is not None and problem.place.file == file
         ]
-        return sets, (*of_run, *left_out, *not_run(self.library))
+        return sets, (*of_run, *set_problems, *not_run(self.library))
 
-    def is_of_cases(self, file: str) -> bool:
+    def holds_cases(self, file: str) -> bool:
         """True if files of this kind run."""
         return file in self.library.readings and self.library.readings[file].kind in cases.RUN
 
@@ -93,10 +93,10 @@ class CesLibrary(FormatFiles):
         """The number of evaluations, including tool tests."""
         return len(self.library.tests)
 
-    def lines(self, *, run: Collection[str]) -> Iterator[str]:
+    def lines(self, *, measured_files: Collection[str]) -> Iterator[str]:
         """Each file with its contents."""
         for file, reading in self.library.readings.items():
-            if file in run:
+            if file in measured_files:
                 continue
             is_ready = any(
                 not cases.not_run_reason(resource.message) for resource in reading.resources
@@ -228,7 +228,7 @@ class CesFormat(Format):
             sorted(ces_files.union(path for path in at_home if not places.matches(path, exclude)))
         )
 
-    def left_out(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:
+    def excluded(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:
         """See Format."""
         excluded_paths = [
             path
@@ -250,16 +250,18 @@ class CesFormat(Format):
         reason = "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
         return reason if read.kind_of(text, file=file) in cases.RUN else ""
 
-    def check(self, settings: Settings, suites: Sequence[Suite]) -> Iterator[Problem]:
+    def find_problems(self, settings: Settings, suites: Sequence[Suite]) -> Iterator[Problem]:
         """With `on-platform`, the files whose agent is not an app."""
         for suite in suites if settings.on_platform else ():
             if not agents.is_led(suite.agent):
                 message = "no platform can run it: its agent is not one of the driver `ces`"
                 yield errors.error("platform-missing", message, Place(file=suite.key))
 
-    def changed(self, base: Case, head: Case) -> list[str] | None:
-        """See `cases.changed`."""
-        return cases.changed(base, head) if base.ces is not None and head.ces is not None else None
+    def differences(self, base: Case, head: Case) -> list[str] | None:
+        """See `cases.differences`."""
+        return (
+            cases.differences(base, head) if base.ces is not None and head.ces is not None else None
+        )
 
 
 FORMAT = CesFormat()

@@ -90,7 +90,7 @@ class Resources:
 
     def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
         """Write a new resource to a file of its own."""
-        self.insist_writable()
+        self.require_writable()
         content = self._body(body, kind)
         with self.locked():
             library = self._files.library()
@@ -106,7 +106,7 @@ class Resources:
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
         """Write the masked fields of the body; with `preview` only report the change."""
         if not preview:
-            self.insist_writable()
+            self.require_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
             raise invalid(("name", "the name of the resource is missing"))
         request = dict(body)
@@ -145,7 +145,7 @@ class Resources:
 
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
         """Delete a resource's file; with `force` also the references of datasets to it."""
-        self.insist_writable()
+        self.require_writable()
         with self.locked():
             library = self._files.library()
             resource = self._find(library, kind, name)
@@ -287,10 +287,10 @@ class Resources:
                     f"the displayName {title!r} is used by {self.name_of(resource)}",
                 )
         known_names = read.references_of(besides.message)[1] if besides is not None else ()
-        self._insist_references(message, kind, library, known_names)
+        self._require_references(message, kind, library, known_names)
         return message
 
-    def _insist_references(
+    def _require_references(
         self, message: Proto, kind: Kind, library: Library, known_names: Collection[str]
     ) -> None:
         """Raises Refused if a new reference leads nowhere."""
@@ -412,7 +412,7 @@ class Resources:
         except filelock.Timeout:
             raise Refused("ABORTED", "another process is writing; try again") from None
 
-    def insist_writable(self) -> None:
+    def require_writable(self) -> None:
         """Raises Refused under `--read-only`."""
         if self._read_only:
             raise Refused("PERMISSION_DENIED", "the server was started with --read-only")

@@ -447,8 +447,8 @@ def _append(rows: Sequence[Json], file: Path) -> None:
     """Append to a CSV file; a new file starts with the header."""
     file.parent.mkdir(parents=True, exist_ok=True)
     is_new = not file.exists()
-    with file.open("a", encoding="utf-8", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS)
+    with file.open("a", encoding="utf-8", newline="") as csv_file:
+        writer = csv.DictWriter(csv_file, COLUMNS)
         if is_new:
             writer.writeheader()
         writer.writerows(rows)

@@ -266,8 +266,8 @@ def forget_moved() -> None:
 
 def _spec(name: str) -> ModuleSpec | None:
     """The spec by which a top module would be imported now."""
-    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
-    specs = (find_spec(name, None, None) for find_spec in finders if find_spec is not None)
+    functions = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    specs = (find_spec(name, None, None) for find_spec in functions if find_spec is not None)
     return next((spec for spec in specs if spec is not None), None)
 
 

@@ -264,9 +264,9 @@ class Pages:
                 number = snapshot["number"]
                 trials = snapshot["next"]
                 yield {"data": json.dumps(_finite(snapshot))}
-            if (live := self._space.live())["serial"] != chat_serial:
-                chat_serial = live["serial"]
-                yield {"event": "chat", "data": json.dumps(_finite(live))}
+            if (chat_state := self._space.live())["serial"] != chat_serial:
+                chat_serial = chat_state["serial"]
+                yield {"event": "chat", "data": json.dumps(_finite(chat_state))}
             await asyncio.sleep(TELL_EVERY_S)
 
     async def act(self, request: Request) -> Response:

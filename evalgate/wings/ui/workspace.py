@@ -79,7 +79,9 @@ class Workspace:
         context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
         head_results, own_base = self._sides(settings, head)
         base_results = own_base if base is None else self._base(settings, base)
-        report = compare_files.beside(settings, context, head=head_results, base=base_results)
+        report = compare_files.compare_stored(
+            settings, context, head=head_results, base=base_results
+        )
         style, script = (
             templates.source(name, package=__package__) for name in ("ui.css", "ui.js")
         )
@@ -434,7 +436,7 @@ def _change(change: TurnEdit) -> JsonObject:
         "turn": change.turn,
         "answer": None if change.answer is None else [expected_answer or "", change.answer],
         "calls": [[line.mark, line.text] for line in call_diff.difference(pairs)]
-        if change.with_calls
+        if change.edits_calls
         else None,
     }
 

@@ -29,7 +29,7 @@ def _started(
     python: str, kind: str, cwd: Path, environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    flags = python_process.SEALED if kind == "metrics" else ()
+    flags = python_process.ISOLATED_FLAGS if kind == "metrics" else ()
     command = [python, *flags, str(START), kind]
     return subprocess.Popen(command, cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
 

@@ -37,12 +37,14 @@ def answer(**fields: object) -> MetricResult:
     ],
 )
 def test_what_is_no_score_says_why(fields: dict[str, object], message: str) -> None:
-    found = python_process.grade_of(answer(**fields), code="m.x")
+    found = python_process.metric_grade(answer(**fields), code="m.x")
     assert isinstance(found, NotEvaluated)
     assert found.message == message
 
 
 @pytest.mark.parametrize(("status", "passed"), [("passed", True), ("failed", False), (None, None)])
 def test_a_score_keeps_what_the_metric_says_of_it(status: str | None, passed: bool | None) -> None:
-    found = python_process.grade_of(answer(score=0.5, status=status, turns=[0.5, None]), code="m.x")
+    found = python_process.metric_grade(
+        answer(score=0.5, status=status, turns=[0.5, None]), code="m.x"
+    )
     assert found == Score(value=0.5, turns=(0.5, None), passed=passed)

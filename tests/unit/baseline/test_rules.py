@@ -233,7 +233,12 @@ def test_on_the_base_branch_what_is_merged_decides() -> None:
     where = Context(environ={}, watcher=SilentWatcher(), cache=Path("/none"), on_base_branch=True)
     before = base(suite("s", ONE), settings=chosen(fail_on=("threshold",), policy="both"))
     found = baseline_rules.of(chosen(fail_on=()), (suite("s", ONE, threshold=0.1),), before, where)
-    assert (len(found.books), found.is_both, found.edits, found.problems) == (1, False, Edits(), ())
+    assert (len(found.books), found.both_decide, found.edits, found.problems) == (
+        1,
+        False,
+        Edits(),
+        (),
+    )
     assert found.policy.fail_on == frozenset()
 
 
@@ -251,7 +256,7 @@ def test_whether_the_worse_of_both_counts(ours: str, theirs: str | None, *, is_b
     found = baseline_rules.of(
         chosen(policy=ours), (suite("s", ONE),), base(suite("s", ONE), settings=then)
     )
-    assert found.is_both is is_both
+    assert found.both_decide is is_both
 
 
 NOT_THERE = Base(origin=BaseOrigin(source=BaseSource.RERUN, commit="c"))
@@ -276,7 +281,7 @@ def test_a_base_whose_rules_are_not_known_is_said(
     found = baseline_rules.of(choice.model_copy(update={"fail_on": ()}), (), then)
     assert [problem.code for problem in found.problems] == codes
     assert (found.policy.fail_on == {FailOn.NOT_MEASURED}) is blocks
-    assert not found.is_both
+    assert not found.both_decide
 
 
 BROKEN_FILE = dataclasses.replace(suite("s", ONE, cases=""), problem="line 3: is not JSON")

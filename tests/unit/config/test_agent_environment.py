@@ -207,7 +207,7 @@ def test_why_an_agent_has_none_of_several(names: list[str], words: str) -> None:
     assert bool(why) is bool(words)
 
 
-@pytest.mark.parametrize("name", [*config_variables.OF_CIS])
+@pytest.mark.parametrize("name", [*config_variables.CI_VARIABLES])
 def test_whatever_says_that_a_ci_runs_this_makes_it_no_terminal(name: str) -> None:
     assert config_variables.is_terminal({})
     assert config_variables.is_terminal({name: ""})

@@ -108,9 +108,9 @@ def test_an_error_of_one_file_is_its_own(
     assert found.stops(strict=False)
     if apart is None:
         with pytest.raises(ConfigError):
-            prepare.insist(found, strict=bool(settings.get("strict")))
+            prepare.require_sound(found, strict=bool(settings.get("strict")))
         return
-    suites = {suite.key: suite for suite in prepare.insist(found, strict=False).suites}
+    suites = {suite.key: suite for suite in prepare.require_sound(found, strict=False).suites}
     assert {key for key, suite in suites.items() if suite.problem} == apart
     assert all(suite.eval_set.cases or suite.problem for suite in suites.values())
     assert suites["a/a.evalset.json"].problem == ""

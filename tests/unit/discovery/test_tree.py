@@ -102,7 +102,7 @@ def test_a_folder_that_the_user_names_is_walked_though_it_is_passed_over_otherwi
         {".gitignore": "out/\n", "out/deep/a.evalset.json": "", ".hidden/b.evalset.json": ""}
     )
     assert seen(root) == ()
-    assert seen(root, also=["out", ".hidden"]) == (
+    assert seen(root, extra_folders=["out", ".hidden"]) == (
         ".hidden/b.evalset.json",
         "out/deep/a.evalset.json",
     )
@@ -138,7 +138,7 @@ def test_what_git_ignores_is_noted_within_bounds(repo, monkeypatch, tmp_path):
         (root / ignored[0]).write_text("")
     walked = walk.Tree(root)
     assert (walked.ignored, walked.ignored_configs) == (tuple(sorted(files)), {"test_config.json"})
-    assert walk.Tree(root, also=["data/a"]).ignored == tuple(
+    assert walk.Tree(root, extra_folders=["data/a"]).ignored == tuple(
         sorted(each for each in files if "/a/" not in each)
     )
     monkeypatch.setattr(walk, "MOST_IGNORED_ENTRIES", 6)

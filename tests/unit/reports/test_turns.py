@@ -41,13 +41,17 @@ def test_turns_expected_beside_actual() -> None:
         **{TOOLS: [1.0, 0.0], WORDS: [1.0, 0.9]},
     )
     first, second = turns_of(told(asked, done))
-    assert (first.user, first.expected_answer, first.actual_answer, first.broken) == (
+    assert (first.user, first.expected_answer, first.actual_answer, first.is_notable) == (
         "one",
         "1",
         "1",
         False,
     )
-    assert (second.expected_calls, second.actual_calls, second.broken) == ((), (call("b"),), True)
+    assert (second.expected_calls, second.actual_calls, second.is_notable) == (
+        (),
+        (call("b"),),
+        True,
+    )
     assert [(score.name, score.value, score.met) for score in second.scores] == [
         (TOOLS, 0.0, False),
         (WORDS, 0.9, True),
@@ -109,14 +113,14 @@ def test_a_turn_that_never_came_and_one_that_nobody_asked_for() -> None:
     asked = case("c", turn("one", answer="1"), turn("two", answer="2"))
     zero = {TOOLS: 0.0, WORDS: 0.0}
     missing = turns_of(told(asked, build.scores(turn("one", answer="1"), **zero)))[1]
-    assert (missing.actual is not None, missing.is_planned, missing.user, missing.broken) == (
+    assert (missing.actual is not None, missing.is_planned, missing.user, missing.is_notable) == (
         False,
         True,
         "two",
         True,
     )
     extra = turns_of(told(asked, build.scores(*[turn("x", answer="1")] * 3, **zero)))[2]
-    assert (extra.actual is not None, extra.is_planned, extra.broken) == (True, False, True)
+    assert (extra.actual is not None, extra.is_planned, extra.is_notable) == (True, False, True)
 
 
 def test_a_broken_agent_shows_how_far_it_came() -> None:

@@ -340,7 +340,7 @@ def test_an_evaluation_file_that_comes_is_no_name_and_is_among_everything(tmp_pa
     plant(tmp_path, {"agent.py": "text"})
     answers = Snapshot(tmp_path).answers(["names", "everything"])
     plant(tmp_path, {"a.evalset.json": "{}"})
-    tree = Snapshot(tmp_path, is_aside=lambda path: path.endswith(".evalset.json"))
+    tree = Snapshot(tmp_path, is_excluded=lambda path: path.endswith(".evalset.json"))
     assert [tree.answer(asked) == answers[asked] for asked in ("names", "everything")] == [
         True,
         False,

@@ -286,7 +286,7 @@ def subclasses_of(base: Any) -> Iterator[Any]:
 def intercept(base: Any, name: str, interceptor: Interceptor) -> None:
     """Run `interceptor` in place of an async method of a class and its subclasses.
 
-    A method that calls its super's is intercepted once. A call that streams its answer is not
+    A method that calls `super()` is intercepted once. A call that streams its answer is not
     intercepted."""
     for subclass in subclasses_of(base):
         original = vars(subclass).get(name)

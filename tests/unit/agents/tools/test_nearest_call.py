@@ -53,7 +53,7 @@ def test_the_nearest_recorded_call_has_the_fewest_differences() -> None:
     ],
 )
 def test_a_tool_that_was_never_called(known: list[str], words: str) -> None:
-    assert words in cassette.unknown_tool("get_wether", known)
+    assert words in cassette.unknown_tool_message("get_wether", known)
 
 
 ARGS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=4)

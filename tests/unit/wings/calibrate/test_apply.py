@@ -36,7 +36,7 @@ def problems(choice: Settings, *names: str) -> list[tuple[str, Severity]]:
     settled = judges.settle_suites(
         [own, dataclasses.replace(own, key="another.json")], judges.defaults_of(choice)
     )
-    return [(each.code, each.severity) for each in apply.check(choice, settled)]
+    return [(each.code, each.severity) for each in apply.find_problems(choice, settled)]
 
 
 def write(root: Path, *calibrations: object) -> None:
@@ -100,7 +100,9 @@ def test_the_hint_names_the_labels_and_the_file(tmp_path: Path) -> None:
     own = dataclasses.replace(
         suite(case("c")), criteria=(criteria.with_facts(CriterionUse(name=MATCH, threshold=0.5)),)
     )
-    (problem,) = apply.check(choice, judges.settle_suites([own], judges.defaults_of(choice)))
+    (problem,) = apply.find_problems(
+        choice, judges.settle_suites([own], judges.defaults_of(choice))
+    )
     assert (
         problem.hint
         == "Run `evalgate calibrate my.jsonl` and commit calibration.json (docs/calibration.md)."

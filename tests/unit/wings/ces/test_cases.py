@@ -437,7 +437,7 @@ def test_another_user_may_be_easier_to_please(
     (older,), (newer,) = (
         made(scenario(), app={"evaluationPersonas": each}) for each in (before, after)
     )
-    assert cases.changed(older, newer) == expected
+    assert cases.differences(older, newer) == expected
 
 
 def test_a_turn_less_is_no_other_method() -> None:
@@ -446,7 +446,7 @@ def test_a_turn_less_is_no_other_method() -> None:
         made({"displayName": "a", "golden": {"turns": [turn] * count}}) for count in (2, 1)
     )
     assert older.isolated
-    (change,) = cases.changed(older, newer)
+    (change,) = cases.differences(older, newer)
     assert change.startswith("steps: ")
     assert change.endswith(" -> (not set)")
 
@@ -456,7 +456,7 @@ def test_what_differs(
     base: dict[str, Any], head: dict[str, Any], app: dict[str, Any], expected: list[str]
 ) -> None:
     (older,), (newer,) = made(base), made(head, app=app)
-    told = cases.changed(older, newer)
+    told = cases.differences(older, newer)
     assert len(told) == len(expected)
     for text, wanted in zip(told, expected, strict=True):
         assert wanted in text
