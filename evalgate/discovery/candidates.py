@@ -52,8 +52,9 @@ def suite_of(use: AgentUse, settings: Settings, state: Json | None = None) -> Su
 
 def find_agents(settings: Settings) -> list[AgentUse]:
     """The agents for a first case, the likeliest first: the one that a run would use; else agents
-    of ADK, agents of other frameworks, and functions that answer. Those whose framework is not
-    among their requirements come later, those below examples and tests last."""
+    of ADK, agents of other frameworks, programs that ask one, and functions that answer. Those
+    whose framework is not among their requirements come later, those below examples and tests
+    last."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     suite = suite_of(discovery_agents.UNKNOWN, settings)
     uses_by_key, _ = discovery_agents.choose_agents(
@@ -76,11 +77,18 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     made_uses = [*agent_source.find_frameworks(files, read)][::-1]
     uses += sorted(made_uses, key=lambda use: -_import_count(use, made_uses, read))
     uses = [use for use in uses if _is_below(use, settings)]
-    if not uses:
-        others = [*agent_source.find_programs(files, read)]
-        others += agent_source.find_functions(files, read)
-        uses = [use for use in others if _is_below(use, settings)]
+    functions = [] if uses else agent_source.find_functions(files, read)
+    known_options = [use.options for use in uses]
+    others = (*agent_source.find_programs(files, read), *functions)
+    # a maker may lack what a program gives it
+    uses[LIKELIEST:LIKELIEST] = [
+        use for use in others if use.options not in known_options and _is_below(use, settings)
+    ]
     return sorted(uses, key=lambda use: (_is_example(use), not _is_declared(use, settings)))
+
+
+LIKELIEST = 3
+"""The number of agents before the first program."""
 
 
 def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], read: ReadText) -> int:
