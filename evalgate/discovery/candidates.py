@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -72,7 +73,7 @@ def find_agents(settings: Settings) -> list[AgentUse]:
             for path in choice.candidates
         ]
     files = list(discovery_agents.code_files(settings.root))
-    read = discovery_agents.reader(settings.root)
+    read = functools.cache(discovery_agents.reader(settings.root))  # a module has many importers
     # a module makes its main agent last, and the main module imports those of others
     made_uses = [*agent_source.find_frameworks(files, read)][::-1]
     uses += sorted(made_uses, key=lambda use: -_import_count(use, made_uses, read))
@@ -91,10 +92,14 @@ LIKELIEST = 3
 """The number of agents before the first program."""
 
 
+MOST_RANKED = 20
+"""The number of modules with agents up to which their imports decide the order."""
+
+
 def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], read: ReadText) -> int:
     """The number of other agents' modules that an agent's module imports."""
     places = {_place_of(other_use) for other_use in other_uses} - {_place_of(use)}
-    if not places:
+    if not places or len(places) > MOST_RANKED:
         return 0
     reached = agent_source.followed([f"{_place_of(use)}.py"], read)
     return len(places & {file.removesuffix(".py") for file in reached})
