@@ -49,6 +49,7 @@ class AdkDriver(AgentDriver):
     """A pool of workers that load the agent."""
 
     name = "adk"
+    package = "google-adk"
     options = AdkOptions
     tools = DriverTools.ASKS
     runs_metrics = True

@@ -355,7 +355,8 @@ class AgentDriver(ABC):
     name:text`. `tools`: how it handles the agent's tools. `runs_metrics`: it runs custom metrics,
     which are Python code of the repository. `is_asked`: there is a process or an endpoint to wait
     for. `modules`: modules of a framework, by which `evalgate init` finds agents that a Python
-    module makes; `makers`: the framework's functions and classes that make one."""
+    module makes; `makers`: the framework's functions and classes that make one; `package`: the
+    framework's name in the package index."""
 
     name: ClassVar[str]
     options: ClassVar[type[BaseModel]]
@@ -365,6 +366,7 @@ class AgentDriver(ABC):
     is_asked: ClassVar[bool] = True
     modules: ClassVar[AbstractSet[str]] = frozenset()
     makers: ClassVar[AbstractSet[str]] = frozenset()
+    package: ClassVar[str] = ""
 
     @abstractmethod
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:

@@ -29,7 +29,7 @@ class CallOptions(PythonOptions):
     docs/agents/environments.md."""
 
     call: str = Field(
-        pattern=r"^[\w.]+:[\w.]+$",
+        pattern=r"^[\w.-]+:[\w.]+$",
         description="module:function, or module:Class or module:Class.method for one object per case.",
     )
     path: str = Field(default=".", description="Import folder, in addition to the repository root.")

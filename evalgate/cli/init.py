@@ -124,6 +124,11 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         first_turn = first_case.ask(uses, question, settings, context)
         for line in turn_lines(first_turn.turn):
             click.echo(plain.visible(line))
+        if first_turn.state:
+            state = plain.short_json(dict(first_turn.state))
+            click.echo(
+                plain.visible(f"  its session begins with {state}, made up: correct it in the case")
+            )
         _, reason = first_case.find_judge(first_turn, settings, os.environ)
         if reason:
             missing_judge = (

@@ -479,9 +479,10 @@ def _model_name(text: str) -> str:
 
 
 _TESTS = ("test_", "conftest")
-EXAMPLE_FOLDERS = frozenset(
-    {"example", "examples", "sample", "samples", "demo", "demos", "test", "tests"}
-)
+EXAMPLE_FOLDERS = frozenset({
+    "benchmark", "benchmarks", "demo", "demos", "eval", "evals", "evaluation", "evaluations", "example", "examples",
+    "sample", "samples", "test", "tests",
+})  # fmt: skip
 """Folders whose agents are rarely the main agent of a repository."""
 
 
@@ -538,11 +539,7 @@ def _made_in(
         root_names = [
             name for name in made_agents if name not in helpers and "guardrail" not in name.lower()
         ]
-        root_names = root_names or [
-            statement.name
-            for statement in module.body
-            if _is_factory(statement, driver.makers) or _is_marked(statement, driver.makers)
-        ]
+        root_names = root_names or [*_factories(module, driver.makers)]
         for name in root_names:
             yield AgentUse(driver=driver.name, options={"call": f"{dotted}:{name}", **path})
 
@@ -570,18 +567,11 @@ _ANSWERING = re.compile(
 def find_functions(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
     """The functions and methods with one text parameter and a name for answering, such as `answer`,
     `run_agent`, `Desk.chat`. Tests are left out."""
-    for file in files:
-        name = PurePosixPath(file).name
-        if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
-            continue
-        module = parse(read(file) or "")
-        if module is not None:
-            folder, dotted = _importable(file, _ModuleReader(module).source(), read)
-            path = {} if folder == "." else {"path": folder}
-            for call in _answering(module):
-                yield AgentUse(
-                    driver=agents.OF_FUNCTIONS, options={"call": f"{dotted}:{call}", **path}
-                )
+    for file, module, source in _parsed(files, read):
+        folder, dotted = _importable(file, source, read)
+        path = {} if folder == "." else {"path": folder}
+        for call in _answering(module):
+            yield AgentUse(driver=agents.OF_FUNCTIONS, options={"call": f"{dotted}:{call}", **path})
 
 
 def _answering(module: ast.Module) -> Iterator[str]:
@@ -620,26 +610,132 @@ def _makes(value: ast.expr | None, makers: Collection[str]) -> bool:
     return _name(function.value if isinstance(function, ast.Subscript) else function) in makers
 
 
-def _is_factory(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.FunctionDef]:
-    """True for a public function without required parameters that returns the result of a
-    maker."""
-    if not isinstance(statement, _FUNCTIONS) or statement.name.startswith("_"):
-        return False
-    arguments = statement.args
-    required_count = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
-    required_count += sum(default is None for default in arguments.kw_defaults)
-    made_names = {
-        name
-        for node in ast.walk(statement)
-        for name, value in _pairs(node)
-        if _makes(value, makers)
+def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
+    """The public functions and classes of a module that make an agent without arguments: they
+    return it, or a function that returns it; a class may keep it as an attribute."""
+    functions = [node for node in ast.walk(module) if isinstance(node, _FUNCTIONS)]
+    known_makers = set(makers)
+    for _ in functions:  # a function may return what another one makes
+        known_makers |= {node.name for node in functions if _returns_agent(node, known_makers)}
+    called_names = {
+        _name(call.func)
+        for function in functions
+        if function.name in known_makers
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
     }
-    returned_values = [node.value for node in ast.walk(statement) if isinstance(node, ast.Return)]
-    return not required_count and any(
-        _makes(returned_value, makers)
-        or (isinstance(returned_value, ast.Name) and returned_value.id in made_names)
-        for returned_value in returned_values
+    for statement in module.body:
+        if _is_marked(statement, makers):
+            yield statement.name
+        elif isinstance(statement, _FUNCTIONS) and statement.name in known_makers - called_names:
+            if not (_required(statement) or statement.name.startswith("_")):
+                yield statement.name
+        elif isinstance(statement, ast.ClassDef) and _is_made_alone(statement):
+            yield from (
+                f"{statement.name}.{name}" for name in _agents_of_class(statement, known_makers)
+            )
+
+
+def _returns_agent(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, makers: Collection[str]
+) -> bool:
+    """True if a function returns the result of a maker: alone, in a tuple, or given to a class."""
+    made_names = {
+        name for node in ast.walk(function) for name, value in _pairs(node) if _makes(value, makers)
+    }
+
+    def is_agent(value: ast.expr | None) -> bool:
+        return _makes(value, makers) or (isinstance(value, ast.Name) and value.id in made_names)
+
+    for node in ast.walk(function):
+        match node:
+            case ast.Return(value=ast.Tuple(elts=parts)) if any(map(is_agent, parts)):
+                return True
+            case ast.Return(value=ast.Call(func=func, args=args, keywords=keywords)) if _name(func)[
+                :1
+            ].isupper() and any(map(is_agent, [*args, *(keyword.value for keyword in keywords)])):
+                return True
+            case ast.Return(value=value) if is_agent(value):
+                return True
+            case _:
+                pass
+    return _name(function.returns) in makers
+
+
+def _is_made_alone(owner: ast.ClassDef) -> bool:
+    """True for a public class whose objects are made without arguments."""
+    init = next(
+        (node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name == "__init__"),
+        None,
     )
+    is_known = init is not None or not owner.bases
+    return is_known and not owner.name.startswith("_") and (not init or len(_required(init)) == 1)
+
+
+def _agents_of_class(owner: ast.ClassDef, makers: Collection[str]) -> Iterator[str]:
+    """The attributes that keep an agent; else the public methods that make one."""
+    attributes = [
+        target.attr
+        for node in ast.walk(owner)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and _makes(node.value, makers)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Attribute) and _name(target.value) == "self"
+    ]
+    methods = [
+        node.name
+        for node in owner.body
+        if isinstance(node, _FUNCTIONS)
+        and _returns_agent(node, makers)
+        and not (len(_required(node)) > 1 or node.name.startswith("_"))
+    ]
+    yield from dict.fromkeys(attributes or methods)
+
+
+SERVERS = frozenset({"chainlit", "fastapi", "flask", "gradio", "streamlit", "uvicorn"})
+"""Packages whose programs serve, and do not ask an agent themselves."""
+
+
+def find_programs(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
+    """The programs that make an agent of a framework, or import a module that does, those near the
+    root first. Tests are left out."""
+    drivers_by_file: dict[str, str] = {}
+    programs: list[tuple[str, ModuleSource]] = []
+    files = sorted(files, key=lambda file: (file.count("/"), not file.endswith("main.py")))
+    for file, module, source in _parsed(files, read):
+        packages = {name.partition(".")[0] for level, name in source.imports if not level}
+        for driver in agents.DRIVERS.values():
+            nodes = () if packages.isdisjoint(driver.modules) else ast.walk(module)
+            if any(isinstance(node, ast.expr) and _makes(node, driver.makers) for node in nodes):
+                drivers_by_file[file] = driver.name
+        if packages.isdisjoint(SERVERS) and any(map(_runs, module.body)):
+            programs.append((file, source))
+    for file, source in programs:
+        places = [place for place in followed([file], read) if place in drivers_by_file]
+        if places:
+            folder, dotted = _importable(file, source, read)
+            path = {} if folder == "." else {"path": folder}
+            yield AgentUse(
+                driver=drivers_by_file[places[0]],
+                options={"call": f"{dotted}:__main__", **path},
+                found_by="the agent that this program asks first",
+            )
+
+
+def _parsed(files: Iterable[str], read: ReadText) -> Iterator[tuple[str, ast.Module, ModuleSource]]:
+    """The modules among these files, without tests."""
+    for file in files:
+        is_test = PurePosixPath(file).name.startswith(_TESTS) or "tests/" in file
+        module = parse(read(file) or "") if file.endswith(".py") and not is_test else None
+        if module is not None:
+            yield file, module, _ModuleReader(module).source()
+
+
+def _runs(statement: ast.stmt) -> bool:
+    """True for a statement that runs a program: under `if __name__ == "__main__"`, or a call."""
+    if isinstance(statement, ast.If):
+        return "__name__" in {_name(leaf) for leaf in _leaves(statement.test)}
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and _name(call.func) in ("run", "main", "run_until_complete")
 
 
 def _is_marked(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.ClassDef]:

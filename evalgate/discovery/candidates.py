@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from evalgate import agents
 from evalgate.config.settings import Settings
 from evalgate.discovery import agent_source, agents as discovery_agents
+from evalgate.discovery.agent_source import ReadText
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError
-from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, Suite
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    CriteriaSource,
+    EvalSet,
+    SessionInput,
+    Suite,
+)
 from evalgate.system import python_needs
+from evalgate.values import Json
 
 QUESTION = "What can you do?"
 FOLDER = "evals"
@@ -26,9 +37,10 @@ def folder_of(settings: Settings) -> str:
     return (PurePosixPath(parent) / FOLDER).as_posix()
 
 
-def suite_of(use: AgentUse, settings: Settings) -> Suite:
-    """A suite with one case without turns."""
-    case = Case(case_id=NAME, conversation=())
+def suite_of(use: AgentUse, settings: Settings, state: Json | None = None) -> Suite:
+    """A suite with one case without turns, with this state of its session."""
+    session = SessionInput(state=state) if state else None
+    case = Case(case_id=NAME, conversation=(), session=session)
     return Suite(
         key=f"{folder_of(settings)}/{FILE}",
         eval_set=EvalSet(eval_set_id=NAME, cases=(case,)),
@@ -60,12 +72,24 @@ def find_agents(settings: Settings) -> list[AgentUse]:
         ]
     files = list(discovery_agents.code_files(settings.root))
     read = discovery_agents.reader(settings.root)
-    # a module makes its main agent last
-    uses += reversed([*agent_source.find_frameworks(files, read)])
+    # a module makes its main agent last, and the main module imports those of others
+    made_uses = [*agent_source.find_frameworks(files, read)][::-1]
+    uses += sorted(made_uses, key=lambda use: -_import_count(use, made_uses, read))
     uses = [use for use in uses if _is_below(use, settings)]
     if not uses:
-        uses = [use for use in agent_source.find_functions(files, read) if _is_below(use, settings)]
+        others = [*agent_source.find_programs(files, read)]
+        others += agent_source.find_functions(files, read)
+        uses = [use for use in others if _is_below(use, settings)]
     return sorted(uses, key=lambda use: (_is_example(use), not _is_declared(use, settings)))
+
+
+def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], read: ReadText) -> int:
+    """The number of other agents' modules that an agent's module imports."""
+    places = {_place_of(other_use) for other_use in other_uses} - {_place_of(use)}
+    if not places:
+        return 0
+    reached = agent_source.followed([f"{_place_of(use)}.py"], read)
+    return len(places & {file.removesuffix(".py") for file in reached})
 
 
 def _is_declared(use: AgentUse, settings: Settings) -> bool:

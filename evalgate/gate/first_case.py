@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 
 from evalgate import agents, judges
 from evalgate.agents import opening
@@ -17,19 +18,21 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import record, starter
+from evalgate.gate import mending, record, starter
 from evalgate.github import forks
 from evalgate.judges import clients
 from evalgate.judges.base import ADK_MODEL
 from evalgate.model import (
+    AgentFailure,
     AgentUse,
     FailureKind,
     Invocation,
+    SessionInput,
     Transcript,
 )
 from evalgate.system import redact
 from evalgate.text import words
-from evalgate.values import Environ, JsonObject, frozen_dataclass
+from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 
 CONFIG = "test_config.json"
 RUBRIC = "The answer is a useful reply to the user's message: it answers it, or asks for what is missing."
@@ -44,38 +47,48 @@ JUDGES = (ADK_MODEL, "openai/gpt-4o-mini", "anthropic/claude-3-5-haiku-latest", 
 
 @frozen_dataclass
 class FirstTurn:
-    """The turn of the agent `use` for one question; `models`: the models that it calls."""
+    """The turn of the agent `use` for one question; `models`: the models that it calls; `state`:
+    made up for its session."""
 
     use: AgentUse
     turn: Invocation
     models: tuple[str, ...] = ()
+    state: Json = field(default_factory=dict)
 
 
 def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Context) -> FirstTurn:
-    """The turn of the first agent that starts, for the question. Raises UnavailableError if none
-    answers, ConfigError if there is none."""
+    """The turn of the first agent that answers the question: as they are, then with requirements
+    that may mend their failures. Raises UnavailableError if none answers, ConfigError if there is
+    none."""
     forks.refuse_change(context.environ, "evalgate init --ask")
     if not uses:
         raise candidates.no_agent()
-    failure = None
+    failures: list[tuple[AgentUse, AgentFailure]] = []
     for use in uses[:MOST_TRIED]:
-        suite = candidates.suite_of(use, settings)
         try:
-            agent, turn = opening.ask_once(suite, lambda _: question, settings, context)
+            return _first_turn(use, {}, question, settings, context)
         except AgentFailed as error:
-            failure = failure or error.failure
-            if error.failure.kind is not FailureKind.START:
-                failure = error.failure
+            failures.append((use, error.failure))
+            if error.failure.kind not in NEXT_AGENT:
                 break
             context.say(f"{label(use)} does not start: {error.failure.message}")
-            continue
-        assert turn is not None
-        surroundings = agent.surroundings()
-        source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
-        models = (*(surroundings.models if surroundings else ()), *sorted(source.models))
-        return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(models)))
-    assert failure is not None
-    source = agent_source.of_agent(uses[0], discovery_agents.reader(settings.root))
+    for index, (use, failure) in enumerate(failures[:MOST_MENDED]):
+        attempt = mending.mended(use, {}, failure, settings, context)
+        while attempt is not None:
+            mended_use, state = attempt
+            requirements = words.listed(mended_use.options.get("requirements", ()), limit=9)
+            context.say(f"trying {label(use)} with {_changes_text(requirements, state)}")
+            try:
+                return _first_turn(mended_use, state, question, settings, context)
+            except AgentFailed as error:
+                context.say(f"{label(use)} gave no answer: {error.failure.message}")
+                failures[index] = (use, error.failure)
+                attempt = mending.mended(mended_use, state, error.failure, settings, context)
+        if failures[index][1].kind not in NEXT_AGENT:
+            failures = [failures[index]]
+            break
+    use, failure = failures[-1] if failures[-1][1].kind not in NEXT_AGENT else failures[0]
+    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
     names = [name for name in source.samples if name not in context.environ]
     hint = "`evalgate doctor` shows what it lacks."
     if names and not source.values:
@@ -83,7 +96,30 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
     raise UnavailableError(f"the agent gave no answer: {failure.message}", hint=hint)
 
 
+def _changes_text(requirements: str, state: Json) -> str:
+    state_text = f"a made-up session state: {json.dumps(state)}" if state else ""
+    parts = [f"other requirements: {requirements}" if requirements else "", state_text]
+    return ", and ".join(filter(None, parts))
+
+
+def _first_turn(
+    use: AgentUse, state: Json, question: str, settings: Settings, context: Context
+) -> FirstTurn:
+    """The turn of an agent for the question, in a session with this state. Raises AgentFailed."""
+    suite = candidates.suite_of(use, settings, state)
+    agent, turn = opening.ask_once(suite, lambda _: question, settings, context)
+    assert turn is not None
+    surroundings = agent.surroundings()
+    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
+    models = (*(surroundings.models if surroundings else ()), *sorted(source.models))
+    return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(models)), state=state)
+
+
+NEXT_AGENT = (FailureKind.START, FailureKind.INSTALL)
+"""Failures after which another agent of the repository is tried."""
+
 MOST_TRIED = 5
+MOST_MENDED = 2
 
 
 def label(use: AgentUse) -> str:
@@ -145,7 +181,13 @@ def write(first_turn: FirstTurn, settings: Settings, environ: Environ) -> Iterat
         eval_set_id=None,
         transcript=Transcript(invocations=(first_turn.turn,)),
     )
-    record.add(file, [recording], name=candidates.NAME, redact=redact.redactor_of_files(environ))
+    record.add(
+        file,
+        [recording],
+        name=candidates.NAME,
+        redact=redact.redactor_of_files(environ),
+        session=SessionInput(state=first_turn.state) if first_turn.state else None,
+    )
     yield file.relative_to(settings.root).as_posix()
     config = folder / CONFIG
     if not config.exists():

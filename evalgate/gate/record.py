@@ -23,6 +23,7 @@ from evalgate.model import (
     Event,
     Invocation,
     Run,
+    SessionInput,
     Suite,
     Text,
     ToolCall,
@@ -158,10 +159,16 @@ def read_recordings(
 
 
 def add(
-    target: Path, new_recordings: Sequence[Recording], *, name: str, redact: Callable[[str], str]
+    target: Path,
+    new_recordings: Sequence[Recording],
+    *,
+    name: str,
+    redact: Callable[[str], str],
+    session: SessionInput | None = None,
 ) -> list[Case]:
     """Append conversations as cases to an evaluation set, which is created if it is missing.
-    `name`: the id of the only case; empty: the sessions' own ids. Secrets are written as `***`.
+    `name`: the id of the only case; empty: the sessions' own ids. `session`: of each case. Secrets
+    are written as `***`.
 
     Raises ConfigError if the file is not an evaluation set in ADK's current format,
     UnavailableError if it cannot be written."""
@@ -181,7 +188,9 @@ def add(
         _require_questions(recording, display_path)
         turns = tuple(_turn(turn) for turn in recording.transcript.invocations)
         case = Case(
-            case_id=_unused_id(name or recording.case_id or stem, names), conversation=turns
+            case_id=_unused_id(name or recording.case_id or stem, names),
+            conversation=turns,
+            session=session,
         )
         names.add(case.case_id)
         new_cases.append(case)

@@ -352,7 +352,7 @@ def render_rules(
 
 def _options(use: AgentUse) -> list[str]:
     return [
-        f"{name}: {_scalar(str(option))}"
+        f"{name}: {json.dumps(option) if isinstance(option, list) else _scalar(str(option))}"
         for name, option in {"driver": use.driver, **use.options}.items()
     ]
 

@@ -434,6 +434,17 @@ def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     return commit, bool(status.strip()) if commit else None
 
 
+def day_of(root: Path, environ: Environ) -> str:
+    """The day of the checked-out commit at `root`, such as 2025-06-30; "" if unknown."""
+    git = Git(environment=git_environment(environ), settings=_READ_SETTINGS)
+    try:
+        source = find_source(root)
+        command = (f"--git-dir={source.git_dir}", "log", "-1", "--format=%cs")
+        return git.run(*command, cwd=str(root)).decode().strip()
+    except (UnavailableError, OSError):
+        return ""
+
+
 def tracked(root: Path, paths: Iterable[str], environ: Environ) -> frozenset[str]:
     """Those of `paths` (POSIX, relative to `root`) that are in git's index, even if a .gitignore
     matches them; empty if git does not say."""

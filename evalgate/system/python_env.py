@@ -137,8 +137,19 @@ def provide(request: EnvironmentRequest, world: InstallSetup) -> Interpreter:
     if needs is None:
         return Interpreter(python=base.python, origin=f"Python {base.version}, as configured")
     ingredients = f"{needs.kind}\0{needs.text.replace(needs.root, '')}\0{' '.join(rule.specifier for rule in rules)}"
+    try:
+        python = _make_environment(needs, base, world)
+    except InstallFailed as error:
+        package_rule = PythonRule(
+            specifier=python_needs.packages_python(error.detail), source=f"packages of {needs}"
+        )
+        if python_path or not package_rule.specifier:
+            raise
+        base = _choose_python([*rules, package_rule], world)
+        world.log(f"packages of {needs} need Python {package_rule.specifier}")
+        python = _make_environment(needs, base, world)
     return Interpreter(
-        python=_make_environment(needs, base, world),
+        python=python,
         origin=f"made from {needs}",
         import_roots=needs.import_roots,
         fingerprint=hashlib.sha256(ingredients.encode()).hexdigest()[:16],
@@ -580,13 +591,14 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
             ),
             *("--no-default-groups", *cache_options, *selection, "--python", python),
         ]
-    pip = ["pip", "install", *cache_options, "--python", python]
+    pip = ["pip", "install", *cache_options, *needs.newest, "--python", python]
     if needs.kind is NeedKind.POETRY:
         return [*pip, *_poetry_arguments(needs, folder, world, extras=extras, groups=groups)]
     omitted_files = () if complete else needs.further_files
     files = [part for file in needs.files if file not in omitted_files for part in ("-r", file)]
     selection += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
-    return [*pip, *files, *selection, "--", *needs.specifiers]
+    specifiers = [name for name in needs.specifiers if name not in needs.newest]
+    return [*pip, *files, *selection, "--", *specifiers]
 
 
 def _poetry_arguments(

@@ -25,6 +25,8 @@ EVALUATION_PARTS = ("dev", "eval", "evals", "evaluation")
 """Extras and dependency groups that are installed with the agent if it has them. `adk eval` is used
 with them, and an agent may import packages that only they contain."""
 
+EXCLUDE_NEWER = "--exclude-newer="
+
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
 _LOCAL_PATHS = (
     re.compile(r"^\s*(?P<edited>-e|--editable)[\s=]\s*(?P<path>[^\s;#\[]+)"),
@@ -37,6 +39,8 @@ _OWN_FOLDER = re.compile(r"^/*\$\{?(?:PROJECT_ROOT|PWD)\}?/")
 _LEFTOVER_NAMES = frozenset({".git", "__pycache__", "node_modules"})
 _PIN = re.compile(r"(?:c?python[-@]?)?(\d+(?:\.\d+){0,2})", re.IGNORECASE)
 _LOCKED_PYTHON = re.compile(r'^(?:requires-python|python-versions) = "([^"]*)"', re.MULTILINE)
+_UNSATISFIED = re.compile(r"(?:does not satisfy|requires) Python ?((?:[<>=!~]{1,2}[\d.*]+,?)+)")
+_WHEELS = re.compile(r"only found wheels for \S+ [^:]*Python ABI tags?: ((?:`\w+`,? ?)+)")
 _SETUP_PYTHON = re.compile(r"""python_requires\s*=\s*["']?([^"'\n#]+)""")
 
 
@@ -73,8 +77,18 @@ class Needs:
         """Import folders of a project's own code. The project is never installed: that would write
         into its tree and keep old code in the cache."""
         is_project = self.kind not in (NeedKind.REQUIREMENTS, NeedKind.NAMED)
-        folders = (Path(self.folder, "src"), Path(self.folder)) if is_project else ()
-        return tuple(str(folder) for folder in folders if folder.is_dir())
+        projects = [Path(file).parent for file in self.files if file.endswith("pyproject.toml")]
+        folders = [Path(self.folder)] if is_project else projects
+        return tuple(
+            str(place) for folder in folders for place in (folder / "src", folder) if place.is_dir()
+        )
+
+    @property
+    def newest(self) -> tuple[str, ...]:
+        """The options among the specifiers, `--exclude-newer DAY`: no package is newer."""
+        return tuple(
+            specifier for specifier in self.specifiers if specifier.startswith(EXCLUDE_NEWER)
+        )
 
     @property
     def further_files(self) -> tuple[str, ...]:
@@ -103,9 +117,20 @@ class PythonRule:
     is_pin: bool = False
 
 
+def packages_python(text: str) -> str:
+    """The specifier of the Python that packages need, from the text of uv's failure to install
+    them; "" if it names none."""
+    text = " ".join(text.split())
+    specifiers = [match.rstrip(",") for match in _UNSATISFIED.findall(text)]
+    for tags in _WHEELS.findall(text):
+        minors = [int(minor) for minor in re.findall(r"`cp3(\d+)`", tags)]
+        specifiers += [f">=3.{min(minors)},<3.{max(minors) + 1}"] if minors else []
+    return next(iter(specifiers), "")
+
+
 def listed_needs(requirements: Sequence[str], root: str) -> Needs:
     """The needs in settings: names of files below `root`, everything else are specifiers
-    (`google-adk>=2`)."""
+    (`google-adk>=2`, `--exclude-newer=2025-06-30`)."""
     files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
     specifiers = [entry for entry in requirements if not _is_file(entry, root)]
     texts = [_file_text(file, root) for file in files] + [

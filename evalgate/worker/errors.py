@@ -3,6 +3,7 @@ own frames."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import sys
@@ -45,10 +46,8 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
     def of(cls, error: BaseException, subject: str) -> LoadFailed:
         """A LoadFailed after `subject` (the user's name for the agent) raised `error` while it was
         loaded."""
-        missing_names = (
-            cause.name for cause in errors_of(error) if isinstance(cause, ModuleNotFoundError)
-        )
-        name = next(filter(None, missing_names), None)
+        missing_modules = map(_missing_module, errors_of(error))
+        name = next(filter(None, missing_modules), None)
         reason = sentence(error)
         if isinstance(error, SystemExit):
             reason = f"it called sys.exit({error.code!r}) while it was imported"
@@ -252,14 +251,52 @@ def is_users(file: str) -> bool:
     )
 
 
+def _missing_module(error: BaseException) -> str:
+    """The module that an error misses, "" for other errors: `google.adk` in a line that imports
+    from it, although it is `google` that cannot be found."""
+    name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    frames = traceback.extract_tb(error.__traceback__) if name else ()
+    line = (frames[-1].line or "") if frames else ""
+    match = re.search(rf"(?:from|import) ({re.escape(name)}\.\w+)", line)
+    return match[1] if match and "." not in name else name
+
+
 def _advice(name: str) -> str:
     top = name.partition(".")[0]
-    if name.startswith("google.adk") or name == "google":
-        return "Name an interpreter that has google-adk (option python), or list google-adk in the requirements."
+    if top != name and getattr(sys.modules.get(top), "__file__", None):
+        return f"The installed version of {top!r} does not have it."
+    if package := _package_of(name):
+        return f"Add `{package}` to the agent's requirements, or name a Python that has it (option python)."
     return (
         f"If {top!r} is a package, add it to the agent's requirements; "
         "if it is a file of the repository, check the agent's path."
     )
+
+
+PACKAGES = {
+    "autogen_ext": "autogen-ext[openai]", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dotenv": "python-dotenv",
+    "google": "google-adk", "google.adk": "google-adk", "google.genai": "google-genai", "google.protobuf": "protobuf",
+    "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml",
+}  # fmt: skip
+"""Packages that are named otherwise than their modules."""
+
+
+def _package_of(module: str) -> str:
+    """The package of a missing module; "" if unknown. No name is guessed: an installed package
+    lists it among its own requirements, also as an optional one."""
+    top = module.partition(".")[0]
+    if package := PACKAGES.get(module) or PACKAGES.get(top):
+        return package
+    normal = top.lower().replace("_", "-")
+    dashed = module.lower().replace("_", "-").replace(".", "-")
+    spellings = {normal, f"python-{normal}", f"{normal}-python", f"py{normal}", dashed}
+    requirements = (
+        requirement
+        for distribution in importlib.metadata.distributions()
+        for requirement in distribution.requires or ()
+    )
+    names = (re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in requirements)
+    return next((name for name in names if name.lower().replace("_", "-") in spellings), "")
 
 
 def _kind_of(error: BaseException) -> tuple[str, int | None]:

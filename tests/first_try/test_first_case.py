@@ -137,6 +137,26 @@ builder.add_edge(START, "desk")
 builder.add_edge("desk", END)
 graph = builder.compile()
 """,
+    # its own key for the question, beside messages
+    "langgraph-both": """\
+from typing import Optional
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+class Desk(MessagesState):
+    question: Optional[str]
+
+builder = StateGraph(Desk)
+builder.add_node("desk", lambda state: {"messages": [("ai", "In Aachen." if state["question"] else "")]})
+builder.add_edge(START, "desk")
+builder.add_edge("desk", END)
+
+def _build():
+    return builder.compile()
+
+def get_graph():
+    if builder:
+        return _build()
+""",
     "langgraph": """\
 import re
 from langchain_core.messages import AIMessage
@@ -159,12 +179,95 @@ from pydantic_ai.models.test import TestModel
 helper = Agent(TestModel(custom_output_text="helping"))
 desk = Agent(TestModel(custom_output_text="In Aachen."))
 """,
+    # an attribute of objects that need no arguments
+    "pydantic-ai-class": """from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+class Desk:
+    def __init__(self, place="Aachen"):
+        self.place = place
+        self.agent = self._make()
+
+    def _make(self):
+        return Agent(TestModel(custom_output_text=f"In {self.place}."))
+""",
+    # what serves an agent holds it
+    "pydantic-ai-held": """from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+class Server:
+    def __init__(self, agent):
+        self._agent = agent
+
+def _make():
+    return Agent(TestModel(custom_output_text="In Aachen."))
+
+def serve():
+    agent = _make()
+    return Server(agent=agent)
+""",
+    # its tools want an object
+    "pydantic-ai-deps": """\
+from dataclasses import dataclass
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.models.test import TestModel
+
+class Database:
+    def place(self, customer_id):
+        return "Aachen"[customer_id - 1 :]
+
+@dataclass
+class Deps:
+    customer_id: int
+    database: Database
+
+desk = Agent(TestModel(custom_output_text="In Aachen."), deps_type=Deps)
+
+@desk.system_prompt
+def place(ctx: RunContext[Deps]) -> str:
+    return ctx.deps.database.place(ctx.deps.customer_id)
+""",
+    # a program whose agent nothing else reaches
+    "pydantic-ai-program": """import asyncio
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+async def main():
+    text = input("You: ")
+    while text != "quit":
+        agent = Agent(TestModel(custom_output_text="In Aachen."))
+        answer = await agent.run(text)
+        open("asked", "w").write(answer.output)
+        text = input("You: ")
+
+asyncio.run(main())
+""",
+    "pydantic-ai-blocking-program": """from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+def main():
+    agent = Agent(TestModel(custom_output_text="In Aachen."))
+    print(agent.run_sync("What is two and two?").output)
+
+if __name__ == "__main__":
+    main()
+""",
 }
 
 
 @pytest.mark.parametrize(
     ("driver", "name"),
-    [("langgraph", "build"), ("langgraph-keys", "graph"), ("pydantic-ai", "desk")],
+    [
+        ("langgraph", "build"),
+        ("langgraph-keys", "graph"),
+        ("langgraph-both", "get_graph"),
+        ("pydantic-ai", "desk"),
+        ("pydantic-ai-class", "Desk.agent"),
+        ("pydantic-ai-held", "serve"),
+        ("pydantic-ai-deps", "desk"),
+        ("pydantic-ai-program", "__main__"),
+        ("pydantic-ai-blocking-program", "__main__"),
+    ],
 )
 def test_an_agent_of_another_framework(tmp_path: Path, driver: str, name: str) -> None:
     python = Path(
@@ -179,6 +282,7 @@ def test_an_agent_of_another_framework(tmp_path: Path, driver: str, name: str) -
     assert f"call: bots.desk:{name}" in (repository / "evalgate.yml").read_text(encoding="utf-8")
     code, text = call(repository, "run")
     assert code == 0, text
+    assert not (repository / "asked").exists()  # a program is asked the case's question only
 
 
 def test_nothing_is_written_without_a_yes(tmp_path: Path) -> None:

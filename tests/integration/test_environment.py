@@ -202,6 +202,18 @@ def test_a_failed_install_speaks_in_the_installers_words_and_is_tried_again(plac
     assert place.version(place.provide().python) == "1.0"
 
 
+def test_packages_that_need_another_python_choose_it(place: Place) -> None:
+    wheel(place.wheels, "dawn", "1.0", requires="Requires-Python: >=3.99\n")
+    index(place.wheels)
+    (place.agent / "requirements.txt").write_text("dawn\n")
+    with pytest.raises(InstallFailed) as caught:
+        place.provide(python=MINOR)
+    needed = "packages of agents/weather/requirements.txt"
+    assert caught.value.message.startswith(
+        f'no Python fits `python: "{MINOR}"` (as configured) and {needed}'
+    )
+
+
 def test_passwords_of_an_index_are_not_shown(place: Place) -> None:
     place.installers |= {
         "UV_DEFAULT_INDEX": "http://user:very-secret-word@127.0.0.1:9/simple",

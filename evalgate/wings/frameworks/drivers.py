@@ -15,12 +15,12 @@ class FrameworkOptions(CallOptions):
     """The agent, its further inputs, and its environment."""
 
     call: str = Field(
-        pattern=r"^[\w.]+:[\w.]+$",
+        pattern=r"^[\w.-]+:[\w.]+$",
         description="module:agent, or module:function that makes the agent.",
     )
     context: str | None = Field(
         default=None,
-        pattern=r"^[\w.]+:[\w.]+$",
+        pattern=r"^[\w.-]+:[\w.]+$",
         description="module:object, or module:function called once a case.",
     )
 
@@ -40,10 +40,13 @@ class LangGraphDriver(PythonDriver):
     """Graphs of LangGraph, and the agents that LangChain makes of them."""
 
     name = "langgraph"
+    package = "langchain"
     host = str(HOSTS / "langgraph")
     framework = "langgraph"
     modules = frozenset({"langgraph", "langchain"})
-    makers = frozenset({"compile", "create_react_agent", "create_agent", "create_supervisor"})
+    makers = frozenset(
+        {"compile", "create_react_agent", "create_agent", "create_supervisor", "CompiledStateGraph"}
+    )
     options = LangGraphOptions
 
 
@@ -51,6 +54,7 @@ class PydanticAIDriver(PythonDriver):
     """Agents of Pydantic AI."""
 
     name = "pydantic-ai"
+    package = "pydantic-ai"
     host = str(HOSTS / "pydantic_ai")
     framework = "pydantic_ai"
     modules = frozenset({"pydantic_ai"})
@@ -62,6 +66,7 @@ class OpenAIAgentsDriver(PythonDriver):
     """Agents of the OpenAI Agents SDK."""
 
     name = "openai-agents"
+    package = "openai-agents"
     host = str(HOSTS / "openai_agents")
     framework = "agents"
     modules = frozenset({"agents"})
@@ -73,6 +78,7 @@ class SmolagentsDriver(PythonDriver):
     """Agents of smolagents."""
 
     name = "smolagents"
+    package = "smolagents"
     host = str(HOSTS / "smolagents")
     framework = "smolagents"
     modules = frozenset({"smolagents"})
@@ -84,6 +90,7 @@ class StrandsDriver(PythonDriver):
     """Agents of Strands."""
 
     name = "strands"
+    package = "strands-agents"
     host = str(HOSTS / "strands")
     framework = "strands"
     modules = frozenset({"strands"})
@@ -95,6 +102,7 @@ class LlamaIndexDriver(PythonDriver):
     """Agents and agent workflows of LlamaIndex."""
 
     name = "llama-index"
+    package = "llama-index"
     host = str(HOSTS / "llama_index")
     framework = "llama_index.core"
     modules = frozenset({"llama_index"})
@@ -114,6 +122,7 @@ class AutoGenDriver(PythonDriver):
     """Agents and teams of AutoGen's AgentChat."""
 
     name = "autogen"
+    package = "autogen-agentchat"
     host = str(HOSTS / "autogen")
     framework = "autogen_agentchat"
     modules = frozenset({"autogen_agentchat"})
@@ -134,6 +143,7 @@ class AgentFrameworkDriver(PythonDriver):
     """Agents of the Microsoft Agent Framework."""
 
     name = "agent-framework"
+    package = "agent-framework"
     host = str(HOSTS / "agent_framework")
     framework = "agent_framework"
     modules = frozenset({"agent_framework"})
@@ -153,6 +163,7 @@ class CrewAIDriver(PythonDriver):
     """Crews and agents of CrewAI."""
 
     name = "crewai"
+    package = "crewai"
     host = str(HOSTS / "crewai")
     framework = "crewai"
     modules = frozenset({"crewai"})
@@ -164,6 +175,7 @@ class SemanticKernelDriver(PythonDriver):
     """Agents of Semantic Kernel."""
 
     name = "semantic-kernel"
+    package = "semantic-kernel"
     host = str(HOSTS / "semantic_kernel")
     framework = "semantic_kernel"
     modules = frozenset({"semantic_kernel"})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from evalgate.discovery import agent_source
+from evalgate.config.settings import Settings
+from evalgate.discovery import agent_source, candidates
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,49 @@ from evalgate.discovery import agent_source
         ),
         ("bot.py", "from strands import Agent\ndef make(key):\n    return Agent(key)", ""),
         ("bot.py", "from strands import Agent\ndef _make():\n    return Agent()", ""),
+        # made by a function that another one calls, in a tuple, or inside an object of a class
+        (
+            "bot.py",
+            "from strands import Agent\ndef _make(key):\n    return Agent(key)\ndef make():\n    return _make('a')",
+            "strands bot:make",
+        ),
+        (
+            "bot.py",
+            "from strands import Agent\ndef make():\n    desk = Agent()\n    return desk, 'prompt'",
+            "strands bot:make",
+        ),
+        (
+            "bot.py",
+            "from strands import Agent\nasync def make():\n    desk = Agent()\n    return Server(agent=desk)",
+            "strands bot:make",
+        ),
+        (
+            "bot.py",
+            "from strands import Agent\ndef make() -> Agent:\n    return built()",
+            "strands bot:make",
+        ),
+        # an answer is no agent
+        (
+            "bot.py",
+            "from strands import Agent\ndef make():\n    desk = Agent()\n    return desk('a')",
+            "",
+        ),
+        # kept by the objects of a class that needs nothing, or made by its method
+        (
+            "bot.py",
+            "from strands import Agent\nclass Desk:\n    def __init__(self, key='a'):\n        self.desk = Agent()",
+            "strands bot:Desk.desk",
+        ),
+        (
+            "bot.py",
+            "from strands import Agent\nclass Desk:\n    def build(self):\n        return Agent()",
+            "strands bot:Desk.build",
+        ),
+        (
+            "bot.py",
+            "from strands import Agent\nclass Desk:\n    def __init__(self, key):\n        self.desk = Agent()",
+            "",
+        ),
         # made by a class method
         (
             "bot.py",
@@ -149,3 +195,42 @@ CLERK = "from strands import Agent\nclerk = Agent()"
 def test_the_agent_that_a_repository_is_about(sources: dict[str, str], found: list[str]) -> None:
     agents = agent_source.find_frameworks(sources, sources.get)
     assert [" ".join([use.driver, *use.options.values()]) for use in agents] == found
+
+
+RUNNING = "from strands import Agent\ndef main():\n    Agent()('Hello')\nif __name__ == '__main__':\n    main()\n"
+
+
+@pytest.mark.parametrize(
+    ("sources", "found"),
+    [
+        ({"bot.py": RUNNING}, ["strands bot:__main__"]),
+        # a call alone runs, too
+        ({"bot.py": "import asyncio\nfrom strands import Agent\nasync def main(): Agent()\nasyncio.run(main())\n"},
+         ["strands bot:__main__"]),
+        # the module that it imports makes the agent; the one near the root comes first
+        ({"shop/desk.py": "from strands import Agent\ndef make(key): return Agent(key)\n",
+          "shop/run.py": "from shop.desk import make\nif __name__ == '__main__':\n    make('a')\n", "main.py": RUNNING},
+         ["strands main:__main__", "strands shop.run:__main__"]),
+        # servers wait for others, tests are tests, and a module without a program makes nothing
+        ({"bot.py": f"import uvicorn\n{RUNNING}"}, []),
+        ({"tests/bot.py": RUNNING, "test_bot.py": RUNNING}, []),
+        ({"bot.py": "from strands import Agent\ndef main():\n    Agent()('Hello')\n"}, []),
+        ({"bot.py": "if __name__ == '__main__':\n    print('Hello')\n"}, []),
+    ],
+)  # fmt: skip
+def test_programs_that_ask_an_agent(sources: dict[str, str], found: list[str]) -> None:
+    programs = agent_source.find_programs(sources, sources.get)
+    assert [f"{use.driver} {use.options['call']}" for use in programs] == found
+
+
+def test_the_agent_whose_module_imports_those_of_others_comes_first(tmp_path: Path) -> None:
+    agent = "from strands import Agent\ndesk = Agent()\n"
+    files = {
+        "answers.py": agent,
+        "manager.py": f"import answers, words\n{agent}",
+        "words.py": agent,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    uses = candidates.find_agents(Settings(root=tmp_path))
+    assert [use.options["call"] for use in uses] == ["manager:desk", "words:desk", "answers:desk"]

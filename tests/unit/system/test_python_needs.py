@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.system import python_needs
+from evalgate.system import python_env, python_needs
 from evalgate.system.python_needs import NeedKind
 
 PROJECT = '[project]\nname = "p"\nversion = "0"\n'
@@ -379,3 +379,36 @@ def test_which_python_a_project_asks_for(
     assert len(found) == len(rules), found
     for rule, expected in zip(found, rules, strict=True):
         assert f"{rule.specifier} {rule.source}".startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "specifier"),
+    [
+        # a package's own rule, in uv's lines
+        ("cause: Because the current Python version (3.11.7) does not satisfy\n  Python>=3.12,<4 and numpy==9 depends on",
+         ">=3.12,<4"),
+        ("cause: Because dawn==1.0 requires Python >=3.13 and only dawn==1.0 is available", ">=3.13"),
+        # wheels for certain versions only
+        ("but we only found wheels for `flow` (v2.12.0) with the following Python ABI tags: `cp38`, `cp39`, `cp311`",
+         ">=3.8,<3.12"),
+        # other failures say nothing of Python
+        ("Because flow was not found in the package registry and you require flow, we can conclude", ""),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_python_that_packages_need(text: str, specifier: str) -> None:
+    assert python_needs.packages_python(text) == specifier
+
+
+def test_a_day_is_an_option_of_uv_and_a_project_keeps_its_import_roots(tmp_path: Path) -> None:
+    (tmp_path / "bot" / "src").mkdir(parents=True)
+    (tmp_path / "bot" / "pyproject.toml").write_text(PROJECT)
+    day = "--exclude-newer=2025-06-30"
+    needs = python_needs.listed_needs(["bot/pyproject.toml", "ddgs", day], str(tmp_path))
+    assert needs.newest == (day,)
+    assert needs.import_roots == (str(tmp_path / "bot" / "src"), str(tmp_path / "bot"))
+    world = python_env.InstallSetup(environment={}, cache="")
+    command = python_env._command(needs, tmp_path, world, complete=True)
+    assert command[command.index("--") + 1 :] == ["ddgs"]
+    assert day in command[: command.index("--")]
+    assert day in needs.text  # another day is another environment

@@ -192,13 +192,30 @@ def test_the_users_frames_are_kept() -> None:
     assert "UnsupportedProtocol" in text
 
 
-def test_a_missing_module_is_named_with_what_to_do() -> None:
-    error = raised(ModuleNotFoundError("No module named 'flask.x'", name="flask.x"))
-    found = str(errors.LoadFailed.of(error, "the agent 'a'"))
-    assert "'flask.x'" in found
-    assert "requirements" in found
-    other = errors.LoadFailed.of(ModuleNotFoundError("x", name="google.adk"), "google-adk")
-    assert "option python" in str(other)
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [
+        (
+            "desk_of_nobody.x",
+            "If 'desk_of_nobody' is a package, add it to the agent's requirements",
+        ),
+        (
+            "google.adk",
+            "Add `google-adk` to the agent's requirements, or name a Python that has it",
+        ),
+        # named otherwise than the package
+        ("yaml", "Add `pyyaml` to"),
+        # an installed package lists it, as an optional one (pytest does)
+        ("argcomplete", "Add `argcomplete` to"),
+        # of a package that is there
+        ("pytest.gone", "The installed version of 'pytest' does not have it."),
+    ],
+)
+def test_a_missing_module_is_named_with_what_to_do(module: str, advice: str) -> None:
+    error = raised(ModuleNotFoundError(f"No module named {module!r}", name=module))
+    text = str(errors.LoadFailed.of(error, "the agent 'a'"))
+    assert f"there is no module named {module!r}" in text
+    assert advice in text
 
 
 MANAGER = """

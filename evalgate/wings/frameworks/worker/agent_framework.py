@@ -129,12 +129,13 @@ class Host(frameworks.FrameworkHost):
     low = "1"
     high = "2"
     session = Session
+    entrances = ("run", "run_stream")
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for an agent, also for one made from a workflow."""
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
         from agent_framework import BaseAgent
 
-        return isinstance(candidate, BaseAgent)
+        return (BaseAgent,)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

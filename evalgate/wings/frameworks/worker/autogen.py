@@ -114,12 +114,17 @@ class Host(frameworks.FrameworkHost):
     session = Session
     is_exclusive = True
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for an agent or a team of agents."""
+    entrances = ("run", "run_stream")
+
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
         from autogen_agentchat.base import ChatAgent, Team
 
-        # protocols that `isinstance` does not take in old versions
-        return not {ChatAgent, Team}.isdisjoint(type(candidate).__mro__)
+        return ChatAgent, Team
+
+    def is_agent(self, candidate: Any) -> bool:
+        """See FrameworkHost. Old versions have protocols that `isinstance` does not take."""
+        return not {*self.kinds()}.isdisjoint(type(candidate).__mro__)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

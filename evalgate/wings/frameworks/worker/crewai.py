@@ -123,13 +123,14 @@ class Host(frameworks.FrameworkHost):
     low = "0.108"
     high = "2"
     session = Session
+    entrances = ("kickoff", "kickoff_async")
     is_exclusive = True
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for a crew or an agent."""
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
         from crewai import Agent, Crew
 
-        return isinstance(candidate, (Agent, Crew))
+        return (Agent, Crew)
 
     def share(self, agent: Any) -> None:
         """See FrameworkHost."""

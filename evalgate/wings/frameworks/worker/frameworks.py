@@ -20,9 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 from evalgate.worker import description, errors, modules, pipe, python, server, tools
+
+from . import programs
+from .programs import Program
 
 Message = dict[str, Any]
 
@@ -397,14 +400,26 @@ class FrameworkHost(server.Host, ABC):
     is_exclusive: ClassVar[bool] = False
     """An agent that is one object for all conversations holds one at a time."""
 
+    entrances: ClassVar[tuple[str, ...]] = ("run",)
+    """The methods by which a program asks an agent."""
+
     def __init__(self) -> None:
         self.options: Message = {}
         self._target: Any = None
         self._context: Any = None
+        self._program: Program | None = None
 
     @abstractmethod
+    def kinds(self) -> tuple[Any, ...]:
+        """The framework's classes of agents."""
+
     def is_agent(self, candidate: Any) -> bool:
         """True if an object is an agent of the framework, not a factory of agents."""
+        return isinstance(candidate, self.kinds())
+
+    def askers(self) -> tuple[Any, ...]:
+        """The classes that have `entrances`."""
+        return self.kinds()
 
     @abstractmethod
     def prepare(self) -> None:
@@ -425,13 +440,21 @@ class FrameworkHost(server.Host, ABC):
             ThreadPoolExecutor(THREADS, thread_name_prefix="agent")
         )
         try:
-            self._target = python.attribute(call)
+            if call.endswith(PROGRAM):
+                self._target = call.removesuffix(PROGRAM)
+                self.sessions = 1
+                for asker in self.askers():
+                    for subclass in subclasses_of(asker):
+                        programs.hold_at(subclass, self.entrances, self.is_agent)
+            else:
+                self._target = member(call)
+                self._target = self.agent_in(self._target) or self._target
             if options.get("context"):
                 self._context = python.attribute(options["context"])
             self.prepare()
             if self.is_agent(self._target):
                 self.share(self._target)
-            elif not callable(self._target):
+            elif not callable(self._target) and not call.endswith(PROGRAM):
                 raise TypeError(
                     f"it is a {type(self._target).__name__}, not an agent of {self.package}"
                 )
@@ -474,22 +497,71 @@ class FrameworkHost(server.Host, ABC):
 
     async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
         """A new session."""
-        context = await make_object(self._context, start.get("state") or {})
+        state = start.get("state") or {}
+        context = await make_object(self._context, state)
         agent = self._target
         if not self.is_agent(agent):
-            agent = await make_object(agent, start.get("state") or {})
-            if not self.is_agent(agent):
-                call = self.options.get("call")
-                raise TypeError(
-                    f"{call} gave a {type(agent).__name__}, not an agent of {self.package}"
-                )
+            agent = await self._make_agent(state)
         if context is None:
-            context = build_context(self.context_class(agent), start.get("state") or {})
+            context = build_context(self.context_class(agent), state)
         return self.session(agent, self.options, start, session_tools, context)
+
+    async def close(self) -> None:
+        """See server.Host."""
+        if self._program is not None:
+            await asyncio.to_thread(self._program.end)
+
+    async def _make_agent(self, state: Message) -> Any:
+        if isinstance(self._target, str):
+            await self.close()
+            self._program = Program(self._target)
+            agent = await self._program.first_agent()
+            self.prepare()  # the program has imported more
+            return agent
+        holder = await make_object(self._target, state)
+        agent = self.agent_in(holder)
+        if agent is None:
+            call = self.options.get("call")
+            raise TypeError(
+                f"{call} gave a {type(holder).__name__}, not an agent of {self.package}"
+            )
+        return agent
+
+    def agent_in(self, holder: Any) -> Any:
+        """The agent that an object is, or the only one among its items or attributes; None for
+        another object."""
+        if self.is_agent(holder):
+            return holder
+        is_list = isinstance(holder, (tuple, list))
+        parts = holder if is_list else getattr(holder, "__dict__", {}).values()
+        agents_by_id = {id(part): part for part in parts if self.is_agent(part)}
+        is_holder = is_list or not (inspect.isclass(holder) or inspect.isroutine(holder))
+        return next(iter(agents_by_id.values())) if is_holder and len(agents_by_id) == 1 else None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+PROGRAM = ":__main__"
+"""The end of the `call` of a program."""
+
+
+def member(call: str) -> Any:
+    """The object at `module:name`. For an attribute that only the objects of a class have, a
+    function that makes the object and returns, or calls, its attribute."""
+    owner_path, _, name = call.rpartition(".")
+    owner = python.attribute(owner_path) if ":" in owner_path else None
+    attribute = inspect.getattr_static(owner, name, None)
+    is_of_objects = attribute is None or inspect.isfunction(attribute)
+    if not (inspect.isclass(owner) and is_of_objects):
+        return python.attribute(call)
+
+    async def make() -> Any:
+        value = getattr(await make_object(owner, {}), name)
+        return await make_object(value, {})
+
+    return make
 
 
 async def make_object(maker: Any, state: Message) -> Any:
@@ -510,26 +582,37 @@ async def make_object(maker: Any, state: Message) -> Any:
 
 
 def build_context(context_class: Any, state: Message) -> Any:
-    """An object of the class that tools get, made from the session's state, or None if a dict is
-    enough. Raises TypeError if the state lacks a value."""
+    """An object of the class that tools get, made from the session's state, and of objects whose
+    classes need nothing; or None if a dict is enough. Raises TypeError if the state lacks a
+    value."""
     if (
         not inspect.isclass(context_class)
         or context_class.__module__ == "builtins"
         or issubclass(context_class, dict)
     ):
         return None
-    parameters = inspect.signature(context_class).parameters.values()
-    missing_names = [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        and parameter.name not in state
-    ]
+    values: Message = {}
+    missing_names = []
+    try:
+        kinds = get_type_hints(context_class)
+    except Exception:  # it names a type that is imported for type checkers only
+        kinds = {}
+    for parameter in inspect.signature(context_class).parameters.values():
+        name = parameter.name
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if name in state:
+            values[name] = state[name]
+        elif parameter.default is parameter.empty and is_named:
+            kind = kinds.get(name, parameter.annotation)
+            try:
+                values[name] = build_context(kind, {})
+            except Exception:
+                values[name] = None
+            if values[name] is None:
+                missing_names.append(f"{name} ({inspect.formatannotation(kind)})")
     if missing_names:
         raise TypeError(
             f"the agent's tools are given a {context_class.__name__}, which needs {', '.join(missing_names)}: name the object, "
             "or a function that makes it, with `context: module:name` beside `call`, or set them in the case's session state"
         )
-    names = [parameter.name for parameter in parameters]
-    return context_class(**{name: state[name] for name in names if name in state})
+    return context_class(**values)

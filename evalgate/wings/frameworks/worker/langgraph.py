@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any
+from typing import Any, get_args
 
 from evalgate.worker import pipe
 
@@ -52,18 +52,25 @@ class Session(FrameworkSession):
 
         key = self._key("input", INPUTS)
         output = self._key("output", OUTPUTS)
-        graph_input = {
-            **self._initial_state,
-            key: [HumanMessage(text)] if key == "messages" else text,
-        }
+        texts = dict.fromkeys(self._text_keys() if key == "messages" else (key,), text)
+        messages = {"messages": [HumanMessage(text)]} if key == "messages" else {}
+        graph_input = {**self._initial_state, **texts, **messages}
         config = {
             "configurable": {"thread_id": self.session_id, "user_id": self.user_id},
             "callbacks": [_watcher(self)],
         }
         message_count = len(self._values.get("messages") or ())
-        await self._graph.ainvoke(
-            Command(resume=text) if self._is_interrupted else graph_input, config, **self._context
-        )
+        command = Command(resume=text) if self._is_interrupted else graph_input
+        try:
+            await self._graph.ainvoke(command, config, **self._context)
+        except KeyError as error:
+            name = str(error.args[0]) if error.args else ""
+            if name not in self._channels():
+                raise
+            kind = inspect.formatannotation(self._graph.channels[name].ValueType)
+            raise TypeError(
+                f"the graph's nodes get a state, which needs {name} ({kind}): set it in the case's session state"
+            ) from error
         self._initial_state = {}
         snapshot = await self._graph.aget_state(config)
         self._values = (
@@ -76,7 +83,8 @@ class Session(FrameworkSession):
             return interrupts[0]
         if output not in self._values:
             raise KeyError(
-                f"the graph's state has no {output!r}: name the key of the answer with the option `output`"
+                f"the graph's state has no {output!r}, only {', '.join(self._channels())}: name the keys of the question "
+                "and of the answer with the options `input` and `output`; a case's session state sets others"
             )
         answer = self._values[output]
         return (
@@ -89,11 +97,22 @@ class Session(FrameworkSession):
         """The state's key for an option. Without the option and without messages in the graph: a
         usual key of the graph, or its only key."""
         key = str(self.options[option])
-        channels = [name for name in self._graph.channels if ":" not in name and name[:2] != "__"]
+        channels = self._channels()
         if key != "messages" or key in channels:
             return key
         only_channel = channels if len(channels) == 1 else ()
         return next((name for name in (*names, *only_channel) if name in channels), key)
+
+    def _channels(self) -> list[str]:
+        return [name for name in self._graph.channels if ":" not in name and name[:2] != "__"]
+
+    def _text_keys(self) -> list[str]:
+        """The usual keys for the user's text that a graph has beside its messages."""
+        kinds = {
+            name: getattr(channel, "ValueType", None)
+            for name, channel in self._graph.channels.items()
+        }
+        return [name for name in INPUTS if str in (kinds.get(name), *get_args(kinds.get(name)))]
 
     async def end(self) -> Message:
         """The graph's state without its messages."""
@@ -308,13 +327,14 @@ class Host(frameworks.FrameworkHost):
     low = "0.2.74"
     high = "2"
     session = Session
+    entrances = ("invoke", "ainvoke", "stream", "astream")
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for a graph, compiled or not."""
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost. A graph need not be compiled."""
         from langgraph.graph import StateGraph
         from langgraph.pregel import Pregel
 
-        return isinstance(candidate, (Pregel, StateGraph))
+        return (Pregel, StateGraph)
 
     def context_class(self, agent: Any) -> Any:
         """The `context_schema`."""

@@ -125,12 +125,12 @@ class Host(frameworks.FrameworkHost):
     high = "0.15"
     session = Session
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for an agent or a workflow of several."""
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
         from llama_index.core.agent.workflow import AgentWorkflow
         from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
 
-        return isinstance(candidate, (AgentWorkflow, BaseWorkflowAgent))
+        return (AgentWorkflow, BaseWorkflowAgent)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

@@ -188,12 +188,19 @@ class Host(frameworks.FrameworkHost):
     low = "0.0.7"
     high = "1"
     session = Session
+    entrances = ("run", "run_sync", "run_streamed")
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for an Agent."""
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
         from agents import Agent
 
-        return isinstance(candidate, Agent)
+        return (Agent,)
+
+    def askers(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
+        from agents import Runner
+
+        return (Runner,)
 
     def context_class(self, agent: Any) -> Any:
         """`Context` of an agent from `Agent[Context](...)`."""

@@ -176,12 +176,13 @@ class Host(frameworks.FrameworkHost):
     low = "0.1"
     high = "3"
     session = Session
+    entrances = ("run", "run_sync", "run_stream", "iter")
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for an Agent or a wrapper of one."""
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
         from pydantic_ai import agent
 
-        return isinstance(candidate, getattr(agent, "AbstractAgent", agent.Agent))
+        return (getattr(agent, "AbstractAgent", agent.Agent),)
 
     def context_class(self, agent: Any) -> Any:
         """The `deps_type`."""

@@ -99,12 +99,13 @@ class Host(frameworks.FrameworkHost):
     low = "1.29"
     high = "2"
     session = Session
+    entrances = ("get_response", "invoke", "invoke_stream")
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for an agent of any kind."""
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
         from semantic_kernel.agents import Agent
 
-        return isinstance(candidate, Agent)
+        return (Agent,)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

@@ -191,17 +191,18 @@ class Host(frameworks.FrameworkHost):
     low = "1.10"
     high = "2"
     session = Session
+    entrances = ("run", "__call__")
     is_exclusive = True
 
     def __init__(self) -> None:
         super().__init__()
         self._initial_states: dict[int, Any] = {}
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for an agent of any kind."""
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
         from smolagents.agents import MultiStepAgent
 
-        return isinstance(candidate, MultiStepAgent)
+        return (MultiStepAgent,)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

@@ -127,6 +127,7 @@ class Host(frameworks.FrameworkHost):
     low = "1"
     high = "2"
     session = Session
+    entrances = ("__call__", "invoke_async", "stream_async")
     is_exclusive = True
 
     def __init__(self) -> None:
@@ -134,11 +135,11 @@ class Host(frameworks.FrameworkHost):
         self._messages: list[Any] | None = None
         self._state: Message = {}
 
-    def is_agent(self, candidate: Any) -> bool:
-        """True for an Agent."""
+    def kinds(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
         from strands import Agent
 
-        return isinstance(candidate, Agent)
+        return (Agent,)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -88,3 +89,23 @@ def test_a_class_makes_an_object_of_its_own() -> None:
 )
 def test_answers_as_texts(answer: Any, text: str) -> None:
     assert frameworks.answer_text(answer) == text
+
+
+class Database:
+    """Needs nothing."""
+
+
+@dataclasses.dataclass
+class Desk:
+    """Needs an object that is made without arguments, and a number."""
+
+    database: Database
+    number: int
+    place: str = "Aachen"
+
+
+def test_a_context_is_made_of_the_state_and_of_what_needs_nothing() -> None:
+    desk = frameworks.build_context(Desk, {"number": 7})
+    assert (type(desk.database), desk.number, desk.place) == (Database, 7, "Aachen")
+    with pytest.raises(TypeError, match=r"are given a Desk, which needs number \(int\): "):
+        frameworks.build_context(Desk, {})

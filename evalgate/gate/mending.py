@@ -1,0 +1,122 @@
+"""Other requirements, or a session state, for an agent that does not answer without."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Final
+
+from evalgate import agents
+from evalgate.agents import python_process
+from evalgate.agents.python_process import PythonOptions
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
+from evalgate.model import AgentFailure, AgentUse, FailureKind
+from evalgate.system import git, python_needs
+from evalgate.system.python_needs import EXCLUDE_NEWER, NeedKind
+from evalgate.values import Json, JsonObject
+
+MOST_PACKAGES = 4
+"""The number of packages that are added for one agent."""
+
+SETTLED = timedelta(days=14)
+"""The age of a commit from which its packages may have changed since."""
+
+_PACKAGE = re.compile(
+    r"[Aa]dd `(?P<named>[^`]+)` to the (?:agent's )?requirements|"
+    r"pip install (?:-U |--upgrade )?['\"`]?(?P<advised>[A-Za-z][\w.-]*(?:\[[\w,-]+\])?)"
+)
+_NEEDED = re.compile(r"which needs ([^:]+): ")
+_CHANGED = re.compile(
+    r"cannot be loaded: (?:ImportError|AttributeError|TypeError)|there is no module named '\w+\.|"
+    r"is made for|^(?:ImportError|AttributeError)|unexpected keyword argument"
+)
+"""Failures that a package causes whose newer versions have lost or renamed something."""
+
+
+def requirements_of(use: AgentUse, settings: Settings) -> list[str] | None:
+    """The requirements of an agent, as the option of this name lists them; None if they cannot be
+    extended: a lock decides, or a Python is named."""
+    driver = agents.DRIVERS[use.driver]
+    options = agents.with_defaults(use, settings).options
+    if not issubclass(driver.options, PythonOptions) or options.get("python"):
+        return None
+    if listed := options.get("requirements"):
+        return [*listed]
+    request = python_process.environment_request(options, settings.root)
+    needs = python_needs.nearest_needs(request.folder, request.root)
+    if needs is None:
+        return []
+    if needs.kind is NeedKind.POETRY and not Path(needs.folder, "poetry.lock").exists():
+        return python_needs.poetry_requirements(Path(needs.folder))
+    extensible = needs.kind in (NeedKind.REQUIREMENTS, NeedKind.PROJECT)
+    return [os.path.relpath(file, settings.root) for file in needs.files] if extensible else None
+
+
+def mended(
+    use: AgentUse, state: Json, failure: AgentFailure, settings: Settings, context: Context
+) -> tuple[AgentUse, Json] | None:
+    """The agent with requirements, and the session's state with values, that may mend its failure;
+    None if none are known."""
+    values = made_up(failure.message)
+    if values and state.keys().isdisjoint(values):
+        return use, {**state, **values}
+    requirements = requirements_of(use, settings)
+    if requirements is None:
+        return None
+    addition = next(_additions(use, requirements, failure, settings, context), "")
+    options = {**use.options, "requirements": [*requirements, addition]}
+    return (replace(use, options=options), state) if addition else None
+
+
+def made_up(message: str) -> JsonObject:
+    """Values for the names that an agent's session state needs, by their types, from the message of
+    a failure; empty if one of them is no plain value."""
+    match = _NEEDED.search(message)
+    values: JsonObject = {}
+    for name, kind in re.findall(r"(?<!\w)(\w++) \(([^()]*+)\)", match[1]) if match else ():
+        plain_kind = kind.partition("[")[0].lower()
+        is_optional = plain_kind.endswith("optional") or "None" in kind
+        if not is_optional and plain_kind not in PLAIN:
+            return {}
+        values[name] = None if is_optional else PLAIN[plain_kind]
+        values[name] = name if values[name] == "" else values[name]
+    return values
+
+
+PLAIN: Final[JsonObject] = {
+    "str": "",
+    "int": 1,
+    "float": 1.0,
+    "bool": False,
+    "list": [],
+    "dict": {},
+}
+"""Values by their types; a text becomes its own name."""
+
+
+def _additions(
+    use: AgentUse,
+    requirements: list[str],
+    failure: AgentFailure,
+    settings: Settings,
+    context: Context,
+) -> Iterator[str]:
+    match = _PACKAGE.search(failure.message)
+    package = (match["named"] or match["advised"]) if match else ""
+    is_absent = "is not installed for" in failure.message
+    if is_absent or (not requirements and failure.kind is FailureKind.INSTALL):
+        package = agents.DRIVERS[use.driver].package
+    if package and package not in requirements and len(requirements) <= MOST_PACKAGES:
+        yield package
+    is_dated = any(entry.startswith(EXCLUDE_NEWER) for entry in requirements)
+    may_be_newer = failure.kind is not FailureKind.INSTALL and _CHANGED.search(failure.message)
+    day = git.day_of(settings.root, context.environ)
+    if may_be_newer and requirements and not is_dated and day:
+        next_day = date.fromisoformat(day) + timedelta(days=1)
+        if next_day < context.moment.date() - SETTLED:
+            yield f"{EXCLUDE_NEWER}{next_day}"

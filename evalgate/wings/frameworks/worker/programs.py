@@ -1,0 +1,162 @@
+"""The agent of a program: the program is started, and held where it asks its agent first."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import inspect
+import runpy
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+TYPED = "What can you do?"
+"""The answer to `input()` before the agent is asked. The case's message replaces it in the call."""
+
+MOST_INPUTS = 20
+LONGEST_S = 120.0
+GRACE_S = 5.0
+
+
+class ProgramEnded(BaseException):
+    """Ends a held program. It is no Exception, because programs catch these."""
+
+
+class Program:
+    """A module that runs as `__main__`, in a thread of its own. `agent`: the future agent."""
+
+    def __init__(self, module: str) -> None:
+        self.agent: Future[Any] = Future()
+        self._module = module
+        self._end: Future[None] = Future()
+        self._input_count = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    async def first_agent(self) -> Any:
+        """Start the program; return the agent that it asks first. Raises the program's errors, and
+        TypeError if it asks none."""
+        self._thread.start()
+        agent = asyncio.ensure_future(asyncio.wrap_future(self.agent))
+        await asyncio.wait({agent}, timeout=LONGEST_S)
+        if not agent.done():
+            raise TypeError(f"{self._module} asked no agent within {LONGEST_S:.0f} s")
+        return agent.result()
+
+    def end(self) -> None:
+        """Let the program end as if the call had been interrupted."""
+        if not self._end.done():
+            self._end.set_result(None)
+            self._thread.join(GRACE_S)
+
+    def _run(self) -> None:
+        RUNNING.set(self)
+        error: BaseException = TypeError(f"{self._module} ended without asking an agent")
+        try:
+            runpy.run_module(self._module, run_name="__main__", alter_sys=True)
+        except ProgramEnded:
+            return
+        except BaseException as cause:
+            error = cause
+        if not self.agent.done():
+            self.agent.set_exception(error)
+
+    def typed(self) -> str:
+        """The next line of the program's `input()`."""
+        self._input_count += 1
+        if self._input_count > MOST_INPUTS or self.agent.done():
+            raise EOFError(f"{self._module} asked for input more than {MOST_INPUTS} times")
+        return TYPED
+
+    def hold(self, agent: Any, call: tuple[Any, ...], original: Any) -> Any:
+        """Hold the program in its call of the agent."""
+        if self._input_count and TYPED not in repr(call):
+            raise TypeError(
+                f"the text of `input()` is part of the agent that {self._module} makes: no question can replace it"
+            )
+        if not self.agent.done():
+            self.agent.set_result(agent)
+        held = Held(self._end)
+        if inspect.iscoroutinefunction(original):
+            return held.wait()
+        if inspect.isasyncgenfunction(original) or _is_in_loop():
+            return held
+        self._end.result()
+        raise ProgramEnded
+
+
+class Held:
+    """The answer of a held call: whoever waits for it, or for a part of it, waits for the end."""
+
+    def __init__(self, end: Future[None]) -> None:
+        self._end = end
+
+    async def wait(self) -> Any:
+        """Wait for the end of the program; always raises ProgramEnded."""
+        await asyncio.wrap_future(self._end)
+        raise ProgramEnded
+
+    def __await__(self) -> Iterator[Any]:
+        return self.wait().__await__()
+
+    def __aiter__(self) -> Held:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await self.wait()
+
+    async def __aenter__(self) -> Any:
+        return await self.wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    def __getattr__(self, name: str) -> Callable[..., Held]:
+        return lambda *_, **__: self
+
+
+RUNNING: ContextVar[Program | None] = ContextVar("evalgate_program", default=None)
+"""The program of this context."""
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def hold_at(owner: Any, names: tuple[str, ...], is_agent: Callable[[Any], bool]) -> None:
+    """Hold programs at calls of these methods of a class; `input()` answers until then."""
+    for name in names:
+        method = vars(owner).get(name)
+        if method is None or hasattr(getattr(method, "__func__", method), "holds"):
+            continue
+        is_of_class = isinstance(method, classmethod)
+        held = _held(method.__func__ if is_of_class else method, is_agent)
+        setattr(owner, name, classmethod(held) if is_of_class else held)
+    if not hasattr(builtins.input, "holds"):
+        original = builtins.input
+
+        def typed(*arguments: Any) -> str:
+            program = RUNNING.get()
+            return original(*arguments) if program is None else program.typed()
+
+        typed.holds = True  # type: ignore[attr-defined]  # marks it
+        builtins.input = typed
+
+
+def _held(original: Any, is_agent: Callable[[Any], bool]) -> Any:
+    @wraps(original)
+    def method(*args: Any, **options: Any) -> Any:
+        program = RUNNING.get()
+        agent = next(filter(is_agent, (*args, *options.values())), None)
+        if program is None or agent is None:
+            return original(*args, **options)
+        return program.hold(agent, (args[1:], options), original)
+
+    method.holds = True  # type: ignore[attr-defined]  # marks it
+    return method

@@ -1,0 +1,87 @@
+"""Requirements that may mend an agent that does not start."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.settings import Settings
+from evalgate.gate import mending
+from evalgate.model import AgentFailure, AgentUse, FailureKind
+
+LOADING = "the agent 'desk:agent' cannot be loaded: "
+DDGS = (
+    LOADING + "there is no module named 'ddgs' for /python. Add `ddgs` to the agent's requirements."
+)
+RENAMED = LOADING + "ImportError: cannot import name 'OpenAIModel' from 'pydantic_ai.models.openai'"
+DAY = "--exclude-newer=2025-07-01"
+LISTED = {"requirements.txt": "pydantic-ai\n"}
+PROJECT = "[project]\nname = 'a'\nversion = '0'\ndependencies = ['b']\n"
+
+
+def repository(folder: Path, files: dict[str, str]) -> Settings:
+    """A repository whose commit is of 2025-06-30."""
+    for name, text in {"desk.py": "", **files}.items():
+        (folder / name).write_text(text)
+    date = {"GIT_COMMITTER_DATE": "2025-06-30T12:00:00Z"}
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    for command in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "a")):
+        subprocess.run(
+            ["git", *command], cwd=folder, env=date | {"PATH": "/usr/bin:/bin"}, check=True
+        )
+    return Settings(root=folder)
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "kind", "message", "requirements"),
+    [
+        # a package that an installed one names, and a package that the error advises
+        (LISTED, {}, FailureKind.START, DDGS, ["requirements.txt", "ddgs"]),
+        (LISTED, {}, FailureKind.START, LOADING + "ImportError: it needs: pip install google-adk[extensions]",
+         ["requirements.txt", "google-adk[extensions]"]),
+        # what today's packages have lost, those of the commit's day have
+        (LISTED, {}, FailureKind.START, RENAMED, ["requirements.txt", DAY]),
+        ({"pyproject.toml": PROJECT}, {}, FailureKind.START, RENAMED, ["pyproject.toml", DAY]),
+        # one after the other, each once
+        (LISTED, {"requirements": ["requirements.txt", "ddgs"]}, FailureKind.START, RENAMED,
+         ["requirements.txt", "ddgs", DAY]),
+        (LISTED, {"requirements": ["requirements.txt", "ddgs", DAY]}, FailureKind.START, DDGS, None),
+        # nothing declared: the framework alone
+        ({}, {}, FailureKind.INSTALL, "there is no Python that has pydantic_ai for the agent.", ["pydantic-ai"]),
+        # a lock decides, a named Python does, and other failures have other reasons
+        ({"uv.lock": "", "pyproject.toml": PROJECT}, {}, FailureKind.START, DDGS, None),
+        (LISTED, {"python": "python3"}, FailureKind.START, DDGS, None),
+        (LISTED, {}, FailureKind.START, LOADING + "ValueError: API_KEY is not set", None),
+        (LISTED, {}, FailureKind.RAISED, "KeyError: 'question'", None),
+    ],
+)  # fmt: skip
+def test_requirements_that_may_mend_a_failure(
+    tmp_path: Path,
+    files: dict[str, str],
+    options: dict[str, object],
+    kind: FailureKind,
+    message: str,
+    requirements: list[str] | None,
+) -> None:
+    settings = repository(tmp_path, files)
+    use = AgentUse(driver="pydantic-ai", options={"call": "desk:agent", **options})
+    failure = AgentFailure(kind=kind, message=message)
+    context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path)
+    attempt = mending.mended(use, {}, failure, settings, context)
+    assert (attempt and attempt[0].options["requirements"]) == requirements
+
+
+@pytest.mark.parametrize(
+    ("needs", "values"),
+    [
+        ("customer_id (int), name (str)", {"customer_id": 1, "name": "name"}),
+        ("user (str | None), tags (list[str]), limits (dict[str, int])", {"user": None, "tags": [], "limits": {}}),
+        # an object is not made up, and neither are those beside it
+        ("customer_id (int), db (shop.Database)", {}),
+    ],
+)  # fmt: skip
+def test_a_state_that_is_made_up_by_types(needs: str, values: dict[str, object]) -> None:
+    assert mending.made_up(f"given a Deps, which needs {needs}: name the object") == values
