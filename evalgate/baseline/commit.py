@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
+from evalgate.config import places
 from evalgate.errors import UnavailableError
 from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
@@ -331,6 +333,30 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         git.remove_folder(tree)
         with suppress(GitFailed):
             repo.run("worktree", "prune")
+
+
+@contextmanager
+def with_files(tree: Path, root: Path, head: Path, names: Iterable[str]) -> Iterator[Path]:
+    """A copy of the checkout at `tree`, with the files `names` of `head`, which corresponds to
+    `root` in it. Yields the copy of `root`. A context manager. Raises OSError.
+
+    A file behind a link of the change is not copied."""
+    copy = Path(tempfile.mkdtemp(prefix="tree-", dir=tree.parent))
+    try:
+        shutil.copytree(tree, copy, symlinks=True, dirs_exist_ok=True)
+        copied_root = copy / root.relative_to(tree)
+        for name in names:
+            target = copied_root / name
+            if places.refusal_reason(
+                head, name, trusted=True
+            ) or not target.parent.resolve().is_relative_to(copy.resolve()):
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            shutil.copyfile(head / name, target)
+        yield copied_root
+    finally:
+        git.remove_folder(copy)
 
 
 def edited_workflow(root: Path, head: Path) -> str:

@@ -61,7 +61,7 @@ _SHARED = re.compile(
 )
 """Errors of resources that both sides share: ports, the disk, memory, processes."""
 
-_DEPENDENCIES = re.compile(
+DEPENDENCIES = re.compile(
     r"(requirements|constraints)[^/]*\.(txt|in)|pyproject\.toml|setup\.(py|cfg)|Pipfile|[^/]*[.-]lock(\.json|b)?|"
     r"environment\.ya?ml|package\.json|pnpm-lock\.yaml|go\.(mod|sum)|Cargo\.toml|Gemfile|Dockerfile[^/]*"
 )
@@ -267,7 +267,7 @@ def _changed(
         dict.fromkeys(discovery_agents.code_files(checkout)) for checkout in (root, head)
     )
     dependency_files, added_files = (
-        [path for path in paths if _DEPENDENCIES.fullmatch(path.rpartition("/")[2])]
+        [path for path in paths if DEPENDENCIES.fullmatch(path.rpartition("/")[2])]
         for paths in (base_files, [path for path in head_files if path not in base_files])
     )
     yield from (path for path in dependency_files if _differs(path, root, head))

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from evalgate import agents, errors
 from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import base as baseline_base, settings as baseline_settings
+from evalgate.baseline import base as baseline_base, failures, settings as baseline_settings
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.config import load, places
 from evalgate.config.context import Context
@@ -193,8 +193,9 @@ def _both_rules(
 def _with_base_code(
     suites: tuple[Suite, ...], rules: Rules, base: Base, compared: Base
 ) -> tuple[Suite, ...]:
-    """The suites, with the base's commit at custom metrics that the change leaves alone: the base's
-    code scores both sides, in the base's environment. See `of`."""
+    """The suites, with the base's commit at custom metrics: the base's code scores both sides, in
+    the base's environment. If the change edits a metric, also with the digest of its files: they
+    replace the base's. See `of`."""
     edited_files = {edit.subject for edit in rules.edits.edits}
     base_rules = base.project.rules
     if (
@@ -202,17 +203,22 @@ def _with_base_code(
         or compared.problem
         or compared.origin.commit != base.origin.commit
         or base_rules is None
-        or edited_files & _metric_files(suites, rules.settings.root)
     ):
         return suites
     base_uses = {suite.key: suite.criteria for suite in base_rules.suites}
+    root = rules.settings.root
+    is_edited = not edited_files.isdisjoint(_metric_files(suites, root))
+    edited_digest = fingerprints.digest(
+        [(name, _file_text(root, name)) for name in sorted(room_files(suites, root))]
+    )
 
     def with_commit(use: CriterionUse, key: str) -> CriterionUse:
         is_same = any(
             (other.code, _options(other)) == (use.code, _options(use))
             for other in base_uses.get(base.project.renamed.get(key, key), ())
         )
-        return replace(use, code_commit=base.origin.commit) if use.code and is_same else use
+        digest = "" if is_same and not is_edited else f"+{edited_digest[:16]}"
+        return replace(use, code_commit=f"{base.origin.commit}{digest}") if use.code else use
 
     return tuple(
         replace(suite, criteria=tuple(with_commit(use, suite.key) for use in suite.criteria))
@@ -787,6 +793,16 @@ def _digest(path: Path) -> str:
 
 _LONGEST_NAME = 100
 """Characters of a part of a module's name: file names have a limit."""
+
+
+def room_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
+    """The files of a change without which a custom metric that it edits does not run: the metric's,
+    and the lists of dependencies."""
+    return _metric_files(suites, root).union(
+        path
+        for path in discovery_agents.code_files(root)
+        if failures.DEPENDENCIES.fullmatch(path.rpartition("/")[2])
+    )
 
 
 def _metric_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:

@@ -6,9 +6,11 @@ import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from evalgate import criteria, errors
 from evalgate.agents import opening
@@ -17,6 +19,7 @@ from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import (
     base as baseline_base,
+    commit,
     environment as agent_environment,
     failures,
     rules as baseline_rules,
@@ -80,6 +83,10 @@ NO_METRIC_PROCESS = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
 """Reasons of grades from an agent without a process for custom metrics."""
 
 
+Checkout: TypeAlias = tuple[Path, tuple[Suite, ...], Collection[CaseKey]]
+"""A checkout's root, its suites with its agents, and the cases that do not run in it."""
+
+
 @frozen_dataclass
 class Measurement:
     """The runs of both sides, with their comparisons."""
@@ -109,6 +116,18 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             limiters=limiters,
         )
         panel = stack.enter_context(panel_context)
+        watches = stack.enter_context(Watches.of_trees(trees))
+        places = (*checkouts, *stack.enter_context(_metric_checkouts(session)))
+        roots = list(dict.fromkeys(root for root, _, _ in places))
+        side_isolation = stack.enter_context(
+            open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
+        )
+        pools = [
+            stack.enter_context(agents)
+            for agents in _open_agents(
+                session, context, places, side_isolation, sides=len(checkouts)
+            )
+        ]
         runner_session = Session(
             settings,
             watcher=context.watcher,
@@ -117,26 +136,12 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             limiters=limiters,
             shard=rules.shard,
         )
-        watches = stack.enter_context(Watches.of_trees(trees))
-        roots = list(dict.fromkeys(root for root, _, _ in checkouts))
-        side_isolation = stack.enter_context(
-            open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
-        )
-        sandboxes = (None, None) if side_isolation is None else side_isolation.sides
-        open_agents = partial(
-            opening.open_agents, judge_keys=session.judges.keys, starting=CommonStart()
-        )
-        pools = [
-            stack.enter_context(
-                open_agents(suites, settings, context, root=root, sandboxes=sandbox)
-            )
-            for (root, suites, _), sandbox in zip(checkouts, sandboxes, strict=False)
-        ]
         criteria_by_suite = _criteria(
             rules,
-            [suites for _, suites, _ in checkouts],
+            [suites for _, suites, _ in places],
             pools,
             panel,
+            side_count=len(checkouts),
             scored=context.scored,
             strays=runner_session.strays,
         )
@@ -163,6 +168,31 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             runner_session.sides.append(side)
         watches.begin_with(side_isolation)
         yield runner_session
+
+
+def _open_agents(
+    session: GateSession,
+    context: Context,
+    places: Sequence[Checkout],
+    isolation: Isolation | None,
+    *,
+    sides: int,
+) -> Iterator[AbstractContextManager[dict[str, Agent]]]:
+    """The agents in these checkouts, of which `sides` are measured, to be opened in this order."""
+    side_sandboxes = (None, None) if isolation is None else isolation.sides
+    # the packages of edited metrics are the change's, so head's installer installs them
+    sandboxes = (*side_sandboxes[:sides], side_sandboxes[HEAD])
+    starting = CommonStart()
+    for (root, suites, _), sandbox in zip(places, sandboxes, strict=False):
+        yield opening.open_agents(
+            suites,
+            session.rules.settings,
+            context,
+            root=root,
+            judge_keys=session.judges.keys,
+            starting=starting,
+            sandboxes=sandbox,
+        )
 
 
 def _inputs(
@@ -194,10 +224,8 @@ def _inputs(
     )
 
 
-def _checkouts(
-    session: GateSession,
-) -> Iterator[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
-    """The root of each measured side, its suites with its agents, and the cases that it skips."""
+def _checkouts(session: GateSession) -> Iterator[Checkout]:
+    """Those of the measured sides."""
     base = session.base
     suites = session.rules.suites
     root = session.rules.settings.root
@@ -205,6 +233,22 @@ def _checkouts(
     if base is not None and session.is_paired:
         skipped = baseline_base.new_cases(suites, base)
         yield base.root or root, baseline_base.with_agents(suites, base), skipped
+
+
+@contextlib.contextmanager
+def _metric_checkouts(session: GateSession) -> Iterator[Sequence[Checkout]]:
+    """If the change edits custom metrics: the base's checkout with the change's version of their
+    files and of the lists of dependencies, and the suites with the base's agents."""
+    base = session.base
+    rules = session.rules
+    uses = [use for suite in rules.suites for use in suite.criteria]
+    if base is None or base.root is None or not any(use.is_code_edited for use in uses):
+        yield ()
+        return
+    head = rules.settings.root
+    names = baseline_rules.room_files(rules.suites, head)
+    with commit.with_files(base.top or base.root, base.root, head, names) as root:
+        yield ((root, baseline_base.with_agents(rules.suites, base), ()),)
 
 
 def _hidden_paths(session: GateSession) -> frozenset[str]:
@@ -256,22 +300,27 @@ def open_isolation(
 
 def _criteria(
     rules: Rules,
-    sides: Sequence[Sequence[Suite]],
+    places: Sequence[Sequence[Suite]],
     pools: Sequence[Mapping[str, Agent]],
     panel: JudgePanel | None,
     *,
+    side_count: int,
     scored: Collection[str] | None,
     strays: dict[str, Wording],
 ) -> dict[str, dict[str, Criterion]]:
     """The criteria of both sides: the same judges, blind to the side, and the same code of custom
     metrics: the base's if the change does not edit it, or if the base's rule book asks for it.
-    `sides`: the suites of each side, `pools`: its agents; `scored`: the names of criteria to score,
-    None: all; `strays` gets the metrics that run the change's code."""
+    `places`: the suites of each side (`side_count`), then those of the room for metrics that the
+    change edits, if there is one; `pools`: their agents. `scored`: the names of criteria to score,
+    None: all. `strays` gets the metrics that run the change's code."""
     settings = rules.settings
     judge = None if settings.skip_judged else panel
 
-    def services(use: CriterionUse, head: Agent | None, base: Agent | None) -> CriterionServices:
-        choices = [base] if use.metric else [base, head] if use.code_commit else [head]
+    def services(use: CriterionUse, agents: Sequence[Agent | None]) -> CriterionServices:
+        head = agents[HEAD]
+        base = agents[BASE] if side_count > 1 else None
+        room = agents[side_count] if use.is_code_edited and len(agents) > side_count else base
+        choices = [base] if use.metric else [room, head] if use.code_commit else [head]
         rooms = [agent for agent in choices if agent is not None]
         if use.code and rooms == [head]:
             strays[use.name] = Sentence("metric_of_change")
@@ -279,17 +328,15 @@ def _criteria(
         return CriterionServices(deviations=settings.deviations, run_metric=run_metric, judge=judge)
 
     criteria_by_suite = {}
-    for suites in zip(*sides, strict=True):
+    for suites in zip(*places, strict=True):
         agents = [
             pool.get(fingerprints.agent_key(suite.agent))
             for suite, pool in zip(suites, pools, strict=True)
         ]
-        head = agents[HEAD]
-        base = agents[BASE] if len(agents) > 1 else None
         criteria_by_suite[suites[HEAD].key] = {
             use.name: _skip_criterion
             if scored is not None and use.name not in scored
-            else criteria.build(use, services(use, head, base))
+            else criteria.build(use, services(use, agents))
             for use in suites[HEAD].criteria
         }
     return criteria_by_suite
@@ -303,11 +350,15 @@ def _run_metric(
     evidence: TrialView,
 ) -> Grade:
     """A custom metric's grade in the environment of the first of these agents that has one.
-    `strays` gets the reason if it is not the first's."""
+    `strays` gets the reason if it is not the first's.
+
+    A metric that the change edits may need more of the change than its room has: it then runs as
+    the change's."""
     *first_rooms, last_room = rooms
+    lacking = NO_METRIC_PROCESS | ({Reason.CRITERION_FAILED} if use.is_code_edited else set())
     for room in first_rooms:
         grade = room.run_metric(code, use, evidence)
-        if not (isinstance(grade, NotEvaluated) and grade.reason in NO_METRIC_PROCESS):
+        if not (isinstance(grade, NotEvaluated) and grade.reason in lacking):
             return grade
         strays[use.name] = grade.message
     grade = last_room.run_metric(code, use, evidence)

@@ -155,7 +155,8 @@ class CriterionUse:
     provider. `scale`, `needs` and `prompt_version` (of the judge's question) come from its row in
     the table of criteria. `where_applicable`: it is a default, and decides only cases that meet its
     needs. `metric`: its name in the table of criteria, if `name` differs (else ""). `code_commit`:
-    the base's commit, if the code of its custom metric scores both sides (else "")."""
+    the base's commit, if the code of its custom metric scores both sides (else ""); with a `+` and
+    a digest if the change edits that code."""
 
     name: str
     threshold: float | None
@@ -172,6 +173,11 @@ class CriterionUse:
     metric: str = ""
     code_commit: str = ""
     place: Place | None = None
+
+    @property
+    def is_code_edited(self) -> bool:
+        """True if its custom metric runs with the change's version of the metric's files."""
+        return "+" in self.code_commit
 
     @property
     def is_compared(self) -> bool:

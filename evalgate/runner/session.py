@@ -327,7 +327,8 @@ class Side:
             # an interrupted judge may have left a partial score
             keep=lambda name, score: (
                 journal.add_grade(grade_addresses[name], score)
-                if name in grade_addresses and not session.stop.is_set()
+                if name in grade_addresses
+                and not (session.stop.is_set() or session.has_other_code(task.suite, name))
                 else None
             ),
             show=journal.without_secrets,
@@ -483,6 +484,13 @@ class Session:
             only=frozenset(key.case for keys in lost_keys for key in keys),
             wants=lambda task: task.key in lost_keys[task.side],
             reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
+        )
+
+    def has_other_code(self, suite: Suite, name: str) -> bool:
+        """True if a custom metric did not run with the base's code, which the address of its score
+        names."""
+        return name in self.strays and any(
+            use.name == name and use.code_commit for use in suite.criteria
         )
 
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:

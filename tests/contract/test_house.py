@@ -14,8 +14,8 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences as values
-    "tokens": 532_700,
+    # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, metrics
+    "tokens": 533_400,
     "tokens_per_statement": 11.3,
     "odd_names_per_1000": 10,
     "modules": 299,  # with seven wings and how they are found

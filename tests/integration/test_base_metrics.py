@@ -171,9 +171,14 @@ def installed(folder: Path, python: str, scoring: str) -> str:
         # a module in the agent's folder has the name of one that the metric imports
         ("module", ""),
         # data that the metric reads; it is part of the metric, and listed
-        ("data", "this change edits or adds it, or the base cannot run it"),
-        # the metric itself
-        ("metric", "this change edits or adds it, or the base cannot run it"),
+        ("data", ""),
+        # the metric itself: its file joins the base's
+        ("metric", ""),
+        # beside an edit of the metric, a module or a package is no more the change's than without
+        ("metric module", ""),
+        ("metric package", ""),
+        # the metric needs a module of the change that is none of its own files
+        ("metric needs", "ModuleNotFoundError: No module named 'later'"),
     ],
 )
 def test_nothing_of_the_change_enters_the_room_of_a_metric(
@@ -196,7 +201,7 @@ def test_nothing_of_the_change_enters_the_room_of_a_metric(
     repo.write("test_config.json", json.dumps({"criteria": {"word": 0.5}, "custom_metrics": code}))
     repo.write("agents/desk.py", AGENT.format(word="answer"))
     repo.write("rules.py", HONEST)
-    module = "rules" if attack == "module" else "scoring"
+    module = "rules" if "module" in attack else "scoring"
     metric = f"import json, pathlib, {module}\n" + HELPED.format(score="", module=module)
     reading = 'json.loads(pathlib.Path(__file__).with_name("words.json").read_text())'
     repo.write("evals/metrics.py", metric + (f"\nWORDS = {reading}\n" if attack == "data" else ""))
@@ -204,14 +209,16 @@ def test_nothing_of_the_change_enters_the_room_of_a_metric(
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
     repo.write("agents/desk.py", AGENT.format(word="silence"))
-    if attack == "package":
+    if "package" in attack:
         repo.gate_file(agents=agents(poisoned))
-    elif attack == "module":
+    if "module" in attack:
         repo.write("agents/rules.py", POISONED)
-    elif attack == "data":
+    if "data" in attack:
         repo.write("evals/words.json", '["silence"]')
-    else:
-        repo.write("evals/metrics.py", metric + "\n")
+    if "metric" in attack:
+        late = "__import__('later')" if "needs" in attack else ""
+        repo.write("later.py", "")
+        repo.write("evals/metrics.py", f"{metric}\n{late}\n")
     repo.commit("head")
     exit_code, said = repo.run()
     assert exit_code == 1, said
