@@ -27,7 +27,7 @@ from evalgate.baseline import (
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison.book import NOTHING, Sides
-from evalgate.comparison.purse import Rerun
+from evalgate.comparison.purse import PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM, Rerun
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
@@ -75,10 +75,6 @@ MOST_UNREAD = 50
 MOST_AGENTS = 3
 """The most other agents of a pull request that raise the evidence that blocks: beyond 160 : 1, a
 broken case would be missed too often."""
-PAIRS_TO_CONFIRM = 6
-"""Pairs of runs that confirm a constant failure; a budget reserves them."""
-RUNS_TO_CONFIRM = 10
-"""Runs that confirm it if there is no base; a budget reserves them."""
 NO_METRIC_PROCESS = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
 """Reasons of grades from an agent without a process for custom metrics."""
 
@@ -424,7 +420,7 @@ class _Measuring:
         estimate_text = prepare.tell_expected(self._open(runs), session.settings)
         if estimate_text:
             rerun_text = (
-                prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
+                prepare.reruns(self._rules.policy, has_base=len(sides) > 1)
                 if self._is_rerun
                 else ""
             )

@@ -426,9 +426,13 @@ def answer(text):
 """
 
 
-@pytest.mark.parametrize("cache", [".cache/evalgate", ""], ids=["in the workspace", "in HOME"])
+@pytest.mark.parametrize(
+    ("cache", "metric_edit"),
+    [(".cache/evalgate", ""), ("", ""), ("", "\n# of this change\n")],
+    ids=["in the workspace", "in HOME", "with an edit of the metric"],
+)
 def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_metric(
-    box: Box, engine: tuple[Path, list[bytes]], cache: str
+    box: Box, engine: tuple[Path, list[bytes]], cache: str, metric_edit: str
 ) -> None:
     metric = {"mine": {"code_config": {"name": "desk.metrics.exact"}}}
     box.write_gate(
@@ -450,6 +454,7 @@ def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_m
         "hooked/attack.py": AGENT,
         "desk/__init__.py": REPLACING,
         "desk/main.py": REWRITING,
+        "desk/metrics.py": METRIC + metric_edit,
     }
     box.environment = {
         "UV_INDEX_OURS_PASSWORD": f"{MARK}-index",
@@ -474,6 +479,7 @@ def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_m
     ]
     assert (compared["base"], compared["head"]) == (1.0, 0.0), "by the metric as it is written"
     assert (ended.output("verdict"), ended.output("exit-code")) == ("fail", "1")
+    assert not any(problem["code"] == "metric-of-change" for problem in ended.results()["problems"])
     assert_told_nothing(ended)
 
 
