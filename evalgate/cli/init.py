@@ -158,8 +158,11 @@ MOST_SHOWN = 800
 
 def next_steps(plan: Starter, written_paths: list[str]) -> Iterator[str]:
     """The steps left to do by hand, as commands if possible."""
-    writes_workflow = starter.WORKFLOW in written_paths
-    if writes_workflow and plan.action == starter.ACTION:
+    workflow = plan.top / starter.WORKFLOW
+    is_open = workflow.is_file() and starter.ACTION in workflow.read_text("utf-8", "replace")
+    # also of an earlier time: who has not replaced OWNER has perhaps not set the secrets
+    writes_workflow = starter.WORKFLOW in written_paths or is_open
+    if is_open:
         yield f"In {starter.WORKFLOW}, replace OWNER with the publisher of the action."
     if plan.undecided:
         rules = next(path for path in plan.files if path != starter.WORKFLOW)

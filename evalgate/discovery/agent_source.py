@@ -540,11 +540,27 @@ def _made_in(
             name for name in made_agents if name not in helpers and "guardrail" not in name.lower()
         ]
         root_names = root_names or [*_factories(module, driver.makers)]
+        if root_names and any(map(_runs_at_import, module.body)):
+            root_names = [PROGRAM]
         for name in root_names:
             yield AgentUse(driver=driver.name, options={"call": f"{dotted}:{name}", **path})
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+_BUILT_BY_NOBODY = frozenset({
+    "Any", "Callable", "Dict", "Iterable", "List", "Literal", "Mapping", "Optional", "Path", "Sequence", "Tuple", "Type",
+    "Union",
+})  # fmt: skip
+"""Capitalized annotations that are no classes with a constructor of their own."""
+
+
+def _needs_nothing(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0) -> bool:
+    """True if all parameters after the first `after` have defaults, or a class that may be made
+    without arguments."""
+    names = [_name(parameter.annotation) for parameter in _required(function)[after:]]
+    return all(name[:1].isupper() and name not in _BUILT_BY_NOBODY for name in names)
 
 
 def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
@@ -628,7 +644,7 @@ def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
         if _is_marked(statement, makers):
             yield statement.name
         elif isinstance(statement, _FUNCTIONS) and statement.name in known_makers - called_names:
-            if not (_required(statement) or statement.name.startswith("_")):
+            if _needs_nothing(statement) and not statement.name.startswith("_"):
                 yield statement.name
         elif isinstance(statement, ast.ClassDef) and _is_made_alone(statement):
             yield from (
@@ -669,7 +685,11 @@ def _is_made_alone(owner: ast.ClassDef) -> bool:
         None,
     )
     is_known = init is not None or not owner.bases
-    return is_known and not owner.name.startswith("_") and (not init or len(_required(init)) == 1)
+    return (
+        is_known
+        and not owner.name.startswith("_")
+        and (init is None or _needs_nothing(init, after=1))
+    )
 
 
 def _agents_of_class(owner: ast.ClassDef, makers: Collection[str]) -> Iterator[str]:
@@ -690,6 +710,9 @@ def _agents_of_class(owner: ast.ClassDef, makers: Collection[str]) -> Iterator[s
     ]
     yield from dict.fromkeys(attributes or methods)
 
+
+PROGRAM = "__main__"
+"""The name of an agent that only a program has."""
 
 SERVERS = frozenset({"chainlit", "fastapi", "flask", "gradio", "streamlit", "uvicorn"})
 """Packages whose programs serve, and do not ask an agent themselves."""
@@ -716,7 +739,7 @@ def find_programs(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
             path = {} if folder == "." else {"path": folder}
             yield AgentUse(
                 driver=drivers_by_file[places[0]],
-                options={"call": f"{dotted}:__main__", **path},
+                options={"call": f"{dotted}:{PROGRAM}", **path},
                 found_by="the agent that this program asks first",
             )
 
@@ -728,6 +751,16 @@ def _parsed(files: Iterable[str], read: ReadText) -> Iterator[tuple[str, ast.Mod
         module = parse(read(file) or "") if file.endswith(".py") and not is_test else None
         if module is not None:
             yield file, module, _ModuleReader(module).source()
+
+
+def _runs_at_import(statement: ast.stmt) -> bool:
+    """True for `asyncio.run(...)` at the top level, which also runs if the module is imported."""
+    call = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
+    function = call.func if isinstance(call, ast.Call) else None
+    return isinstance(function, ast.Attribute) and (_name(function.value), function.attr) in (
+        ("asyncio", "run"),
+        ("loop", "run_until_complete"),
+    )
 
 
 def _runs(statement: ast.stmt) -> bool:

@@ -3,11 +3,12 @@ built-in metrics."""
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from posixpath import dirname, isabs, join, normpath
 from typing import Any, Final
 
@@ -207,6 +208,7 @@ class _MetricsReader:
         if self._report_misspelled(metric, path) or len(bodies) > 1 or not is_text:
             return None
         if bodies[0] == "prompt_template":
+            self._report_spellings(name, _ASKED.findall(body), (*path, bodies[0]))
             options = {"prompt_template": body, **_judge_of(metric)}
             return self._use_of(name, metric, path, options=options, metric_name=PROMPT_METRIC)
         return self._function(name, metric, (*path, bodies[0]), body)
@@ -247,6 +249,7 @@ class _MetricsReader:
         try:
             with warnings.catch_warnings(action="ignore"):
                 compile(source, code, "exec")
+            self._report_spellings(name, _returned_keys(source), path)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             # the agent may have a newer Python, which can compile it
             message = f"`{name}`: Python cannot compile the function: {error}"
@@ -258,6 +261,14 @@ class _MetricsReader:
             self._problems.error("bad-metric", message, path=path, hint=hint)
             return None
         return self._use_of(name, metric, path[:-1], options=options, code=code)
+
+    def _report_spellings(self, name: str, keys: Iterable[str], path: Path) -> None:
+        """Report keys of a prompt or a result that are nearly those that have a meaning."""
+        for key in dict.fromkeys(keys):
+            hint = "" if key in _MEANINGS else words.did_you_mean(key, _MEANINGS)
+            if hint:
+                message = f"`{name}` has the key `{key}`"
+                self._problems.warning("bad-metric", message, path=path, hint=hint)
 
     def _built_in(
         self, name: str, metric: JsonObject, path: Path, *, pool_path: Path | None
@@ -327,6 +338,30 @@ class _MetricsReader:
     def _report_type(self, expected: str, raw: Any, path: Path) -> None:
         message = f"expected {expected}, found {described(raw)}"
         self._problems.error("wrong-type", message, path=path)
+
+
+_ASKED = re.compile(r"\{([A-Za-z_]\w*)\}")
+_MEANINGS = (
+    "prompt",
+    "response",
+    "reference",
+    "agent_data",
+    "eval_case_id",
+    "score",
+    "explanation",
+)
+"""The keys of a metric's input that every case has, and of its result."""
+
+
+def _returned_keys(source: str) -> Iterator[str]:
+    """The keys of the dicts that functions in a source return."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Dict):
+            yield from (
+                key.value
+                for key in node.value.keys
+                if isinstance(key, ast.Constant) and isinstance(key.value, str)
+            )
 
 
 def _is_built_in(name: str) -> bool:

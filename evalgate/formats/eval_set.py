@@ -110,6 +110,9 @@ def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSe
             "eval_cases", [key for key, value in members.items() if isinstance(value, list)]
         )
         hint = f"`{key_guess}` looks similar, but its items are not ADK cases" if key_guess else ""
+        first_cases = members[key_guess][:1] if key_guess else ()
+        if any(isinstance(raw, dict) and {"eval_id", "evalId"} & raw.keys() for raw in first_cases):
+            hint = f"Write `eval_cases` in place of `{key_guess}`."
         message = f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_describe_actual(members)}"
         problems.error("not-an-eval-set", message, hint=hint)
         return EvalSetReading(eval_set=None, problems=problems.all())

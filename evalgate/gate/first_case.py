@@ -69,7 +69,7 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
             return _first_turn(use, {}, question, settings, context)
         except AgentFailed as error:
             failures.append((use, error.failure))
-            if error.failure.kind not in NEXT_AGENT:
+            if not _is_before_turns(error.failure):
                 break
             context.say(f"{label(use)} does not start: {error.failure.message}")
     for index, (use, failure) in enumerate(failures[:MOST_MENDED]):
@@ -84,10 +84,10 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
                 context.say(f"{label(use)} gave no answer: {error.failure.message}")
                 failures[index] = (use, error.failure)
                 attempt = mending.mended(mended_use, state, error.failure, settings, context)
-        if failures[index][1].kind not in NEXT_AGENT:
+        if not _is_before_turns(failures[index][1]):
             failures = [failures[index]]
             break
-    use, failure = failures[-1] if failures[-1][1].kind not in NEXT_AGENT else failures[0]
+    use, failure = failures[0] if _is_before_turns(failures[-1][1]) else failures[-1]
     source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
     names = [name for name in source.samples if name not in context.environ]
     hint = "`evalgate doctor` shows what it lacks."
@@ -115,8 +115,10 @@ def _first_turn(
     return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(models)), state=state)
 
 
-NEXT_AGENT = (FailureKind.START, FailureKind.INSTALL)
-"""Failures after which another agent of the repository is tried."""
+def _is_before_turns(failure: AgentFailure) -> bool:
+    """True if the agent could not even be made, so that another one may answer."""
+    return failure.kind in (FailureKind.START, FailureKind.INSTALL) or failure.turn is None
+
 
 MOST_TRIED = 5
 MOST_MENDED = 2

@@ -32,7 +32,7 @@ _PACKAGE = re.compile(
 )
 _NEEDED = re.compile(r"which needs ([^:]+): ")
 _CHANGED = re.compile(
-    r"cannot be loaded: (?:ImportError|AttributeError|TypeError)|there is no module named '\w+\.|"
+    r"cannot be loaded: (?:ImportError|AttributeError|TypeError)|there is no module named|"
     r"is made for|^(?:ImportError|AttributeError)|unexpected keyword argument"
 )
 """Failures that a package causes whose newer versions have lost or renamed something."""

@@ -6,7 +6,7 @@ import functools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from evalgate.errors import ConfigError, Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import doctor, prepare
 from evalgate.github import workflows
+from evalgate.judges.clients import GOOGLE_KEYS
 from evalgate.model import AgentUse
 from evalgate.results import output
 from evalgate.system import git, isolation, redact
@@ -87,6 +88,15 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     known_uses = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     rules, chosen_uses, undecided = render_rules(settings, project)
     sources = [agent_source.of_agent(use, read_source) for use in (*known_uses, *chosen_uses)]
+    if any(environ.get(key) for key in GOOGLE_KEYS):  # a key here says more than an example
+        flag = agent_source.VERTEX[0]
+        sources = [
+            replace(
+                source,
+                samples={name: text for name, text in source.samples.items() if name != flag},
+            )
+            for source in sources
+        ]
     variable_values, judge_values, uses_cloud = _variables_for(settings, project, sources)
     action = action or publisher() or ACTION
     root = "" if settings.root == top else settings.root.relative_to(top).as_posix()

@@ -46,13 +46,18 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
     def of(cls, error: BaseException, subject: str) -> LoadFailed:
         """A LoadFailed after `subject` (the user's name for the agent) raised `error` while it was
         loaded."""
-        missing_modules = map(_missing_module, errors_of(error))
-        name = next(filter(None, missing_modules), None)
+        missing = (
+            cause
+            for cause in errors_of(error)
+            if isinstance(cause, ModuleNotFoundError) and cause.name
+        )
+        cause = next(missing, None)
         reason = sentence(error)
         if isinstance(error, SystemExit):
             reason = f"it called sys.exit({error.code!r}) while it was imported"
-        elif name is not None:
-            reason = f"there is no module named {name!r} for {sys.executable}. {_advice(name)}"
+        elif cause is not None:
+            advice = _advice(_imported(cause))
+            reason = f"there is no module named {cause.name!r} for {sys.executable}. {advice}"
         return cls(f"{subject} cannot be loaded: {reason}", user_traceback(error))
 
 
@@ -251,11 +256,11 @@ def is_users(file: str) -> bool:
     )
 
 
-def _missing_module(error: BaseException) -> str:
-    """The module that an error misses, "" for other errors: `google.adk` in a line that imports
-    from it, although it is `google` that cannot be found."""
-    name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
-    frames = traceback.extract_tb(error.__traceback__) if name else ()
+def _imported(error: ModuleNotFoundError) -> str:
+    """The module that was to be imported: `google.adk`, although it is `google` that cannot be
+    found."""
+    name = str(error.name)
+    frames = traceback.extract_tb(error.__traceback__)
     line = (frames[-1].line or "") if frames else ""
     match = re.search(rf"(?:from|import) ({re.escape(name)}\.\w+)", line)
     return match[1] if match and "." not in name else name

@@ -547,7 +547,7 @@ class Server:
             answer = {"id": message.get("id"), "score": None, "error": errors.sentence(error)}
             self._send_last({"type": "metric_result", **answer})
             return
-        error_types = (errors.ModelAnsweredError, errors.ServiceDown)
+        error_types = (errors.ModelAnsweredError, errors.ServiceDown, errors.LoadFailed)
         description = (
             error.description if isinstance(error, error_types) else errors.describe(error)
         )

@@ -68,10 +68,21 @@ def criteria(repository: Path, folder: str = "evals") -> dict[str, Any]:
 
 
 def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> None:
-    files = {"desk/__init__.py": "", "desk/agent.py": DESK, "evalgate.yml": f"python: {adk}\n"}
+    files = {
+        "desk/__init__.py": "",
+        "desk/agent.py": DESK,
+        "desk/.env.example": "GOOGLE_GENAI_USE_VERTEXAI=TRUE\n",
+        "evalgate.yml": f"python: {adk}\n",
+    }
     repository = stranger(tmp_path, files)
     code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes", **desk)
     assert code == 0, text
+    # the key that is set here says more than the example
+    workflow = (repository / ".github/workflows/evalgate.yml").read_text(encoding="utf-8")
+    assert ("secrets.GOOGLE_API_KEY" in workflow, "id-token" in workflow) == (True, False)
+    # the open steps stay open
+    code, text_again = call(repository, "init", **desk)
+    assert (code, "replace OWNER" in text_again, "gh secret set" in text_again) == (0, True, True)
     assert "agent: adk desk (only agent in the root)" in text
     assert re.search(r'called  find_parcel\(\{"number": "\d"\}\)', text), text
     # what a model words anew each time is not compared word by word
@@ -283,6 +294,32 @@ def test_an_agent_of_another_framework(tmp_path: Path, driver: str, name: str) -
     code, text = call(repository, "run")
     assert code == 0, text
     assert not (repository / "asked").exists()  # a program is asked the case's question only
+
+
+def test_a_program_that_asks_no_agent_is_passed_over(tmp_path: Path) -> None:
+    python = Path(
+        os.environ.get("EVALGATE_TEST_FRAMEWORKS", ROOT / ".venv-frameworks"), "bin/python"
+    )
+    if not python.is_file():
+        pytest.skip("no interpreter with the frameworks: make .venv-frameworks")
+    beginning = "import sys\nfrom pydantic_ai import Agent\nif __name__ == '__main__':\n    "
+    files = {
+        # arguments are missing; what is typed is part of the agent; a package is missing
+        "a.py": beginning + "sys.exit(2)\n    Agent('test').run_sync('a')\n",
+        "b.py": beginning + "Agent('test', instructions=input()).run_sync('a')\n",
+        "c.py": beginning + "import package_of_nobody\n    Agent('test').run_sync('a')\n",
+        "desk.py": "def answer(text: str) -> str:\n    return 'yes'\n",
+        "evalgate.yml": f"python: {python}\n",
+    }
+    repository = stranger(tmp_path, files)
+    code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes")
+    assert (code, "said    yes" in text) == (0, True), text
+    for reason in (
+        "a ended without asking an agent",
+        "is part of the agent that b makes",
+        "there is no module named 'package_of_nobody'",
+    ):
+        assert reason in text
 
 
 def test_nothing_is_written_without_a_yes(tmp_path: Path) -> None:

@@ -78,6 +78,23 @@ def test_what_is_said(text, code, line, words):
     assert reading.criteria == ()
 
 
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        ("  prompt_template: 'Grade {respnse}: {mood}'\n", "respnse"),
+        (FUNCTION.replace("score", "scre"), "scre"),
+        ("  prompt_template: 'Grade {response} for {mood} by {reference}'\n", ""),
+    ],
+)
+def test_a_misspelled_key_is_said_before_a_run(body, key):
+    text = f"metrics_to_run: [b]\ncustom_metrics:\n- name: b\n{body}"
+    reading = formats.parse_dataset_config(text, file="tests/eval_config.yaml", read=_absent)
+    assert [problem.message for problem in reading.problems] == (
+        [f"`b` has the key `{key}`"] if key else []
+    )
+    assert len(reading.criteria) == 1
+
+
 def _absent(path):
     return errors.error("unreadable", "the file does not exist", Place(file=path))
 

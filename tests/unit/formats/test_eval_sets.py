@@ -540,6 +540,7 @@ def test_errors_name_the_cause_and_the_place(case, code, path, words):
     ("value", "words"),
     [
         ({"name": "x", "test_cases": []}, "`test_cases` looks similar"),
+        ({"eval_case": [{"eval_id": "a"}]}, "Write `eval_cases` in place of `eval_case`."),
         ({}, "nothing"),
         ({"eval_cases": {"a": 1}}, "expected a list of cases, found an object"),
         ({"eval_cases": None}, "found null"),

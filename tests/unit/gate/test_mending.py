@@ -45,6 +45,8 @@ def repository(folder: Path, files: dict[str, str]) -> Settings:
         # what today's packages have lost, those of the commit's day have
         (LISTED, {}, FailureKind.START, RENAMED, ["requirements.txt", DAY]),
         ({"pyproject.toml": PROJECT}, {}, FailureKind.START, RENAMED, ["pyproject.toml", DAY]),
+        (LISTED, {}, FailureKind.START, LOADING + "there is no module named 'httpx' for /python. If 'httpx' is",
+         ["requirements.txt", DAY]),
         # one after the other, each once
         (LISTED, {"requirements": ["requirements.txt", "ddgs"]}, FailureKind.START, RENAMED,
          ["requirements.txt", "ddgs", DAY]),

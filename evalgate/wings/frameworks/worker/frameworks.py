@@ -500,8 +500,11 @@ class FrameworkHost(server.Host, ABC):
         state = start.get("state") or {}
         context = await make_object(self._context, state)
         agent = self._target
-        if not self.is_agent(agent):
-            agent = await self._make_agent(state)
+        try:
+            agent = agent if self.is_agent(agent) else await self._make_agent(state)
+        except ImportError as error:
+            call = self.options.get("call")
+            raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
         if context is None:
             context = build_context(self.context_class(agent), state)
         return self.session(agent, self.options, start, session_tools, context)
@@ -565,8 +568,8 @@ def member(call: str) -> Any:
 
 
 async def make_object(maker: Any, state: Message) -> Any:
-    """The result of a function or class, which gets the session's state if it takes an argument.
-    Other objects are returned unchanged.
+    """The result of a function or class. It gets the session's state for an argument, or an object
+    of the argument's class (`build_context`). Other objects are returned unchanged.
 
     A plain function runs in a thread, because it may block."""
     if not (inspect.isroutine(maker) or inspect.isclass(maker)):
@@ -577,8 +580,22 @@ async def make_object(maker: Any, state: Message) -> Any:
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
-    result = await asyncio.to_thread(maker, *([state] if required_parameters else []))
+    kinds = types_of(maker.__init__ if inspect.isclass(maker) else maker)
+    arguments = [
+        build_context(kinds.get(parameter.name), state) for parameter in required_parameters
+    ]
+    arguments = [state if argument is None else argument for argument in arguments]
+    result = await asyncio.to_thread(maker, *arguments)
     return await result if inspect.isawaitable(result) else result
+
+
+def types_of(annotated: Any) -> Message:
+    """The types of a class's fields or a function's parameters, by name; empty if one is imported
+    for type checkers only."""
+    try:
+        return get_type_hints(annotated)
+    except Exception:
+        return {}
 
 
 def build_context(context_class: Any, state: Message) -> Any:
@@ -593,10 +610,7 @@ def build_context(context_class: Any, state: Message) -> Any:
         return None
     values: Message = {}
     missing_names = []
-    try:
-        kinds = get_type_hints(context_class)
-    except Exception:  # it names a type that is imported for type checkers only
-        kinds = {}
+    kinds = types_of(context_class) or types_of(context_class.__init__)
     for parameter in inspect.signature(context_class).parameters.values():
         name = parameter.name
         is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)

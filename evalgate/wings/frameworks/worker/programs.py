@@ -56,8 +56,8 @@ class Program:
         error: BaseException = TypeError(f"{self._module} ended without asking an agent")
         try:
             runpy.run_module(self._module, run_name="__main__", alter_sys=True)
-        except ProgramEnded:
-            return
+        except (ProgramEnded, SystemExit):
+            pass
         except BaseException as cause:
             error = cause
         if not self.agent.done():
