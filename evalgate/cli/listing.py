@@ -9,13 +9,12 @@ import click
 
 from evalgate import agents, cli
 from evalgate.cli import commands
-from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
 from evalgate.gate import prepare
 from evalgate.gate.prepare import Estimate
-from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite, ThresholdRule
+from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite
 from evalgate.text import plain, words
 
 
@@ -63,13 +62,9 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
         lines.append(
             f"with the base: {2 * trials:,} trials in total, fewer where stored results are used"
         )
-    if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL and (
-        has_base or settings.confirm
-    ):
-        most_reruns = MAX_PAIRS * (2 if has_base else 1) + MAX_RUNS
-        lines.append(
-            f"each failure: rerun until it passes or is confirmed, at most {most_reruns} runs more (`threshold`)"
-        )
+    reruns = prepare.reruns(load.policy_of(settings, ()), has_base=has_base)
+    if reruns and (has_base or settings.confirm):
+        lines.append(reruns)
     if str(settings.budget):
         lines.append(f"budget for both sides together: {settings.budget}")
     return lines

@@ -33,6 +33,10 @@ MAX_PAIRS = 16
 """A suspect is dropped after this many pairs."""
 MAX_RUNS = 20
 """Runs of head alone for one case."""
+PAIRS_TO_CONFIRM = 6
+"""Pairs of runs that confirm a constant failure; a budget reserves them."""
+RUNS_TO_CONFIRM = 10
+"""Runs that confirm it if there is no base; a budget reserves them."""
 MIN_FAILING_ODDS = 0.1
 """Head's runs of a case end if the odds that it fails are not above this."""
 MAX_BETS_AT_ONCE = 3

@@ -27,7 +27,7 @@ from evalgate.baseline import (
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison.book import NOTHING, Sides
-from evalgate.comparison.purse import Rerun
+from evalgate.comparison.purse import PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM, Rerun
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
@@ -75,10 +75,6 @@ MOST_UNREAD = 50
 MOST_AGENTS = 3
 """The most other agents of a pull request that raise the evidence that blocks: beyond 160 : 1, a
 broken case would be missed too often."""
-PAIRS_TO_CONFIRM = 6
-"""Pairs of runs that confirm a constant failure; a budget reserves them."""
-RUNS_TO_CONFIRM = 10
-"""Runs that confirm it if there is no base; a budget reserves them."""
 NO_METRIC_PROCESS = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
 """Reasons of grades from an agent without a process for custom metrics."""
 
@@ -119,14 +115,16 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         watches = stack.enter_context(Watches.of_trees(trees))
         places = (*checkouts, *stack.enter_context(_metric_checkouts(session)))
         roots = list(dict.fromkeys(root for root, _, _ in places))
-        isolation = stack.enter_context(
+        side_isolation = stack.enter_context(
             open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
         )
         pools = [
             stack.enter_context(agents)
-            for agents in _open_agents(session, context, places, isolation, sides=len(checkouts))
+            for agents in _open_agents(
+                session, context, places, side_isolation, sides=len(checkouts)
+            )
         ]
-        trials = Session(
+        runner_session = Session(
             settings,
             watcher=context.watcher,
             moment=context.moment,
@@ -141,11 +139,11 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             panel,
             side_count=len(checkouts),
             scored=context.scored,
-            strays=trials.strays,
+            strays=runner_session.strays,
         )
         for number, (root, suites, skipped) in enumerate(checkouts):
             side = Side(
-                trials,
+                runner_session,
                 suites,
                 agents=pools[number],
                 criteria=criteria_by_suite,
@@ -157,14 +155,15 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
                     suites,
                     pools[number],
                     watches=watches,
+                    # the base reads head's tree if it has none of its own
                     tree=trees[HEAD if number == HEAD else -1],
                 ),
                 skipped=skipped,
                 shared=() if number == HEAD else session.earlier.unchanged,
             )
-            trials.sides.append(side)
-        watches.begin_with(isolation)
-        yield trials
+            runner_session.sides.append(side)
+        watches.begin_with(side_isolation)
+        yield runner_session
 
 
 def _open_agents(
@@ -372,8 +371,11 @@ def measure(session: GateSession, context: Context) -> Measurement:
     """Run all trials that the settings request, and compare their results by each rule book.
 
     Raises UnavailableError if a journal cannot be written."""
-    with open_session(session, context) as trials, session.earlier.keep_journals(trials, context):
-        return _Measuring(session, trials, context).carry_out()
+    with (
+        open_session(session, context) as runner_session,
+        session.earlier.keep_journals(runner_session, context),
+    ):
+        return _Measuring(session, runner_session, context).carry_out()
 
 
 class _Measuring:
@@ -381,9 +383,9 @@ class _Measuring:
     other shards; `cause`: the part of the change that may have made the base's agent fail; `taken`:
     the reused results per side."""
 
-    def __init__(self, session: GateSession, trials: Session, context: Context) -> None:
+    def __init__(self, session: GateSession, runner_session: Session, context: Context) -> None:
         self._gate = session
-        self._session = trials
+        self._session = runner_session
         self._is_attended = context.is_attended
         self._is_of_change = context.is_pull_request
         self._rules = session.rules
@@ -418,7 +420,7 @@ class _Measuring:
         estimate_text = prepare.tell_expected(self._open(runs), session.settings)
         if estimate_text:
             rerun_text = (
-                prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
+                prepare.reruns(self._rules.policy, has_base=len(sides) > 1)
                 if self._is_rerun
                 else ""
             )

@@ -12,7 +12,7 @@ from typing import Any
 import platformdirs
 
 from evalgate import agents, errors
-from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS
+from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS, PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM
 from evalgate.config import context as config_context, variables
 from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import OLD_QUARANTINE, Settings
@@ -230,11 +230,17 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
     return f"expecting at least {expected_text}" if expected_text else ""
 
 
-def most_reruns(policy: Policy, *, has_base: bool) -> str:
-    """The most reruns of each failure, in a sentence; "" if nothing is rerun."""
+def reruns(policy: Policy, *, has_base: bool) -> str:
+    """The usual and the largest number of reruns of a failure; "" if nothing is rerun."""
     if policy.threshold is ThresholdRule.ALL:
         return ""
-    return f"each failure is rerun at most {(2 * MAX_PAIRS if has_base else 0) + MAX_RUNS} times"
+    usual_count, most = (
+        (2 * PAIRS_TO_CONFIRM, 2 * MAX_PAIRS + MAX_RUNS)
+        if has_base
+        else (RUNS_TO_CONFIRM, MAX_RUNS)
+    )
+    text = "each failure is rerun until it passes or is confirmed"
+    return f"{text}: about {usual_count} runs, at most {most} (`threshold`)"
 
 
 def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[str, int]]:

@@ -303,8 +303,8 @@ def render_rules(
     """The text of evalgate.yml, the first agent of each of its rules, and the suites for which the
     user must still choose one.
 
-    A rule is for the suites without an agent that have the same candidates. Its first candidate
-    counts, the others are comments. The text is "" if every suite has an agent."""
+    Suites without an agent that have the same candidates share a rule. Its first candidate counts,
+    the others are written as comments. The text is "" if every suite has an agent."""
     unknown_agent = discovery_agents.UNKNOWN.found_by
     unassigned_keys = [
         suite.key
@@ -330,6 +330,7 @@ def render_rules(
                 AgentUse(driver=agents.DEFAULT, options={"path": path})
                 for path in choice.candidates
             ]
+        # the text is the comment of a candidate, and tells candidates apart
         uses_by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
         uses |= uses_by_text
         keys_by_texts.setdefault(tuple(uses_by_text), []).append(key)

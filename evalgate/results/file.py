@@ -351,7 +351,7 @@ def render_results(
 ) -> Iterator[str]:
     """The pieces of results.json in order; joined they are one JSON document, one line per case.
 
-    A run of many cases is never in memory as JSON."""
+    The JSON of a run of many cases is never in memory as a whole."""
     run = report.run
     verdict = report.verdict
     comparison = report.comparison
@@ -366,7 +366,7 @@ def render_results(
         seconds=round(run.seconds, 3),
         models=sorted(run.models),
         adk_compat=report.policy.deviations.are_taken_back,
-        shard=None,  # this, the verdict and the comparison follow: here they keep their order
+        shard=None,  # set below, like the verdict and the comparison; here they get their order
         verdict=None,
         causes=list(causes),
         comparison=None,

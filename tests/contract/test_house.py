@@ -14,16 +14,16 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, metrics
-    "tokens": 533_400,
+    # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
+    "tokens": 538_700,
     "tokens_per_statement": 11.3,
     "odd_names_per_1000": 10,
-    "modules": 299,  # with seven wings and how they are found
+    "modules": 301,  # with seven wings, programs and mended requirements
     "value_classes": 432,
     "over_8_fields": 32,
     "doubled_class_names": 6,
-    "words": 1504,  # functions are named by what they do
-    "replace": 195,
+    "words": 1521,  # functions are named by what they do
+    "replace": 197,
     "largest_room": 8500,  # lines of 100
     "longest_function": 450,  # tokens
 }

@@ -99,7 +99,7 @@ def calibrate(
         )
     groups: defaultdict[str, list[LabelledVerdict]] = defaultdict(list)
     for verdict in answers.verdicts:
-        groups[repr(verdict.criterion_judge)].append(verdict)
+        groups[repr(verdict.criterion_judge)].append(verdict)  # a judge's config is unhashable
     calibrations = [
         agreement.calibrate(group[0].criterion_judge, group, seed=SEED) for group in groups.values()
     ]

@@ -14,9 +14,9 @@ from evalgate.config.settings import Settings
     ("given", "words"),
     [
         ({}, None),  # at a desk nothing is compared, and nothing rerun
-        ({"confirm": True}, ["at most 36 runs more"]),
+        ({"confirm": True}, ["about 10 runs, at most 20"]),
         ({"baseline": "none", "base": "main"}, None),
-        ({"base": "main"}, ["24 trials in total", "at most 52 runs more"]),
+        ({"base": "main"}, ["24 trials in total", "about 12 runs, at most 52"]),
         ({"baseline": "rerun", "runs": 5}, ["24 trials in total", "at most 52"]),
         ({"baseline": "store", "base": "main"}, None),  # nothing runs on the base's side
         ({"base": "main", "threshold": "new"}, ["24 trials in total", "at most 52"]),
