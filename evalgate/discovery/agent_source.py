@@ -874,9 +874,10 @@ def _importable(file: str, source: ModuleSource, read: ReadText) -> tuple[str, s
         (index + 1 for index, part in enumerate(parts[:-1]) if not part.isidentifier()),
         default=int(parts[0] == "src" and len(parts) > 1),
     )
-    is_package = any(level for level, _ in source.imports) or (
-        read(str(folder / "__init__.py")) is not None
-    )
+    # `from ..words import` needs two folders to be packages
+    highest_level = max((level for level, _ in source.imports), default=0)
+    start = min(start, max(len(parts) - 1 - highest_level, 0))
+    is_package = highest_level > 0 or (read(str(folder / "__init__.py")) is not None)
     if start and parts[0] != "src" and not is_package:
         return str(folder), path.name
     return "/".join(parts[:start]) or ".", ".".join(parts[start:])

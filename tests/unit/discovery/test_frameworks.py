@@ -24,6 +24,11 @@ from evalgate.discovery import agent_source, candidates
             "pydantic-ai desk.bot:desk src",
         ),
         (
+            "src/desk/bot.py",
+            "from pydantic_ai import Agent\nfrom ..words import WORDS\ndesk = Agent('m')",
+            "pydantic-ai src.desk.bot:desk",
+        ),
+        (
             "my-bot/bot.py",
             "from agents import Agent\ndesk = Agent(name='x')",
             "openai-agents bot:desk my-bot",
