@@ -693,7 +693,8 @@ def _is_made_alone(owner: ast.ClassDef) -> bool:
         (node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name == "__init__"),
         None,
     )
-    is_known = init is not None or not owner.bases
+    is_abstract = any(_name(node) == "abstractmethod" for node in ast.walk(owner))
+    is_known = not is_abstract and (init is not None or not owner.bases)
     return (
         is_known
         and not owner.name.startswith("_")

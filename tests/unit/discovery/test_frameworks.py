@@ -104,6 +104,11 @@ from evalgate.discovery import agent_source, candidates
             "from strands import Agent\nclass Desk:\n    def __init__(self, key):\n        self.desk = Agent()",
             "",
         ),
+        (
+            "bot.py",
+            "from strands import Agent\nclass Desk:\n    desk = abstractmethod(x)\n    def build(self): return Agent()",
+            "",
+        ),
         # made by a class method
         (
             "bot.py",
