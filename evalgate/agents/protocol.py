@@ -113,7 +113,7 @@ class TurnTimings(WorkerWire):
     tool_s: Seconds = None
     calls: list[CallTimeWire] = Field(default_factory=list)
 
-    def noun(self) -> Timings:
+    def to_model(self) -> Timings:
         """The timings as a value."""
         calls = tuple(CallTime(**call.model_dump()) for call in self.calls)
         return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s, calls=calls)

@@ -59,7 +59,7 @@ def run_metric(
     deadline = time.monotonic() + timeout_s
     box = worker.boxes.open(Phase.METRIC)
     try:
-        worker.say(
+        worker.send(
             protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s
         )
         _, answer = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))

@@ -71,7 +71,7 @@ class Rules:
         return self.books[0].policy
 
 
-def of(
+def in_force(
     head_settings: Settings,
     suites: tuple[Suite, ...],
     base: Base | None,
@@ -195,7 +195,7 @@ def _with_base_code(
 ) -> tuple[Suite, ...]:
     """The suites, with the base's commit at custom metrics: the base's code scores both sides, in
     the base's environment. If the change edits a metric, also with the digest of its files: they
-    replace the base's. See `of`."""
+    replace the base's. See `in_force`."""
     edited_files = {edit.subject for edit in rules.edits.edits}
     base_rules = base.project.rules
     if (

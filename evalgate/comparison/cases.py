@@ -21,7 +21,7 @@ from evalgate.model import (
 from evalgate.values import Sentence, Wording
 
 
-def of(sides: Sides) -> tuple[CaseComparison, ...]:
+def comparisons_of(sides: Sides) -> tuple[CaseComparison, ...]:
     """Every case of head in its order, then the cases that only the base has."""
     simulated_suites = {
         (suite.key, case.case_id): suite

@@ -37,7 +37,7 @@ OVERALL = "trials that pass"
 DUST = 1e-9
 
 
-def of(
+def comparison_of(
     sides: Sides,
     *,
     origin: BaseOrigin,
@@ -57,13 +57,13 @@ def of(
     return Comparison(
         origin=origin,
         base=base,
-        cases=comparison_cases.of(sides),
+        cases=comparison_cases.comparisons_of(sides),
         criteria=rows,
         overall=_overall(sides, deciding, outcomes),
         head_rates=pass_rates(outcomes[0]),
         # pass^k of both sides with the same k
         base_rates=pass_rates(outcomes[1], largest_k=base.repeats),
-        power=sensitivity.of(
+        power=sensitivity.power_of(
             sides,
             deciding,
             [

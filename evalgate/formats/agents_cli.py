@@ -128,7 +128,7 @@ class _SessionReader:
             if to_snake(key) in ScenarioWire.model_fields
         }
         wire = self.problems.validated(ScenarioWire, fields, path=(*self.path, "user_scenario"))
-        return wire.noun() if wire else None
+        return wire.to_model() if wire else None
 
     def turns(self) -> list[Invocation]:
         turns = [*self._history(), *self._recorded_turns()]
@@ -200,7 +200,7 @@ class _SessionReader:
                 fields |= {to_snake(name): value for name, value in raw.items()}
                 wire = self.problems.validated(SessionInputWire, fields, path=(*self.path, key))
                 if wire is not None:
-                    return wire.noun()
+                    return wire.to_model()
         return None
 
     def rubrics(self) -> tuple[Rubric, ...]:

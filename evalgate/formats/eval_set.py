@@ -561,7 +561,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
 
 def _session_in(raw: Any, *, file: str) -> SessionInput:
     try:
-        return adk_shapes.SessionInputWire.model_validate(raw).noun()
+        return adk_shapes.SessionInputWire.model_validate(raw).to_model()
     except ValidationError as error:
         raise ConfigError(
             f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file=file)

@@ -137,7 +137,7 @@ def _stored_measurement(
     only head's rules decide."""
     settings = settings.model_copy(update={"adk_compat": head_results.deviations.are_taken_back})
     if base_results is None:
-        rules = baseline_rules.of(settings, head_results.run.suites, None)
+        rules = baseline_rules.in_force(settings, head_results.run.suites, None)
         rules = replace(
             rules,
             quarantined=quarantine.of_checkout(settings, rules.suites, today=context.moment.date()),
@@ -156,7 +156,7 @@ def _stored_measurement(
         suites=base_results.run.suites, policy=load.policy_of(settings, head_results.run.suites)
     )
     project = BaseProject(rules=base_rules, renamed=base_names)
-    rules = baseline_rules.of(
+    rules = baseline_rules.in_force(
         settings, head_results.run.suites, Base(origin=origin, project=project)
     )
     quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.moment.date())

@@ -79,7 +79,9 @@ def open_gate_session(
     Raises ConfigError if the base's rules forbid a run, UnavailableError if a journal cannot be
     written."""
     base, rule_base = bases
-    rules = baseline_rules.of(project.settings, project.suites, rule_base, context, compared=base)
+    rules = baseline_rules.in_force(
+        project.settings, project.suites, rule_base, context, compared=base
+    )
     _require_ready(rules, project.settings, context)
     judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
     keys = baseline_settings.judge_keys(
@@ -99,7 +101,7 @@ def open_gate_session(
         # a run of the base branch uses its own store
         settings = project.settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.open_history(settings, context))
-        shard = shards.of(rules.settings, rules.suites)
+        shard = shards.find_shard(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.suites_of_shard(rules.suites, shard)
         quarantined_cases, notices = quarantine.in_force(
             project.settings, suites, rule_base, context, past=history.past

@@ -247,7 +247,7 @@ def collect(report: Report) -> Iterator[CaseView]:
     suites = {suite.key: suite for suite in report.run.suites}
     compared = {case.key: case for case in report.comparison.cases} if report.comparison else {}
     allowed = allowed_cases(report)
-    known_labels = labels.of(report.verdict, report.comparison)
+    known_labels = labels.labels_of(report.verdict, report.comparison)
     trials = pairing.by_case(report.run.trials)
     for suite in report.verdict.suites:
         if suite.suite in suites:

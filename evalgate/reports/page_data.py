@@ -293,7 +293,7 @@ def _case(
         else [quarantine.owner, quarantine.expires, quarantine.reason],
         "past": _past(v, case),
         "file": v.file_page(case),
-        "note": turns.of(case).divergence if case.kind is not VerdictKind.PASS else "",
+        "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
         "runs": {side: [run for run, _ in side_runs] for side, side_runs in runs.items()},
     }

@@ -47,7 +47,9 @@ def render(report: Report) -> str:
 
     A result is identified by criterion, file, case and turn, whatever the agent's words and the
     line are this time. Source: OASIS SARIF 2.1.0; GitHub's subset and limits."""
-    pairs = ((case, verdict) for case in view.of(report).cases for verdict in case.verdict.criteria)
+    pairs = (
+        (case, verdict) for case in view.view_of(report).cases for verdict in case.verdict.criteria
+    )
     rule_alerts = (
         alert
         for case, verdict in pairs
@@ -169,7 +171,7 @@ def _invocation(report: Report, *, left_out: int) -> JsonObject:
     """Show gaps in the run: an unmeasured case does not mean that an alert is gone."""
     unmeasured = sum(
         verdict.name in RULES and verdict.kind is VerdictKind.NOT_MEASURED
-        for case in view.of(report).cases
+        for case in view.view_of(report).cases
         for verdict in case.verdict.criteria
     )
     messages = []

@@ -71,7 +71,7 @@ def render(
     `width`: that of the terminal; 0 for a log, which breaks no sentence. `everything`:
     informational criteria too. `folder`: the folder of the files that lines link to; "" for no
     links. No line can be taken for a workflow command."""
-    v = view.of(report)
+    v = view.view_of(report)
     report_file = "report.html" if "html" in report.files else ""
     unscored_note = wording.passed_unscored(report)
     warning_lines = _wrap(Line(unscored_note and phrase("warning", unscored_note), "yellow"), width)
@@ -99,7 +99,7 @@ def render(
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     """Why one case (its suite and its name) did not pass, and what differed; "" if it passed or is
     unknown."""
-    case = next((case for case in view.of(report).cases if case.verdict.key == key), None)
+    case = next((case for case in view.view_of(report).cases if case.verdict.key == key), None)
     if case is None:
         return ""
     reason = wording.case_reason(case, width=NAME_WIDTH)
@@ -228,7 +228,7 @@ def _case_names(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
 def _difference(case: CaseView, width: int) -> Iterator[Line]:
     """The first turn that went wrong: expected (`-`) beside actual (`+`), with the findings of
     criteria."""
-    conversation = turns.of(case)
+    conversation = turns.conversation_of(case)
     if case.agent_failed or not case.failing or not conversation.turns:
         return
     turn, *other_turns = conversation.notable
@@ -348,7 +348,7 @@ def render_whole_case(
     lines += [BLANK, Line(header, "bold")]
     for verdict, row in zip(case.verdict.criteria, rows, strict=True):
         lines.append(Line(row, "" if verdict.kind is None else KINDS[verdict.kind]))
-    conversation = turns.of(case)
+    conversation = turns.conversation_of(case)
     lines += [BLANK, Line(case.run_label)] if case.run_label else []
     for turn in conversation.turns:
         lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
@@ -450,7 +450,7 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
     origin = comparison.origin
     base_text = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
     yield from _wrap(Line(base_text), width)
-    changes_text = agent_changes.sentence(agent_changes.of(v.report))
+    changes_text = agent_changes.sentence(agent_changes.changes_of(v.report))
     yield from _wrap(Line(changes_text and phrase("agent_changed", changes_text)), width)
     for fall in moved.falls(v)[:FALLS]:
         yield from _fall_lines(fall, width)

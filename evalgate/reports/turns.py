@@ -138,7 +138,7 @@ class Conversation:
 
 
 @lru_cache(maxsize=256)
-def of(case: CaseView) -> Conversation:
+def conversation_of(case: CaseView) -> Conversation:
     """The conversation of the shown trial; if its agent failed, the turns until then."""
     trial = case.main_trial
     expected = (case.case.conversation if case.case else None) or ()

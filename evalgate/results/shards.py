@@ -48,7 +48,7 @@ Value = TypeVar("Value")
 # --- the plan ------------------------------------------------------------------------------------
 
 
-def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
+def find_shard(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
     """The shard in `shard` (`2/8`); None if this machine runs everything. Raises ConfigError."""
     if not settings.shard:
         return None

@@ -192,7 +192,7 @@ class CallWire(ToolFile):
 
     def reply(self) -> ToolReply:
         """The result of the call."""
-        error = self.error.noun() if self.error else None
+        error = self.error.to_model() if self.error else None
         return ToolReply(response=self.response, error=error, effects=self.effects)
 
 

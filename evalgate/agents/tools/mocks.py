@@ -201,7 +201,7 @@ class MockRules:
             delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{draw_name}:latency")
             if rule.run:
                 return RunTool(report=False, delay_s=delay_s)
-            error = rule.error.noun() if rule.error else None
+            error = rule.error.to_model() if rule.error else None
             reply = ToolReply(response=rule.response, error=error, effects=rule.effects)
             return Replied(reply=reply, delay_s=delay_s)
         return None
