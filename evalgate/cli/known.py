@@ -118,7 +118,7 @@ def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseVi
         report=report,
         verdict=stored_case.verdict,
         suite=stored_case.suite,
-        case=stored_case.case,
+        eval_case=stored_case.case,
         trials=tuple(trials),
         label=stored_case.label,
     )

@@ -71,7 +71,7 @@ def comparison_of(
                 for head_runs, base_runs in zip(*outcomes, strict=True)
             ],
         ),
-        book=sides.settled[0],
+        book=sides.book_and_reruns[0],
         unchanged=tuple(sorted(sides.unchanged)),
         unread=unread,
         edited=edited,
@@ -254,7 +254,7 @@ def _counted(
 
 
 def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
-    book = sides.settled[0]
+    book = sides.book_and_reruns[0]
     paired_samples = [sample for sample in row.samples if sample.head and sample.base]
     # the mean of the cases' means, over the cases that have a score on both sides
     head_mean = fmean(fmean(sample.head) for sample in paired_samples) if paired_samples else None
@@ -314,7 +314,7 @@ def _overall(
     ]
     head_side, base_side = sides.scored_sides
     kinds = [(base_side.verdicts[key].kind, head_side.verdicts[key].kind) for key in deciding]
-    book = sides.settled[0]
+    book = sides.book_and_reruns[0]
     row = _Row(
         rule=PolicyRule(
             name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=0.0

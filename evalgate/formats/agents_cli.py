@@ -62,13 +62,13 @@ def read_case(
     reader = _SessionReader(
         fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems
     )
-    earlier_failures = problems.failed
+    earlier_errors = problems.error_count
     scenario = reader.scenario()
     turns = reader.turns() if scenario is None else []
     answer = reader.answer(recorded=recorded) if turns else None
     if answer is not None and (not recorded or turns[-1].final_response is None):
         turns[-1] = replace(turns[-1], final_response=answer)
-    if scenario is None and not turns and problems.failed == earlier_failures:
+    if scenario is None and not turns and problems.error_count == earlier_errors:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         problems.error("no-conversation", message, path=path)
     reader.expect_calls(turns)
@@ -79,7 +79,7 @@ def read_case(
                 f"`{key}` is passed to metrics of eval_config.yaml; no other criterion reads it"
             )
             report("unused-key", message, path=(*path, key))
-    if problems.failed > earlier_failures:
+    if problems.error_count > earlier_errors:
         return None
     return Case(
         case_id=reader.case_id(),

@@ -268,7 +268,7 @@ def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> Rec
 def _reading(
     conversations: Recorded, eval_set_id: str | None, problems: Problems
 ) -> RecordingReading:
-    if not conversations and not problems.failed:
+    if not conversations and not problems.error_count:
         hint = "see docs/formats.md for the supported formats"
         problems.error("nothing-recorded", "the file contains no conversations", hint=hint)
     recordings = (

@@ -38,7 +38,7 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     heads, bases = _read(places, settings, context)
     head = shards.join(heads)
     # both sides are judged as they were measured
-    overrides = {"adk_compat": head.deviations.are_taken_back}
+    overrides = {"adk_compat": head.deviations.is_adk_compat}
     settings = settings.model_copy(
         update={**overrides, "explicit_options": {**settings.explicit_options, **overrides}}
     )

@@ -23,7 +23,7 @@ from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
 from evalgate.gate import earlier as gate_earlier, prepare
-from evalgate.gate.earlier import Earlier
+from evalgate.gate.earlier import EarlierRuns
 from evalgate.model import CaseKey, PastCase, Report
 from evalgate.results import history as results_history, kept, shards
 from evalgate.results.history import History
@@ -47,9 +47,9 @@ class GateSession:
     base: Base | None  # the base of the comparison
     judges: JudgeEnvironment
     history: History
-    earlier: Earlier
+    earlier: EarlierRuns
     journals: Sequence[Journal]  # head's, and the base's if it is measured
-    write: FileWriter | None  # None: the run is not kept
+    write_files: FileWriter | None  # None: the run is not kept
 
     @property
     def is_paired(self) -> bool:
@@ -59,7 +59,9 @@ class GateSession:
     def past(self) -> dict[CaseKey, tuple[PastCase, ...]]:
         """The earlier outcomes of each case, oldest first: in base runs, and in runs that this
         machine kept."""
-        machine_cases = {} if self.write is None else kept.of_cases(self.project.settings.root)
+        machine_cases = (
+            {} if self.write_files is None else kept.of_cases(self.project.settings.root)
+        )
         return {**self.history.of_cases(), **machine_cases}
 
     def finish(self, report: Report) -> None:
@@ -71,14 +73,13 @@ class GateSession:
 
 @contextmanager
 def open_gate_session(
-    project: Project, bases: tuple[Base | None, Base | None], context: Context
+    project: Project, base: Base | None, rule_base: Base | None, context: Context
 ) -> Iterator[GateSession]:
-    """Open a session for the block. `bases`: the base to compare with, and the base whose rules
-    count; see `baseline.base.open_bases`.
+    """Open a session for the block. `base`: the base to compare with; `rule_base`: the base whose
+    rules count; see `baseline.base.open_bases`.
 
     Raises ConfigError if the base's rules forbid a run, UnavailableError if a journal cannot be
     written."""
-    base, rule_base = bases
     rules = baseline_rules.in_force(
         project.settings, project.suites, rule_base, context, compared=base
     )
@@ -93,9 +94,9 @@ def open_gate_session(
         environ=judges.environ,
     )
     key_notices = (
-        *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), judges),
-        *prepare.tell_token(project.settings.root, context),
-        *prepare.tell_isolation(rules.settings, context),
+        *prepare.key_notes(AgentVariables.of(rules.settings, context, keys), judges),
+        *prepare.token_problems(project.settings.root, context),
+        *prepare.isolation_problems(rules.settings, context),
     )
     with ExitStack() as stack:
         # a run of the base branch uses its own store
@@ -112,7 +113,7 @@ def open_gate_session(
         )
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         drift_time = results_history.drifted_at(history.past)
-        earlier = gate_earlier.open_earlier(
+        earlier = gate_earlier.open_earlier_runs(
             rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time
         )
         # results are stored as they arrive: head's, and the base's if it is measured
@@ -128,7 +129,7 @@ def open_gate_session(
                 stack.enter_context(_journal(name, rules.settings, context, redact_text))
                 for name in names
             ],
-            write=_writer(project.settings, context, redact_text),
+            write_files=_writer(project.settings, context, redact_text),
         )
 
 

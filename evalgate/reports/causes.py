@@ -105,7 +105,7 @@ def difference(case: CaseView) -> str:
     if case.failing:
         failing_names = {verdict.name for verdict in case.failing}
         missed_text = words.listed(
-            f"{plain.quoted(verdict.name)} {reports_cases.against(verdict)}"
+            f"{plain.quoted(verdict.name)} {reports_cases.score_and_limit(verdict)}"
             for verdict in case.failing
         )
         ignores_calls = not any(_is_of_calls(use.name) for use in case.suite.criteria)

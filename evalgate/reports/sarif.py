@@ -135,7 +135,7 @@ def _message(alert: Alert) -> str:
     """Plain text, one line per finding, without anything that SARIF reads as a link or a
     placeholder."""
     verdict = alert.verdict
-    score = words.against(verdict.value, verdict.threshold, met=not alert.failed)
+    score = words.score_and_limit(verdict.value, verdict.threshold, met=not alert.failed)
     lines = [phrase("alert", plain.label(alert.case.case_id, 120), alert.turn, verdict.name, score)]
     distinct = {(finding.subject, finding.text): finding for finding in alert.findings}
     lines += [_line(finding, verdict.name) for finding in list(distinct.values())[:NAMED]]

@@ -68,7 +68,7 @@ def render(
     """Lines: the broken cases with the reason and the difference, the criteria, and the verdict
     last.
 
-    `width`: that of the terminal; 0 for a log, which breaks no sentence. `everything`:
+    `width`: that of the terminal; 0 for a log, which breaks no sentence. `all_criteria`:
     informational criteria too. `folder`: the folder of the files that lines link to; "" for no
     links. No line can be taken for a workflow command."""
     v = view.view_of(report)
@@ -84,7 +84,7 @@ def render(
     lines: list[Line] = []
     for section in (
         warning_lines,
-        _broken_files(v),
+        _broken_suites(v),
         broken_lines,
         _causes(v, width),
         criteria_lines,
@@ -105,7 +105,7 @@ def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     reason = wording.case_reason(case, width=NAME_WIDTH)
     lines = [Line(reason), *_difference(case, width or LOG_WIDTH)] if reason else []
     if case.failure is not None and not case.failing:
-        lines += [Line(f"    | {line}") for line in wording.last_words(case.failure).splitlines()]
+        lines += [Line(f"    | {line}") for line in wording.last_output(case.failure).splitlines()]
     return _render_lines(lines).rstrip("\n")
 
 
@@ -133,7 +133,8 @@ def _name(text: str) -> str:
     return plain.label(text, NAME_WIDTH)
 
 
-def _broken_files(v: View) -> Iterator[Line]:
+def _broken_suites(v: View) -> Iterator[Line]:
+    """The evaluation files that cannot be evaluated, with the reason."""
     for suite in v.broken[:GROUPS]:
         yield Line(
             phrase("broken_file", _name(suite.suite), plain.one_line(str(suite.reason))), "yellow"
@@ -161,6 +162,7 @@ def _broken_cases(
         )
         reason = wording.case_reason(case, width=NAME_WIDTH)
         groups[wording.case_word(case), reason, difference_lines].append(case)
+    # the signs that begin the shown lines: the legend explains them
     signs = {
         line.text.lstrip()[:2] for _, _, difference_lines in groups for line in difference_lines
     }
@@ -180,14 +182,14 @@ def _broken_cases(
             Line(f"    {line}") for line in (plain.wrap(text, width - 4) if width else [text])
         )
         yield from difference_lines
-        last_words = (
+        last_output = (
             ""
             if group_cases[0].failure is None or group_cases[0].failing
-            else wording.last_words(group_cases[0].failure)
+            else wording.last_output(group_cases[0].failure)
         )
-        if last_words not in quoted_texts:
-            quoted_texts.add(last_words)
-            yield from (Line(f"    | {line}", "dim") for line in last_words.splitlines())
+        if last_output not in quoted_texts:
+            quoted_texts.add(last_output)
+            yield from (Line(f"    | {line}", "dim") for line in last_output.splitlines())
     omitted_count = len(broken_cases) - sum(len(group_cases) for _, group_cases in shown_groups)
     if omitted_count:
         yield Line(phrase("more_cases", omitted_count, report_file))
@@ -355,7 +357,7 @@ def render_whole_case(
     if case.failure is not None:
         lines += [
             BLANK,
-            *(Line(f"| {line}", "dim") for line in wording.last_words(case.failure).splitlines()),
+            *(Line(f"| {line}", "dim") for line in wording.last_output(case.failure).splitlines()),
         ]
     return _render_lines(lines, color=color, folder=folder)
 

@@ -438,14 +438,14 @@ def _is_warning(case: CaseView) -> bool:
 
 def _case_remark(case: CaseView, level: Severity, links: Links) -> Remark:
     lines = [
-        f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.against(verdict)}"
+        f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.score_and_limit(verdict)}"
         for verdict in case.failing
     ]
     lines.append(case.failure_origin)
     if not case.failing:
         lines = [
             wording.unmeasured_reason(case),
-            "" if case.failure is None else wording.last_words(case.failure),
+            "" if case.failure is None else wording.last_output(case.failure),
         ]
     return Remark(
         level=level,

@@ -365,7 +365,7 @@ def render_results(
         evalgate=report.version,
         seconds=round(run.seconds, 3),
         models=sorted(run.models),
-        adk_compat=report.policy.deviations.are_taken_back,
+        adk_compat=report.policy.deviations.is_adk_compat,
         shard=None,  # set below, like the verdict and the comparison; here they get their order
         verdict=None,
         causes=list(causes),

@@ -256,7 +256,7 @@ class ConversationTools:
         self._mode = mode
         self._rules = rules
         self._entries = entries
-        self._by_address = {entry.address: entry for entry in entries or ()}
+        self._by_key = {entry.key: entry for entry in entries or ()}
         self._cassette = cassette
         self._keep = keep
         self._redact = redact
@@ -333,7 +333,7 @@ class ConversationTools:
             self._keep(tuple(self._recorded))
 
     def _find(self, tool: str, args: Json, nth: int) -> RecordedCall | None:
-        exact_call = self._by_address.get((tool, cassette.args_text(args), nth))
+        exact_call = self._by_key.get((tool, cassette.args_text(args), nth))
         if exact_call is not None:
             return exact_call
         return next(
