@@ -6,6 +6,7 @@ checkout. Agents of frameworks other than ADK are objects at the top level of a 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -212,6 +213,7 @@ def _of_yaml(text: str) -> ModuleSource:
 # --- one module -----------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=2 * MOST_FILES)
 def read_module(text: str) -> ModuleSource:
     """Read a Python module. Empty if it cannot be parsed, which its importer reports."""
     module = parse(text)
@@ -543,7 +545,11 @@ def _made_in(
         if root_names and any(map(_runs_at_import, module.body)):
             root_names = [PROGRAM]
         for name in root_names:
-            yield AgentUse(driver=driver.name, options={"call": f"{dotted}:{name}", **path})
+            yield AgentUse(
+                driver=driver.name,
+                options={"call": f"{dotted}:{name}", **path},
+                found_by=FIRST_ASKED if name == PROGRAM else "",
+            )
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -630,9 +636,12 @@ def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
     """The public functions and classes of a module that make an agent without arguments: they
     return it, or a function that returns it; a class may keep it as an attribute."""
     functions = [node for node in ast.walk(module) if isinstance(node, _FUNCTIONS)]
-    known_makers = set(makers)
-    for _ in functions:  # a function may return what another one makes
-        known_makers |= {node.name for node in functions if _returns_agent(node, known_makers)}
+    known_makers: set[str] = set()
+    new_makers = set(makers)
+    while new_makers:  # a function may return what another one makes
+        known_makers |= new_makers
+        new_makers = {node.name for node in functions if _returns_agent(node, known_makers)}
+        new_makers -= known_makers
     called_names = {
         _name(call.func)
         for function in functions
@@ -714,6 +723,11 @@ def _agents_of_class(owner: ast.ClassDef, makers: Collection[str]) -> Iterator[s
 PROGRAM = "__main__"
 """The name of an agent that only a program has."""
 
+MOST_PROGRAMS = 20
+"""The number of programs whose imports are followed."""
+
+FIRST_ASKED = "the agent that this program asks first"
+
 SERVERS = frozenset({"chainlit", "fastapi", "flask", "gradio", "streamlit", "uvicorn"})
 """Packages whose programs serve, and do not ask an agent themselves."""
 
@@ -732,7 +746,7 @@ def find_programs(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
                 drivers_by_file[file] = driver.name
         if packages.isdisjoint(SERVERS) and any(map(_runs, module.body)):
             programs.append((file, source))
-    for file, source in programs:
+    for file, source in programs[:MOST_PROGRAMS]:
         places = [place for place in followed([file], read) if place in drivers_by_file]
         if places:
             folder, dotted = _importable(file, source, read)
@@ -740,7 +754,7 @@ def find_programs(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
             yield AgentUse(
                 driver=drivers_by_file[places[0]],
                 options={"call": f"{dotted}:{PROGRAM}", **path},
-                found_by="the agent that this program asks first",
+                found_by=FIRST_ASKED,
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -52,8 +53,9 @@ def suite_of(use: AgentUse, settings: Settings, state: Json | None = None) -> Su
 
 def find_agents(settings: Settings) -> list[AgentUse]:
     """The agents for a first case, the likeliest first: the one that a run would use; else agents
-    of ADK, agents of other frameworks, and functions that answer. Those whose framework is not
-    among their requirements come later, those below examples and tests last."""
+    of ADK, agents of other frameworks, programs that ask one, and functions that answer. Those
+    whose framework is not among their requirements come later, those below examples and tests
+    last."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     suite = suite_of(discovery_agents.UNKNOWN, settings)
     uses_by_key, _ = discovery_agents.choose_agents(
@@ -71,22 +73,33 @@ def find_agents(settings: Settings) -> list[AgentUse]:
             for path in choice.candidates
         ]
     files = list(discovery_agents.code_files(settings.root))
-    read = discovery_agents.reader(settings.root)
+    read = functools.cache(discovery_agents.reader(settings.root))  # a module has many importers
     # a module makes its main agent last, and the main module imports those of others
     made_uses = [*agent_source.find_frameworks(files, read)][::-1]
     uses += sorted(made_uses, key=lambda use: -_import_count(use, made_uses, read))
     uses = [use for use in uses if _is_below(use, settings)]
-    if not uses:
-        others = [*agent_source.find_programs(files, read)]
-        others += agent_source.find_functions(files, read)
-        uses = [use for use in others if _is_below(use, settings)]
+    functions = [] if uses else agent_source.find_functions(files, read)
+    known_options = [use.options for use in uses]
+    others = (*agent_source.find_programs(files, read), *functions)
+    # a maker may lack what a program gives it
+    uses[LIKELIEST:LIKELIEST] = [
+        use for use in others if use.options not in known_options and _is_below(use, settings)
+    ]
     return sorted(uses, key=lambda use: (_is_example(use), not _is_declared(use, settings)))
+
+
+LIKELIEST = 3
+"""The number of agents before the first program."""
+
+
+MOST_RANKED = 20
+"""The number of modules with agents up to which their imports decide the order."""
 
 
 def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], read: ReadText) -> int:
     """The number of other agents' modules that an agent's module imports."""
     places = {_place_of(other_use) for other_use in other_uses} - {_place_of(use)}
-    if not places:
+    if not places or len(places) > MOST_RANKED:
         return 0
     reached = agent_source.followed([f"{_place_of(use)}.py"], read)
     return len(places & {file.removesuffix(".py") for file in reached})

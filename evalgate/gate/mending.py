@@ -109,8 +109,11 @@ def _additions(
     match = _PACKAGE.search(failure.message)
     package = (match["named"] or match["advised"]) if match else ""
     is_absent = "is not installed for" in failure.message
-    if is_absent or (not requirements and failure.kind is FailureKind.INSTALL):
-        package = agents.DRIVERS[use.driver].package
+    framework = agents.DRIVERS[use.driver].package
+    if (is_absent and framework not in requirements) or (
+        not requirements and failure.kind is FailureKind.INSTALL
+    ):
+        package = framework
     if package and package not in requirements and len(requirements) <= MOST_PACKAGES:
         yield package
     is_dated = any(entry.startswith(EXCLUDE_NEWER) for entry in requirements)

@@ -78,6 +78,8 @@ def names_in(template: str) -> frozenset[str]:
         ) from error
     except RecursionError:
         raise TemplateError(_TOO_DEEP) from None
+    except ValueError as error:  # a number of more than 4,300 digits
+        raise TemplateError(f"not a valid Jinja template: {error}") from error
     return frozenset(name_finder.undeclared_identifiers)
 
 
@@ -100,7 +102,7 @@ def compile_template(template: str) -> Callable[[Json], str]:
     environment.filters["render_string_filter"] = render_string
     try:
         jinja_template = environment.from_string(template)
-    except jinja2.TemplateError as error:
+    except (jinja2.TemplateError, ValueError) as error:  # a number of more than 4,300 digits
         raise TemplateError(f"not a valid Jinja template: {error}") from error
     # Python's parser accepts at most 200 nested brackets
     except (MemoryError, RecursionError, SyntaxError):

@@ -198,6 +198,37 @@ def test_the_state_is_what_tools_get_and_leave(workers: Start, kind: str) -> Non
         assert worker.end("s")["state"] == {"words": ["first", "tide"]}
 
 
+PROGRAMS = {
+    "langgraph": "graphs.agent.invoke({'messages': [('user', input())]})",
+    "pydantic_ai": "pydantics.agent.run_sync(input())",
+    "openai_agents": "from agents import Runner\nRunner.run_sync(openais.agent, input())",
+    "smolagents": "print(smols.agent.run(input()))",
+    "strands": "strandeds.agent(input())",
+    "llama_index": "async def main():\n    await llamas.agent.run(user_msg=input())\nasyncio.run(main())",
+    "autogen": "asyncio.run(autogens.agent.run(task=input()))",
+    "agent_framework": "async def main():\n    await microsofts.agent.run('Hello')\nasyncio.run(main())",
+}
+"""Programs that ask the agent, blocking or not, in and outside an event loop."""
+
+
+@ALL
+def test_the_agent_that_a_program_asks_first(workers: Start, kind: str, tmp_path: Path) -> None:
+    (tmp_path / f"{kind}_program.py").write_text(
+        f"import asyncio\nimport {KINDS[kind]}\n{PROGRAMS[kind]}\nraise ValueError('it went on')\n"
+    )
+    call = {"call": f"{kind}_program:__main__", "path": str(tmp_path)}
+    worker = workers(kind, import_roots=[str(AGENTS / "frameworks")], **call)
+    assert worker.greeting["sessions"] == 1
+    for session in ("first", "second"):
+        worker.start(session)
+        events, _ = worker.turn(session, OSLO, "say (turns)")
+        assert responses(events) == [{"result": "sunny in Oslo"}]
+        assert [event["content"]["parts"] for event in events if event["final"]] == [
+            [{"text": "turn 1"}]
+        ]
+        worker.end(session)
+
+
 @pytest.mark.parametrize("kind", ["langgraph", "pydantic_ai", "openai_agents"])
 def test_what_tools_are_given_is_made_of_the_state_or_asked_for(workers: Start, kind: str) -> None:
     worker = workers(kind, "typed")

@@ -234,3 +234,15 @@ def test_the_agent_whose_module_imports_those_of_others_comes_first(tmp_path: Pa
         (tmp_path / name).write_text(text)
     uses = candidates.find_agents(Settings(root=tmp_path))
     assert [use.options["call"] for use in uses] == ["manager:desk", "words:desk", "answers:desk"]
+
+
+def test_a_program_comes_after_the_likeliest_agents(tmp_path: Path) -> None:
+    agents = "from strands import Agent\n" + "".join(f"desk_{n} = Agent()\n" for n in range(4))
+    for name, text in {"desks.py": agents, "main.py": RUNNING}.items():
+        (tmp_path / name).write_text(text)
+    uses = candidates.find_agents(Settings(root=tmp_path))
+    assert [use.options["call"] for use in uses] == [
+        *(f"desks:desk_{n}" for n in (3, 2, 1)),
+        "main:__main__",
+        "desks:desk_0",
+    ]

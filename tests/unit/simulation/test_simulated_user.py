@@ -128,6 +128,8 @@ def test_a_turn_costs_as_much_late_as_early():
         ("{{ stop_signal }}{{ conversation_plan }}", "`{{ conversation_history }}` is missing"),
         ("", "are missing"),
         ("{{ stop_signal", "not a valid Jinja template"),
+        # Python reads no number of that many digits
+        (f"{{{{ {'1' * 5000} }}}}", "not a valid Jinja template: Exceeds the limit"),
     ],
 )
 def test_templates_that_adk_would_refuse(template, problem):

@@ -118,6 +118,10 @@ class Host(frameworks.FrameworkHost):
 
     def kinds(self) -> tuple[Any, ...]:
         """See FrameworkHost."""
+        from autogen_agentchat import (  # noqa: F401 - defines subclasses
+            agents,
+            teams,
+        )
         from autogen_agentchat.base import ChatAgent, Team
 
         return ChatAgent, Team

@@ -408,6 +408,7 @@ class FrameworkHost(server.Host, ABC):
         self._target: Any = None
         self._context: Any = None
         self._program: Program | None = None
+        self._first_agent: Any = None
 
     @abstractmethod
     def kinds(self) -> tuple[Any, ...]:
@@ -505,6 +506,12 @@ class FrameworkHost(server.Host, ABC):
         except ImportError as error:
             call = self.options.get("call")
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
+        if isinstance(self._target, str) and agent is self._first_agent:
+            self._target = agent  # an object of a module that stays imported
+            return await self.open(start, session_tools)
+        if isinstance(self._target, str) and self._first_agent is None:
+            self._first_agent = agent
+            self.share(agent)
         if context is None:
             context = build_context(self.context_class(agent), state)
         return self.session(agent, self.options, start, session_tools, context)

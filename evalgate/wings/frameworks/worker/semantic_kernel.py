@@ -103,7 +103,7 @@ class Host(frameworks.FrameworkHost):
 
     def kinds(self) -> tuple[Any, ...]:
         """See FrameworkHost."""
-        from semantic_kernel.agents import Agent
+        from semantic_kernel.agents import Agent, ChatCompletionAgent  # noqa: F401 - a subclass
 
         return (Agent,)
 

@@ -221,7 +221,7 @@ class Host(frameworks.FrameworkHost):
 
     async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
         """A new session, with the agent's initial state and a new Python executor."""
-        for member in _team(self._target) if self._initial_states else ():
+        for member in _team(self._target) if self.is_agent(self._target) else ():
             member.state = copy.deepcopy(self._initial_states[id(member)])
             if hasattr(member, "python_executor"):
                 make = member.create_python_executor

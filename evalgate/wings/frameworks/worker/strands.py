@@ -156,7 +156,7 @@ class Host(frameworks.FrameworkHost):
 
     async def open(self, start: Message, session_tools: Any) -> Any:
         """A new session with the agent's initial messages and state."""
-        if self._messages is not None:
+        if self._messages is not None and self.is_agent(self._target):
             self._target.messages[:] = self._messages
             for name in self._target.state.get():
                 self._target.state.delete(name)
