@@ -148,12 +148,12 @@ def _broken_cases(
     message share an entry. `width`: columns of the terminal, 0 if unlimited. `report_file`: the
     file with all cases."""
     broken_cases = [
-        *cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL])
-    ]
-    broken_cases += [
-        case
-        for case in case_views
-        if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
+        *cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL]),
+        *(
+            case
+            for case in case_views
+            if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
+        ),
     ]
     groups: defaultdict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = defaultdict(list)
     for index, case in enumerate(broken_cases):
