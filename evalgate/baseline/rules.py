@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
@@ -821,24 +821,18 @@ def _metric_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
-    """The Python files beside a metric's module, other files there that the module names, and its
-    imports. The module is searched below the root, in the agent's folder (also by the name
-    `agent`), and in the parent folders of that folder."""
+    """The files of a metric's module, the Python files beside it, other files there that it names,
+    and its imports; without the agent's own files, if they are not the module's."""
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
         return
     agent_path = PurePosixPath(str(agent.options.get("path") or "/"))
     home = None if agent_path.is_absolute() or ".." in agent_path.parts else agent_path
-    places = [
-        (place, parts)
-        for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())])
-    ]
     call_module = str(agent.options.get("call") or "").partition(":")[0]  # `module:function`
     tested_paths = {root / (f"{call_module.replace('.', '/')}.py" if call_module else ".")}
     if home is not None:
-        places += [(str(home), parts), (str(home), parts[1:] if parts[0] == "agent" else parts)]
         tested_paths |= {root / home, root / home / "agent.py"}
-    for place, names in places:
+    for place, names in _search_places(parts, home):
         folder = root / place
         stem = folder.joinpath(*names)
         module_files = [
@@ -860,6 +854,18 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
             yield from {*module_files, *neighbors, *_imported(root, module_files, tested_paths)} - (
                 tested_paths - {*module_files}
             )
+
+
+def _search_places(
+    parts: Sequence[str], home: PurePosixPath | None
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Where a module may be: a folder and the parts of the module's name there. The folders are the
+    root, `src`, the parents of the agent's folder `home`, and `home`, also by the name `agent`."""
+    for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())]):
+        yield place, parts
+    if home is not None:
+        yield str(home), parts
+        yield str(home), parts[1:] if parts[0] == "agent" else parts
 
 
 def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -> Iterator[Path]:

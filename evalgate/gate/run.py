@@ -24,7 +24,7 @@ def run(settings: Settings, context: Context) -> Report:
     ):
         measurement = measure.measure(session, context)
         report = decision.decide(
-            measurement, session.rules, context, history=session.history, past=session.past()
+            measurement, session.rules, context, history=session.history, past=session.past_cases()
         )
         report = decision.publish(
             report,

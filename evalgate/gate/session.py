@@ -56,7 +56,7 @@ class GateSession:
         """True if the base is measured, at least in part."""
         return len(self.journals) > 1
 
-    def past(self) -> dict[CaseKey, tuple[PastCase, ...]]:
+    def past_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
         """The earlier outcomes of each case, oldest first: in base runs, and in runs that this
         machine kept."""
         machine_cases = (

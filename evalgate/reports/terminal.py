@@ -129,7 +129,7 @@ def _render_line(line: Line, *, color: bool, folder: str) -> str:
     return f"\x1b[{CODES[line.style]}m{text}\x1b[0m" if color and line.style and text else text
 
 
-def _name(text: str) -> str:
+def _label(text: str) -> str:
     return plain.label(text, NAME_WIDTH)
 
 
@@ -137,7 +137,7 @@ def _broken_suites(v: View) -> Iterator[Line]:
     """The evaluation files that cannot be evaluated, with the reason."""
     for suite in v.broken[:GROUPS]:
         yield Line(
-            phrase("broken_file", _name(suite.suite), plain.one_line(str(suite.reason))), "yellow"
+            phrase("broken_file", _label(suite.suite), plain.one_line(str(suite.reason))), "yellow"
         )
 
 
@@ -218,7 +218,7 @@ def _causes(v: View, width: int) -> Iterator[Line]:
 
 def _case_names(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
     """The names of cases, a single case with its place; and that place if it is shown in full."""
-    names = [_name(case.case_id) for case in case_views]
+    names = [_label(case.case_id) for case in case_views]
     if len(case_views) > 1:
         return phrase("cases_line", len(case_views), words.listed(names, limit=NAMED_CASES)), ""
     room = max(width - plain.columns(names[0]) - 20, 20) if width else NAME_WIDTH * 2
@@ -252,7 +252,7 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
 
 def _findings(turn: Turn) -> list[str]:
     rows = (
-        (_name(name), finding.label, finding.subject, finding.text)
+        (_label(name), finding.label, finding.subject, finding.text)
         for name, finding in turns.visible_findings(turn.findings)
     )
     return [plain.one_line(": ".join(str(part) for part in parts if part)) for parts in rows]
@@ -340,7 +340,7 @@ def render_whole_case(
             else kind_text
         )
         cells = (
-            _name(verdict.name),
+            _label(verdict.name),
             cases.number(verdict.value, verdict),
             words.threshold(verdict.threshold),
             plain.flat(remark),
@@ -512,18 +512,18 @@ def _wrap(line: Line, width: int) -> Iterator[Line]:
 def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
     """A criterion that fell, the cases that moved most, and the calls of the first one if it still
     passes."""
-    yield from _wrap(Line(f"{_name(fall.row.name)} {fall.text}", "yellow"), width)
+    yield from _wrap(Line(f"{_label(fall.row.name)} {fall.text}", "yellow"), width)
     moved_cases = fall.case_falls[:MOVED]
     for moved_case in moved_cases:
         origin = f" ({moved_case.case.failure_origin})" if moved_case.case.failure_origin else ""
         yield from _wrap(
-            Line(f"  {_name(moved_case.case.case_id)} {moved_case.text}{origin}"), width
+            Line(f"  {_label(moved_case.case.case_id)} {moved_case.text}{origin}"), width
         )
     if len(fall.case_falls) > len(moved_cases):
         yield Line(f"  {phrase('more_cases', len(fall.case_falls) - len(moved_cases), '')}", "dim")
     turn = moved_cases[0].turn
     if moved_cases[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
-        yield Line(f"    {_name(moved_cases[0].case.case_id)}: {phrase('legend_base')}", "dim")
+        yield Line(f"    {_label(moved_cases[0].case.case_id)}: {phrase('legend_base')}", "dim")
         yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, (width or LOG_WIDTH) - 6)
 
 
@@ -554,7 +554,7 @@ def _verdict_lines(v: View) -> Iterator[Line]:
     headline = wording.headline(report).upper() if answers else f"{word}: {reason}"
     yield Line(headline, KINDS[report.verdict.kind])
     if report.edits.decide and not report.verdict.blocks:
-        yield Line(edits.rules(report.edits, mark=_name), "yellow")
+        yield Line(edits.rules(report.edits, mark=_label), "yellow")
     case_fall = moved.notable(v)
     yield Line(wording.next_step(report, placement="above"))
     yield Line("" if case_fall is None else moved.sentence(case_fall))
