@@ -664,6 +664,8 @@ def cloud_credentials(environ: Environ) -> Check:
         else "no credentials of Google Cloud were found; machines of Google Cloud have their own"
     )
     hint = "gcloud auth application-default login"
+    if path:  # gcloud would not change what the variable names
+        hint = "Correct its path, or unset GOOGLE_APPLICATION_CREDENTIALS"
     return Check(
         label="credentials", problem=errors.warning("cloud-credentials", message, hint=hint)
     )

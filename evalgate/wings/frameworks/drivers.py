@@ -147,7 +147,7 @@ class AgentFrameworkDriver(PythonDriver):
     host = str(HOSTS / "agent_framework")
     framework = "agent_framework"
     modules = frozenset({"agent_framework"})
-    makers = frozenset({"Agent", "ChatAgent", "create_agent", "as_agent"})
+    makers = frozenset({"Agent", "ChatAgent", "create_agent", "as_agent", "build"})
     options = CallOptions
 
 

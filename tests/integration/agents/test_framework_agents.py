@@ -229,6 +229,47 @@ def test_the_agent_that_a_program_asks_first(workers: Start, kind: str, tmp_path
         worker.end(session)
 
 
+FLOW = """
+import asyncio
+import llamas
+from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
+
+class Flow(Workflow):
+    @step
+    async def go(self, event: StartEvent) -> StopEvent:
+        return StopEvent(result=str(await llamas.agent.run(user_msg=event.topic)))
+
+async def main():
+    await Flow().run(topic="a")
+
+asyncio.run(main())
+"""
+WORKFLOW = """
+import asyncio
+import microsofts
+from agent_framework import WorkflowBuilder
+
+async def main():
+    await WorkflowBuilder(start_executor=microsofts.agent).build().run("Hello")
+
+asyncio.run(main())
+"""
+
+
+def test_an_agent_inside_a_flow_is_not_the_program(workers: Start, tmp_path: Path) -> None:
+    (tmp_path / "desk_flow.py").write_text(FLOW)
+    (tmp_path / "desk_workflow.py").write_text(WORKFLOW)
+    roots = {"path": str(tmp_path), "import_roots": [str(AGENTS / "frameworks")]}
+    worker = workers("llama_index", call="desk_flow:__main__", **roots)
+    worker.say(type="start", session="s", app_name="", user_id="", state={})
+    ended = worker.hear("turn_failed", session="s")
+    assert "desk_flow:__main__ gave a Flow, not an agent" in ended["message"]
+    # a workflow of the Agent Framework is an agent, too
+    worker = workers("agent_framework", call="desk_workflow:__main__", **roots)
+    events, _ = worker.ask("say hello")
+    assert any(part.get("text") == "hello" for e in events for part in e["content"]["parts"])
+
+
 @pytest.mark.parametrize("kind", ["langgraph", "pydantic_ai", "openai_agents"])
 def test_what_tools_are_given_is_made_of_the_state_or_asked_for(workers: Start, kind: str) -> None:
     worker = workers(kind, "typed")

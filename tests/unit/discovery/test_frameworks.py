@@ -30,6 +30,11 @@ from evalgate.discovery import agent_source, candidates
         ),
         ("bot.py", "import smolagents\ndesk = smolagents.CodeAgent()", "smolagents bot:desk"),
         ("bot.py", "from .agents import Agent\ndesk = Agent()", ""),  # the repository's own module
+        (
+            "bot.py",
+            "from agent_framework import WorkflowBuilder\nflow = WorkflowBuilder(start_executor=a).build()",
+            "agent-framework bot:flow",
+        ),
         # not at its own level
         ("bot.py", "from langgraph import x\ndef make():\n    graph = g.compile()", ""),
         # given a type, an annotation

@@ -137,6 +137,18 @@ class Host(frameworks.FrameworkHost):
 
         return (BaseAgent,)
 
+    def askers(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
+        from agent_framework import Workflow
+
+        return (*self.kinds(), Workflow)
+
+    def agent_in(self, holder: Any) -> Any:
+        """See FrameworkHost. A workflow makes an agent of itself."""
+        from agent_framework import Workflow
+
+        return holder.as_agent() if isinstance(holder, Workflow) else super().agent_in(holder)
+
     def prepare(self) -> None:
         """See FrameworkHost."""
         import agent_framework

@@ -132,6 +132,12 @@ class Host(frameworks.FrameworkHost):
 
         return (Agent, Crew)
 
+    def askers(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
+        from crewai.flow.flow import Flow
+
+        return (*self.kinds(), Flow)
+
     def share(self, agent: Any) -> None:
         """See FrameworkHost."""
         super().share(agent)

@@ -419,7 +419,8 @@ class FrameworkHost(server.Host, ABC):
         return isinstance(candidate, self.kinds())
 
     def askers(self) -> tuple[Any, ...]:
-        """The classes that have `entrances`."""
+        """The classes that have `entrances`: of agents, and of what asks several agents, of which
+        none is the whole."""
         return self.kinds()
 
     @abstractmethod
@@ -444,9 +445,13 @@ class FrameworkHost(server.Host, ABC):
             if call.endswith(PROGRAM):
                 self._target = call.removesuffix(PROGRAM)
                 self.sessions = 1
-                for asker in self.askers():
-                    for subclass in subclasses_of(asker):
-                        programs.hold_at(subclass, self.entrances, self.is_agent)
+                askers = self.askers()
+                for subclass in {cls for asker in askers for cls in subclasses_of(asker)}:
+                    programs.hold_at(
+                        subclass,
+                        self.entrances,
+                        lambda asked: self.is_agent(asked) or isinstance(asked, askers),
+                    )
             else:
                 self._target = member(call)
                 self._target = self.agent_in(self._target) or self._target
@@ -525,10 +530,10 @@ class FrameworkHost(server.Host, ABC):
         if isinstance(self._target, str):
             await self.close()
             self._program = Program(self._target)
-            agent = await self._program.first_agent()
+            holder = await self._program.first_agent()
             self.prepare()  # the program has imported more
-            return agent
-        holder = await make_object(self._target, state)
+        else:
+            holder = await make_object(self._target, state)
         agent = self.agent_in(holder)
         if agent is None:
             call = self.options.get("call")
@@ -540,8 +545,8 @@ class FrameworkHost(server.Host, ABC):
     def agent_in(self, holder: Any) -> Any:
         """The agent that an object is, or the only one among its items or attributes; None for
         another object."""
-        if self.is_agent(holder):
-            return holder
+        if self.is_agent(holder) or isinstance(holder, self.askers()):
+            return holder if self.is_agent(holder) else None
         is_list = isinstance(holder, (tuple, list))
         parts = holder if is_list else getattr(holder, "__dict__", {}).values()
         agents_by_id = {id(part): part for part in parts if self.is_agent(part)}

@@ -132,6 +132,12 @@ class Host(frameworks.FrameworkHost):
 
         return (AgentWorkflow, BaseWorkflowAgent)
 
+    def askers(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
+        from llama_index.core.workflow import Workflow
+
+        return (*self.kinds(), Workflow)
+
     def prepare(self) -> None:
         """See FrameworkHost."""
         from llama_index.core.tools.types import AsyncBaseTool

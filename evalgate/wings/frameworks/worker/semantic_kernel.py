@@ -107,6 +107,14 @@ class Host(frameworks.FrameworkHost):
 
         return (Agent,)
 
+    def askers(self) -> tuple[Any, ...]:
+        """See FrameworkHost."""
+        try:
+            from semantic_kernel.agents.orchestration.orchestration_base import OrchestrationBase
+        except ImportError:  # since 1.30
+            return self.kinds()
+        return (*self.kinds(), OrchestrationBase)
+
     def prepare(self) -> None:
         """See FrameworkHost."""
         from semantic_kernel import Kernel
