@@ -344,7 +344,7 @@ def _post(
     if environ.get("GITHUB_STEP_SUMMARY"):
         output.append_summary(outcome_of_post.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
     outcome.verdict = reports.render_outputs(outcome_of_post.report)
-    return ExitCode.PASS if outcome_of_post.done else ExitCode.NOT_MEASURED
+    return ExitCode.NOT_MEASURED if outcome_of_post.has_failed else ExitCode.PASS
 
 
 @contextmanager

@@ -51,7 +51,7 @@ class ErrorWire(ToolFile):
     type: str = Field(min_length=1, description="The exception's name.")
     message: str = ""
 
-    def noun(self) -> ToolError:
+    def to_model(self) -> ToolError:
         """The error as a value."""
         return ToolError(type=self.type, message=self.message)
 

@@ -376,14 +376,14 @@ class WorkerConversation:
             user_content,
             self._steps,
             invocation_id=end.invocation_id,
-            agents=tuple(agent.noun() for agent in end.agents),
-            timings=end.timings.noun() if end.timings else Timings(total_s=seconds),
+            agents=tuple(agent.to_model() for agent in end.agents),
+            timings=end.timings.to_model() if end.timings else Timings(total_s=seconds),
         )
         if trace := self._trace():
             invocation = replace(invocation, trace=trace)
         if end.model_calls:
             model_calls = tuple(
-                (call.usage_metadata.noun(), call.model_version) for call in end.model_calls
+                (call.usage_metadata.to_model(), call.model_version) for call in end.model_calls
             )
             invocation = replace(invocation, model_calls=model_calls)
         if self._case.ces is not None or self._box.hear is not None:
@@ -412,7 +412,7 @@ class WorkerConversation:
         self._worker.boxes.close(self._box)
         if self._open and self._worker.failure is None:
             self._open = False
-            self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
+            self._worker.send(protocol.end(self._box.name), timeout_s=1.0)
 
     def _refuse_mocks(self) -> None:
         """Raise AgentFailed if the case mocks tools, because this agent's tools would run
@@ -435,7 +435,7 @@ class WorkerConversation:
         )
 
     def _say(self, message: Mapping[str, object], deadline: float) -> None:
-        self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
+        self._worker.send(message, timeout_s=max(deadline - time.monotonic(), 0.0))
 
     def _next_message(self, deadline: float) -> SessionMessage:
         """The next message. While waiting, sends the answers of tool calls that become due."""

@@ -175,7 +175,7 @@ class AdkServerConversation:
         for event in events:
             code = event.error_code
             if code and code not in STOPS and event.content is None:
-                message = f"the model answered with error {event.noun().error}"
+                message = f"the model answered with error {event.to_model().error}"
                 kind = _MODEL_KINDS.get(code.upper(), FailureKind.MODEL_ERROR)
                 raise self._client.failed(kind, message)
         invocation = adk_shapes.turn_of_steps(

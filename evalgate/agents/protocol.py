@@ -113,7 +113,7 @@ class TurnTimings(WorkerWire):
     tool_s: Seconds = None
     calls: list[CallTimeWire] = Field(default_factory=list)
 
-    def noun(self) -> Timings:
+    def to_model(self) -> Timings:
         """The timings as a value."""
         calls = tuple(CallTime(**call.model_dump()) for call in self.calls)
         return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s, calls=calls)
@@ -462,7 +462,7 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
     expected = evidence.expected
     scenario = evidence.case.scenario
     criterion = {} if use.threshold is None else {"threshold": use.threshold}
-    actual = []
+    turns = []
     # ADK gives metrics the rubrics of the case and of the expected turn
     for index, turn in enumerate(evidence.actual):
         expected_rubrics = expected[index].rubrics if expected and index < len(expected) else ()
@@ -470,7 +470,7 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
             rubric.rubric_id: rubric
             for rubric in (*turn.rubrics, *evidence.case.rubrics, *expected_rubrics)
         }
-        actual.append(
+        turns.append(
             adk_shapes.invocation_json(dataclasses.replace(turn, rubrics=tuple(rubrics.values())))
         )
     return {
@@ -482,7 +482,7 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
             "threshold": use.threshold,
             "criterion": {**criterion, **use.options},
         },
-        "actual": actual,
+        "actual": turns,
         "expected": None
         if expected is None
         else [adk_shapes.invocation_json(turn) for turn in expected],

@@ -40,7 +40,7 @@ ISOLATED_FLAGS = ("-I", "-S")
 environment variables nor with files."""
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
-"""File name endings that Python can load as modules."""
+"""Endings of files that Python can load as modules; the drivers `adk` and `python` read it."""
 
 
 def run_metric(
@@ -59,18 +59,21 @@ def run_metric(
     deadline = time.monotonic() + timeout_s
     box = worker.boxes.open(Phase.METRIC)
     try:
-        worker.say(
+        worker.send(
             protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s
         )
+        # a metric has no steps before its answer
         _, answer = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
     except queue.Empty:
         on_timeout()
+        # a worker that is ending has its failure before the box gets it
         message = worker.failure.message if worker.failure else Sentence("metric_slow", timeout_s)
         return failed_grade(code, worker.redact(str(message)))
     finally:
         worker.boxes.close(box)
     if isinstance(answer, MetricResult):
         return metric_grade(answer, code=code)
+    # the worker's failure: a box for a metric gets nothing else
     return failed_grade(code, worker.redact(getattr(answer, "message", "")))
 
 
@@ -181,7 +184,7 @@ def prepare_launch(
             **hello,
             "import_roots": [sandbox.copies.placed(root) for root in interpreter.import_roots],
         },
-        overrides={},
+        overrides={},  # unlike `command`, these drivers have no option `env`
     )
 
 

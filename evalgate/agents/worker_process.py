@@ -398,7 +398,7 @@ class Worker:
         ended. Raises AgentFailed (START, INSTALL)."""
         deadline = time.monotonic() + self._limits.start_timeout_s
         try:
-            self.say(self._hello, timeout_s=self._limits.start_timeout_s)
+            self.send(self._hello, timeout_s=self._limits.start_timeout_s)
             try:
                 answer = self._greeting.get(timeout=max(deadline - time.monotonic(), 0.0))
             except queue.Empty:
@@ -419,7 +419,7 @@ class Worker:
             self._child.close(grace_s=GRACE_S)
             raise
 
-    def say(self, message: Json, *, timeout_s: float) -> None:
+    def send(self, message: Json, *, timeout_s: float) -> None:
         """Write a message. If the worker does not read it, the worker is lost, and its boxes get a
         failure."""
         try:

@@ -150,8 +150,11 @@ def _local_branch(repo: Repository, name: str, *, head: str) -> str | None:
     tips = [repo.resolve(f"refs/{place}/{name}") for place in (f"remotes/{remote}", "heads")]
     shared_commits = [_find_merge_base(repo, tip, head) for tip in tips if tip]
     if len(shared_commits) == 2 and all(shared_commits):
-        first, second = map(str, shared_commits)
-        if first != second and _find_merge_base(repo, first, second) == first:
+        remote_commit, local_commit = map(str, shared_commits)
+        if (
+            remote_commit != local_commit
+            and _find_merge_base(repo, remote_commit, local_commit) == remote_commit
+        ):
             return tips[1]
     return tips[0] or tips[1]
 

@@ -327,7 +327,7 @@ def compare(
     notes = dict.fromkeys(
         (*origin.notes, *_other_models(head, base, is_together=sides.is_together))
     )
-    return comparison_compare.of(
+    return comparison_compare.comparison_of(
         sides, origin=replace(origin, notes=tuple(notes)), edited=edited, unread=unread
     )
 

@@ -71,7 +71,7 @@ class Rules:
         return self.books[0].policy
 
 
-def of(
+def in_force(
     head_settings: Settings,
     suites: tuple[Suite, ...],
     base: Base | None,
@@ -145,7 +145,7 @@ def _both_rules(
     decides. If both decide, each starts with half of the money."""
     base_settings = base_project.settings
     both_decide = baseline_base.both_decide(head_settings, base_settings)
-    renamed = base_project.renamed or baseline_base.renames(rules.suites, suites)
+    renamed = base_project.renamed
     if context is not None and base_settings is not None:
         suites += _dropped(
             head_settings,
@@ -180,10 +180,11 @@ def _both_rules(
     return Rules(
         settings=settings,
         suites=common.suites,
-        books=_divided(books, both_decide=both_decide),
+        # if both decide, each has a share of the money
+        books=tuple(book.divided(len(books) if both_decide else 1) for book in books),
         edits=Edits(
             edits=(*decisive_edits, *file_edits, *_case_edits(rules.suites, suites, renamed)),
-            unasked=common.unasked,
+            unasked=tuple(common.unasked),
         ),
         both_decide=both_decide,
         problems=(*severity_notices, *_unreadable_rules(rules, both_decide=both_decide)),
@@ -195,7 +196,7 @@ def _with_base_code(
 ) -> tuple[Suite, ...]:
     """The suites, with the base's commit at custom metrics: the base's code scores both sides, in
     the base's environment. If the change edits a metric, also with the digest of its files: they
-    replace the base's. See `of`."""
+    replace the base's. See `in_force`."""
     edited_files = {edit.subject for edit in rules.edits.edits}
     base_rules = base.project.rules
     if (
@@ -224,11 +225,6 @@ def _with_base_code(
         replace(suite, criteria=tuple(with_commit(use, suite.key) for use in suite.criteria))
         for suite in suites
     )
-
-
-def _divided(books: Sequence[RuleBook], *, both_decide: bool) -> tuple[RuleBook, ...]:
-    """The books; if both decide, each with its share of the money."""
-    return tuple(book.divided(len(books) if both_decide else 1) for book in books)
 
 
 def _base_policy(
@@ -344,7 +340,7 @@ class _CommonCriteria:
     ) -> None:
         self.edits: list[GateEdit] = []
         self.criteria: dict[str, tuple[CriterionUse, ...]] = {}
-        unasked_criteria: dict[str, None] = {}
+        self.unasked: list[str] = []
         all_suites = []
         for suite in suites:
             base_suite = base_suites.get(suite.key)
@@ -356,36 +352,49 @@ class _CommonCriteria:
             ):
                 all_suites.append(suite)
                 continue
-            head_uses = {use.name: use for use in suite.criteria}
-            base_criteria = []
-            informational_criteria = []
-            for use in base_suite.criteria:
-                head_use = head_uses.get(use.name)
-                if head_use is not None and _is_measured_alike(
-                    use, head_use, are_metrics_edited=are_metrics_edited
-                ):
-                    base_criteria.append(_with_base_rule(use, head_use))
-                elif use.informational:
-                    continue
-                elif use.is_judged and not both_decide:
-                    unasked_criteria[f"`{use.name}` in {suite.key}"] = None
-                else:
-                    name = use.name if head_use is None else BASE_NAME.format(use.name)
-                    use = replace(use, name=name, metric=use.metric or use.name)  # noqa: PLW2901 - renamed
-                    base_criteria.append(use)
-                    informational_criteria.append(replace(use, threshold=None, informational=True))
+            base_criteria, informational_criteria, unasked = _base_criteria(
+                base_suite, suite, both_decide=both_decide, are_metrics_edited=are_metrics_edited
+            )
+            self.unasked += unasked
             edits = list(
                 _criterion_edits(base_suite.criteria, suite, are_metrics_edited=are_metrics_edited)
             )
             if edits:
-                self.criteria[suite.key] = tuple(base_criteria)
+                self.criteria[suite.key] = base_criteria
                 self.edits += edits
             all_suites.append(
                 replace(suite, criteria=(*suite.criteria, *informational_criteria))
                 if informational_criteria
                 else suite
             )
-        self.suites, self.unasked = tuple(all_suites), tuple(unasked_criteria)
+        self.suites = tuple(all_suites)
+
+
+def _base_criteria(
+    base_suite: Suite, suite: Suite, *, both_decide: bool, are_metrics_edited: bool
+) -> tuple[tuple[CriterionUse, ...], list[CriterionUse], list[str]]:
+    """The criteria of the base's book for a suite; those that head does not have, as informational
+    criteria; and, in words, the judged ones that are skipped."""
+    head_uses = {use.name: use for use in suite.criteria}
+    criteria = []
+    informational_criteria = []
+    unasked = []
+    for use in base_suite.criteria:
+        head_use = head_uses.get(use.name)
+        if head_use is not None and _is_measured_alike(
+            use, head_use, are_metrics_edited=are_metrics_edited
+        ):
+            criteria.append(_with_base_rule(use, head_use))
+        elif use.informational:
+            continue
+        elif use.is_judged and not both_decide:
+            unasked.append(f"`{use.name}` in {suite.key}")
+        else:
+            name = use.name if head_use is None else BASE_NAME.format(use.name)
+            base_use = replace(use, name=name, metric=use.metric or use.name)
+            criteria.append(base_use)
+            informational_criteria.append(replace(base_use, threshold=None, informational=True))
+    return tuple(criteria), informational_criteria, unasked
 
 
 def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
@@ -778,14 +787,8 @@ def _cassette_files(settings: Settings) -> frozenset[str]:
 
 
 def _digest(path: Path) -> str:
-    """The first digits of the digest of a file, or of all files of a folder; "" if nothing is
-    readable."""
+    """The first digits of the digest of a file; "" if it cannot be read."""
     try:
-        if path.is_dir():
-            files = sorted(file for file in path.rglob("*") if file.is_file())
-            return fingerprints.digest(
-                [[str(file.relative_to(path)), _digest(file)] for file in files]
-            )[:8]
         return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
     except OSError:
         return ""
@@ -818,24 +821,18 @@ def _metric_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
-    """The Python files beside a metric's module, other files there that the module names, and its
-    imports. The module is searched below the root, in the agent's folder (also by the name
-    `agent`), and in the parent folders of that folder."""
+    """The files of a metric's module, the Python files beside it, other files there that it names,
+    and its imports; without the agent's own files, if they are not the module's."""
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
         return
     agent_path = PurePosixPath(str(agent.options.get("path") or "/"))
     home = None if agent_path.is_absolute() or ".." in agent_path.parts else agent_path
-    places = [
-        (place, parts)
-        for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())])
-    ]
     call_module = str(agent.options.get("call") or "").partition(":")[0]  # `module:function`
     tested_paths = {root / (f"{call_module.replace('.', '/')}.py" if call_module else ".")}
     if home is not None:
-        places += [(str(home), parts), (str(home), parts[1:] if parts[0] == "agent" else parts)]
         tested_paths |= {root / home, root / home / "agent.py"}
-    for place, names in places:
+    for place, names in _search_places(parts, home):
         folder = root / place
         stem = folder.joinpath(*names)
         module_files = [
@@ -857,6 +854,18 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
             yield from {*module_files, *neighbors, *_imported(root, module_files, tested_paths)} - (
                 tested_paths - {*module_files}
             )
+
+
+def _search_places(
+    parts: Sequence[str], home: PurePosixPath | None
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Where a module may be: a folder and the parts of the module's name there. The folders are the
+    root, `src`, the parents of the agent's folder `home`, and `home`, also by the name `agent`."""
+    for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())]):
+        yield place, parts
+    if home is not None:
+        yield str(home), parts
+        yield str(home), parts[1:] if parts[0] == "agent" else parts
 
 
 def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -> Iterator[Path]:

@@ -249,7 +249,8 @@ def validate(**values: Any) -> int:
     }
     cases = sum(len(suite.eval_set.cases) for suite in project.suites)
     library_counts = "".join(
-        f", {words.counted(library.size(), library.noun)}" for library in project.libraries
+        f", {words.counted(library.evaluation_count(), library.noun)}"
+        for library in project.libraries
     )
     click.echo(
         f"{words.counted(len(project.suites), 'suite')}, {words.counted(cases, 'case')}{library_counts}: "

@@ -118,7 +118,7 @@ def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseVi
         report=report,
         verdict=stored_case.verdict,
         suite=stored_case.suite,
-        case=stored_case.case,
+        eval_case=stored_case.case,
         trials=tuple(trials),
         label=stored_case.label,
     )
@@ -210,7 +210,7 @@ def show_last_run() -> bool:
     if not runs:
         return False
     report, stored_cases = known.current(settings, os.environ)
-    counts = _count_words(map(wording.case_word, view.of(report).cases))
+    counts = _count_words(map(wording.case_word, view.view_of(report).cases))
     click.echo(phrase("last_run", runs[0].about, _counts(runs[0].about), counts))
     unpassed_cases = [
         case for case in stored_cases.values() if case.verdict.kind is not VerdictKind.PASS

@@ -132,16 +132,17 @@ class Sides:
         return {} if self.base is None else _graded(self)
 
     @cached_property
-    def settled(self) -> tuple[Book, tuple[Rerun, ...]]:
+    def book_and_reruns(self) -> tuple[Book, tuple[Rerun, ...]]:
         """The bets so far, and the runs to do next."""
-        return _settled(self)
+        return _book_and_reruns(self)
 
 
-def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
-    """See `Sides.settled`. Each shard bets its share of the money; the purses are added up. The
-    same bets with swapped sides give the evidence that head is better."""
+def _book_and_reruns(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
+    """See `Sides.book_and_reruns`. Each shard bets its share of the money; the purses are added up.
+    The same bets with swapped sides give the evidence that head is better."""
     shards = _parts(sides)
     terms = _terms(sides)
+    # divided by all shards of the plan, also by those that are not here
     money = 1 / max(
         len(shards), sides.head.shards if sides.head.shard is None else sides.head.shard.of
     )
@@ -187,7 +188,7 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
 
 
 def _total(amounts: Sequence[float]) -> float:
-    """The sum of the purses' amounts; without a purse 1.0, the money of the beginning."""
+    """The sum of the purses' amounts; 1.0, the money at the beginning, if there are no purses."""
     return math.fsum(amounts) if amounts else 1.0
 
 

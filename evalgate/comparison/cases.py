@@ -21,7 +21,7 @@ from evalgate.model import (
 from evalgate.values import Sentence, Wording
 
 
-def of(sides: Sides) -> tuple[CaseComparison, ...]:
+def comparisons_of(sides: Sides) -> tuple[CaseComparison, ...]:
     """Every case of head in its order, then the cases that only the base has."""
     simulated_suites = {
         (suite.key, case.case_id): suite
@@ -40,7 +40,7 @@ def of(sides: Sides) -> tuple[CaseComparison, ...]:
 def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComparison:
     """Compare one case. `simulated_suite`: its suite, if the case has a simulated user."""
     head_side, base_side = sides.scored_sides
-    book = sides.settled[0]
+    book = sides.book_and_reruns[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
     # a base result for another question, or for no question, is not an outcome of this case
     head = _outcome(head_side, key)

@@ -37,7 +37,7 @@ OVERALL = "trials that pass"
 DUST = 1e-9
 
 
-def of(
+def comparison_of(
     sides: Sides,
     *,
     origin: BaseOrigin,
@@ -57,13 +57,13 @@ def of(
     return Comparison(
         origin=origin,
         base=base,
-        cases=comparison_cases.of(sides),
+        cases=comparison_cases.comparisons_of(sides),
         criteria=rows,
         overall=_overall(sides, deciding, outcomes),
         head_rates=pass_rates(outcomes[0]),
         # pass^k of both sides with the same k
         base_rates=pass_rates(outcomes[1], largest_k=base.repeats),
-        power=sensitivity.of(
+        power=sensitivity.power_of(
             sides,
             deciding,
             [
@@ -71,7 +71,7 @@ def of(
                 for head_runs, base_runs in zip(*outcomes, strict=True)
             ],
         ),
-        book=sides.settled[0],
+        book=sides.book_and_reruns[0],
         unchanged=tuple(sorted(sides.unchanged)),
         unread=unread,
         edited=edited,
@@ -254,7 +254,7 @@ def _counted(
 
 
 def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
-    book = sides.settled[0]
+    book = sides.book_and_reruns[0]
     paired_samples = [sample for sample in row.samples if sample.head and sample.base]
     # the mean of the cases' means, over the cases that have a score on both sides
     head_mean = fmean(fmean(sample.head) for sample in paired_samples) if paired_samples else None
@@ -314,7 +314,7 @@ def _overall(
     ]
     head_side, base_side = sides.scored_sides
     kinds = [(base_side.verdicts[key].kind, head_side.verdicts[key].kind) for key in deciding]
-    book = sides.settled[0]
+    book = sides.book_and_reruns[0]
     row = _Row(
         rule=PolicyRule(
             name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=0.0

@@ -30,7 +30,9 @@ OFTEN_MISSED: Final = 0.5
 BLOCK_SIZE: Final = 4096
 
 
-def of(sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]]) -> Power | None:
+def power_of(
+    sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]]
+) -> Power | None:
     """The power of a comparison. `keys`: the cases that decide. `outcomes`: for each case, its runs
     on both sides, 1 for a pass and 0 for a failure. None if no outcome is known, or there are too
     many cases to simulate."""

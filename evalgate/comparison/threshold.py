@@ -159,7 +159,7 @@ def judge_case(
         kind=VerdictKind.INCONCLUSIVE if is_cut_short else kind,
         criteria=verdicts,
         reason=truncated if is_cut_short else reason,
-        beside=second_kind,
+        second_kind=second_kind,
     )
 
 

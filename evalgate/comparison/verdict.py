@@ -49,7 +49,7 @@ class Allowed:
     open_failures: frozenset[CaseKey] = frozenset()  # not rerun, or not measured
     quarantines: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # shown, never decide
     new_cases: frozenset[CaseKey] = frozenset()  # not on the base
-    moved_cases: frozenset[CaseKey] = frozenset()  # both sides fail today, the base passed before
+    drifted_cases: frozenset[CaseKey] = frozenset()  # both sides fail today, the base passed before
 
 
 NONE_ALLOWED = Allowed()
@@ -71,38 +71,25 @@ def find_allowed(
     keys: defaultdict[Confirmation, set[CaseKey]] = defaultdict(set)
     for key, confirmation in confirmations.items():
         keys[confirmation].add(key)
-    origins: dict[CaseKey, FailureOrigin] = {}
-    known_failures = frozenset[CaseKey]()
-    added_keys = frozenset[CaseKey]()
-    drifted_keys = frozenset[CaseKey]()
     base = None if comparison is None else comparison.base
-    if comparison is None or base is None:
+    cases = () if comparison is None or base is None else comparison.cases
+    origins = {case.key: case.origin for case in cases if case.origin is not None}
+    if base is None:
         shown_confirmations = {Confirmation.FLAKY, Confirmation.LOST}
         origins = {
             key: OF_RERUNS[confirmation]
             for key, confirmation in confirmations.items()
             if confirmation in shown_confirmations
         }
-    else:
-        origins = {case.key: case.origin for case in comparison.cases if case.origin is not None}
-        added_keys = frozenset(
-            case.key for case in comparison.cases if case.status is CaseStatus.NEW
-        )
-        old_failures = {
-            key
-            for key, origin in origins.items()
-            if origin in (FailureOrigin.KNOWN, FailureOrigin.MIXED)
-        }
-        known_failures = frozenset(old_failures if policy.threshold is ThresholdRule.NEW else ())
-        separate_keys = {trial.key.case for trial in base.trials if trial.apart}
-        passed_keys = {
-            case.key
-            for case in comparison.cases
-            if case.base and case.base.passed > case.base.failed
-        }
-        drifted_keys = frozenset(
-            separate_keys & passed_keys & old_failures & (book.on_both if book else frozenset())
-        )
+    old_failures = {
+        key
+        for key, origin in origins.items()
+        if origin in (FailureOrigin.KNOWN, FailureOrigin.MIXED)
+    }
+    known_failures = frozenset(old_failures if policy.threshold is ThresholdRule.NEW else ())
+    # measured in an earlier run than head's
+    separate_keys = {trial.key.case for trial in (base.trials if base else ()) if trial.apart}
+    passed_keys = {case.key for case in cases if case.base and case.base.passed > case.base.failed}
     is_cut_short = bool(run.truncated or (base is not None and base.truncated))
     return Allowed(
         origins=origins,
@@ -113,8 +100,10 @@ def find_allowed(
             | (keys[Confirmation.OPEN] - known_failures if is_cut_short else set())
         ),
         quarantines=quarantines,
-        new_cases=added_keys,
-        moved_cases=drifted_keys,
+        new_cases=frozenset(case.key for case in cases if case.status is CaseStatus.NEW),
+        drifted_cases=frozenset(
+            separate_keys & passed_keys & old_failures & (book.on_both if book else frozenset())
+        ),
     )
 
 
@@ -156,7 +145,7 @@ def threshold_gate(
     # including kinds that a more severe kind hides: the policy may block on them
     kinds = {
         kind,
-        *(suite_kind for suite in deciding for suite_kind in (suite.kind, *suite.beside)),
+        *(suite_kind for suite in deciding for suite_kind in (suite.kind, *suite.lesser_kinds)),
     }
     kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
     blocked_by = None if is_advisory_only else _blocking(GateKind.THRESHOLD, kinds, policy)
@@ -201,6 +190,7 @@ def _judge_suite(
     cases = [
         replace(
             case,
+            # a quarantined case needs no other reason not to block
             nonblocking=None if case.key in quarantines else _non_blocking(case, allowed),
             quarantine=quarantines.get(case.key),
         )
@@ -233,7 +223,7 @@ def _judge_suite(
         required_pass_rate=required,
         reason=reason,
         advisory=is_advisory or (bool(cases) and not counted_cases),
-        beside=frozenset().union(*group_verdicts) - {kind, VerdictKind.PASS},
+        lesser_kinds=frozenset().union(*group_verdicts) - {kind, VerdictKind.PASS},
     )
 
 
@@ -253,9 +243,9 @@ def _non_blocking(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
 
 def _with_drift(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
     """The case, not measured if both sides fail it today and the base passed it before."""
-    if case.key in allowed.moved_cases:
+    if case.key in allowed.drifted_cases:
         reason = Sentence("case_moved")
-        return replace(case, kind=VerdictKind.NOT_MEASURED, beside=None, reason=reason)
+        return replace(case, kind=VerdictKind.NOT_MEASURED, second_kind=None, reason=reason)
     return case
 
 

@@ -33,7 +33,7 @@ def build(
     options: RubricOptions, use: CriterionUse, services: CriterionServices, *, subject: Subject
 ) -> Criterion:
     """The criterion with its options."""
-    criterion_rubrics = [rubric.noun() for rubric in options.rubrics]
+    criterion_rubrics = [rubric.to_model() for rubric in options.rubrics]
     if subject is Subject.CONVERSATION:
         return judged.with_judge(
             options, use, services, partial(grade_conversation, criterion_rubrics=criterion_rubrics)

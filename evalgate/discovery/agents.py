@@ -36,9 +36,9 @@ def code_files(root: Path) -> Iterator[str]:
             if name in (".git", kept.FOLDER, *walk.SKIPPED_FOLDERS) or name.startswith(".env"):
                 continue
             if not walk.is_folder(entry):
-                if not is_evaluation_file(path) and not rules.match(path):
+                if not is_evaluation_file(path) and not rules.is_ignored(path):
                     yield path
-            elif not rules.match(f"{path}/"):
+            elif not rules.is_ignored(f"{path}/"):
                 pending.append((f"{path}/", rules))
 
 

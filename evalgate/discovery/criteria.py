@@ -39,7 +39,7 @@ from evalgate.values import Json
 
 FOR_ALL = "include_intermediate_responses_in_final"
 """ADK's option of every criterion (BaseCriterion); two of them use it."""
-_BOOLEAN = TypeAdapter(bool)
+_BOOLEAN_ADAPTER = TypeAdapter(bool)
 LARGEST_CONFIG = 1024 * 1024
 
 
@@ -199,7 +199,7 @@ def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Proble
     One option is ADK's for every criterion, even without effect."""
     if shapes.field(name) == FOR_ALL:
         try:
-            _BOOLEAN.validate_python(use.options[name])
+            _BOOLEAN_ADAPTER.validate_python(use.options[name])
         except ValidationError as error:
             (finding,) = error.errors(include_url=False)
             return _option_problem(use, spec, {**finding, "loc": (name,)})

@@ -120,9 +120,9 @@ class _Search:
         library_problems = (problem for library in files.libraries for problem in library.problems)
         is_library_broken = bool(errors_in((*library_problems, *self.unrun)))
         evaluations = [
-            words.counted(library.size(), library.noun)
+            words.counted(library.evaluation_count(), library.noun)
             for library in files.libraries
-            if library.size()
+            if library.evaluation_count()
         ]
         if evaluations and not (self.keys or self.others or is_library_broken):
             message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"

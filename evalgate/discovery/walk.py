@@ -68,7 +68,7 @@ class IgnoreRules:
 
     layers: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
 
-    def match(self, path: str) -> bool:
+    def is_ignored(self, path: str) -> bool:
         """True if the nearest rule for `path` ignores it. Folders end with `/`."""
         for prefix, spec in reversed(self.layers):
             decision = (
@@ -205,13 +205,12 @@ class Tree:
         evaluation_files: set[str] = set()
         ignored: set[str] = set()
         ignored_configs: set[str] = set()
-        paths_by_kind = {
-            False: (evaluation_files, ignored),
-            True: (self.config_files, ignored_configs),
-        }
-        self._walk("", self._checkout_rules(), paths_by_kind)
+        evaluation_paths = (evaluation_files, ignored)
+        config_paths = (self.config_files, ignored_configs)
+        self._walk("", self._checkout_rules(), evaluation_paths, config_paths)
         for folder in extra_folders:
-            self._walk("" if folder == "." else f"{folder}/", IgnoreRules(), paths_by_kind)
+            prefix = "" if folder == "." else f"{folder}/"
+            self._walk(prefix, IgnoreRules(), evaluation_paths, config_paths)
         ignored.update(self._in_ignored_folders())
         # a .gitignore has no effect on committed files
         matched = ignored | ignored_configs
@@ -220,9 +219,9 @@ class Tree:
         self.config_files |= ignored_configs & tracked
         evaluation_files.update(path for path in self.other_json if holds_set(root, path))
         patterns = tuple(exclude)
-        left_out = {path for path in evaluation_files if places.matches(path, patterns)}
-        self.evaluation_files = tuple(sorted(evaluation_files - left_out))
-        self.excluded = tuple(sorted(left_out))
+        excluded = {path for path in evaluation_files if places.matches(path, patterns)}
+        self.evaluation_files = tuple(sorted(evaluation_files - excluded))
+        self.excluded = tuple(sorted(excluded))
         self.ignored = tuple(sorted(ignored - evaluation_files))
         self.ignored_configs = frozenset(ignored_configs - self.config_files)
         self.agent_files = dict(sorted(self.agent_files.items()))
@@ -253,10 +252,11 @@ class Tree:
         self,
         start: str,
         start_rules: IgnoreRules,
-        paths_by_kind: Mapping[bool, tuple[set[str], set[str]]],
+        evaluation_paths: tuple[set[str], set[str]],
+        config_paths: tuple[set[str], set[str]],
     ) -> None:
-        """Collect the files below `start`. `paths_by_kind`: the used and the ignored paths; True:
-        criteria files, False: evaluation files."""
+        """Collect the files below `start`, a prefix like `a/b/`: evaluation files and criteria
+        files, each as a set of used and one of ignored paths."""
         pending = [(start, start_rules)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
             self.origins += (prefix, f"{prefix}.gitignore")[: 1 + (".gitignore" in entries)]
@@ -265,17 +265,18 @@ class Tree:
             for name, entry in entries.items():
                 path = f"{prefix}{name}"
                 is_config = name in CONFIG_NAMES
+                used_paths, ignored_paths = config_paths if is_config else evaluation_paths
                 if not is_config and not is_evaluation_name(prefix, name):
                     self._note_other(path, entry, rules)
-                elif rules.match(path):
+                elif rules.is_ignored(path):
                     if _is_own_file(entry):
-                        paths_by_kind[is_config][1].add(path)
+                        ignored_paths.add(path)
                 elif problem := _file_problem(self.root, path, entry):
                     self.problems.append(problem)
                 elif is_config or _is_file(entry):
-                    paths_by_kind[is_config][0].add(path)
+                    used_paths.add(path)
             for subfolder in _folders(prefix, entries):
-                if rules.match(subfolder):
+                if rules.is_ignored(subfolder):
                     self._ignored_folders.append(subfolder)
                 else:
                     pending.append((subfolder, rules))
@@ -284,18 +285,18 @@ class Tree:
         if (
             path.endswith(".json")
             and len(self.other_json) < MOST_OTHER_JSON
-            and not rules.match(path)
+            and not rules.is_ignored(path)
         ):
             self.other_json.append(path)
         is_yaml = path.endswith((".yaml", ".yml")) and len(self.other_yaml) < MOST_OTHER_YAML
-        if is_yaml and not rules.match(path):
+        if is_yaml and not rules.is_ignored(path):
             self.other_yaml.append(path)
         is_python = path.endswith(".py") and entry.name not in AGENT_NAMES
-        if is_python and len(self.other_python) < MOST_OTHER_PYTHON and not rules.match(path):
+        if is_python and len(self.other_python) < MOST_OTHER_PYTHON and not rules.is_ignored(path):
             self.other_python.append(path)
         is_near = NEAR_CONFIG.fullmatch(entry.name) or _NEAR_SET.fullmatch(entry.name)
         is_new = path not in self.near_names  # a folder may be walked again
-        if is_near and is_new and not rules.match(path) and _is_own_file(entry):
+        if is_near and is_new and not rules.is_ignored(path) and _is_own_file(entry):
             self.near_names.append(path)
 
     def _in_ignored_folders(self) -> Iterator[str]:

@@ -124,7 +124,7 @@ class ToolCallWire(Wire):
     partial_args: list[Any] | None = None
     will_continue: bool | None = None
 
-    def noun(self) -> ToolCall:
+    def to_model(self) -> ToolCall:
         """The call; a call without a name has an empty name."""
         return ToolCall(name=intern(self.name or ""), args=self.args, id=self.id)
 
@@ -139,7 +139,7 @@ class ToolResponseWire(Wire):
     scheduling: str | None = None
     will_continue: bool | None = None
 
-    def noun(self) -> ToolResponse:
+    def to_model(self) -> ToolResponse:
         """The response; a response without a name has an empty name."""
         return ToolResponse(name=intern(self.name or ""), response=self.response, id=self.id)
 
@@ -185,9 +185,9 @@ class PartWire(PartDetailsWire):
         if self.text is not None:
             parts.append(Text(text=self.text, thought=bool(self.thought)))
         if self.function_call is not None:
-            parts.append(self.function_call.noun())
+            parts.append(self.function_call.to_model())
         if self.function_response is not None:
-            parts.append(self.function_response.noun())
+            parts.append(self.function_response.to_model())
         if not parts:
             return (Attachment(data=self.model_dump(mode="json", exclude_none=True)),)
         attachment_names = AttachmentWire.model_fields.keys()
@@ -208,11 +208,12 @@ class ContentWire(Wire):
     role: str | None = None
     parts: list[PartWire] | None = Field(default=None)
 
-    def noun(self) -> Content:
+    def to_model(self) -> Content:
         """The content; a missing and an empty list of parts are the same."""
         role = intern(self.role) if self.role else self.role
         return Content(
-            parts=tuple(noun for part in self.parts or () for noun in part.contents()), role=role
+            parts=tuple(content for part in self.parts or () for content in part.contents()),
+            role=role,
         )
 
 
@@ -245,7 +246,7 @@ class UsageWire(Wire):
     tool_use_prompt_token_count: Count = None
     total_token_count: Count = None
 
-    def noun(self) -> Usage:
+    def to_model(self) -> Usage:
         """The token counts; missing ones are None."""
         return Usage(**{name: getattr(self, adk_name) for adk_name, name in USAGE.items()})
 
@@ -263,7 +264,7 @@ class EventWire(Wire):
     error_code: str | None = None
     error_message: str | None = None
 
-    def noun(self) -> Event:
+    def to_model(self) -> Event:
         """The event as a value."""
         return Event(**self.fields())
 
@@ -271,8 +272,8 @@ class EventWire(Wire):
         """The fields of the event."""
         return {
             "author": self.author,
-            "content": self.content.noun() if self.content else None,
-            "usage": self.usage_metadata.noun() if self.usage_metadata else None,
+            "content": self.content.to_model() if self.content else None,
+            "usage": self.usage_metadata.to_model() if self.usage_metadata else None,
             "model_version": self.model_version,
             "grounding": self.grounding_metadata,
             "error_code": self.error_code or "",
@@ -310,15 +311,17 @@ class IntermediateDataWire(Wire):
     def events(self) -> tuple[Event, ...]:
         """The steps as events; the record by kind gives calls, then responses, then texts."""
         if self.invocation_events is not None:
-            return tuple(event.noun() for event in self.invocation_events)
-        calls = tuple(call.noun() for call in self.tool_uses or ())
-        responses = tuple(response.noun() for response in self.tool_responses or ())
+            return tuple(event.to_model() for event in self.invocation_events)
+        calls = tuple(call.to_model() for call in self.tool_uses or ())
+        responses = tuple(response.to_model() for response in self.tool_responses or ())
         events = [
             Event(author="", content=Content(parts=parts)) for parts in (calls, responses) if parts
         ]
         for author, parts in self.intermediate_responses or ():
-            nouns = (noun for part in parts for noun in part.contents())
-            spoken_parts = tuple(noun for noun in nouns if isinstance(noun, Text | Attachment))
+            contents = (content for part in parts for content in part.contents())
+            spoken_parts = tuple(
+                content for content in contents if isinstance(content, Text | Attachment)
+            )
             events.append(Event(author=author, content=Content(parts=spoken_parts)))
         return tuple(events)
 
@@ -337,7 +340,7 @@ class RubricWire(Wire):
     description: str | None = None
     type: str | None = None
 
-    def noun(self) -> Rubric:
+    def to_model(self) -> Rubric:
         """The rubric; a missing text is empty, which validation reports."""
         text = self.rubric_content.text_property or ""
         return Rubric(
@@ -352,7 +355,7 @@ class AgentDetailsWire(Wire):
     instructions: str = ""
     tool_declarations: list[Any] = Field(default_factory=list)
 
-    def noun(self) -> AgentDetails:
+    def to_model(self) -> AgentDetails:
         """The agent as a value."""
         return AgentDetails(
             name=self.name,
@@ -366,9 +369,9 @@ class AppDetailsWire(Wire):
 
     agent_details: dict[str, AgentDetailsWire] = Field(default_factory=dict)
 
-    def noun(self) -> tuple[AgentDetails, ...]:
+    def to_model(self) -> tuple[AgentDetails, ...]:
         """The agents in the order of the record."""
-        return tuple(agent.noun() for agent in self.agent_details.values())
+        return tuple(agent.to_model() for agent in self.agent_details.values())
 
 
 class TimingsWire(Wire):
@@ -390,7 +393,7 @@ class InvocationWire(TimingsWire):
     rubrics: list[RubricWire] | None = None
     app_details: AppDetailsWire | None = None
 
-    def noun(self) -> Invocation:
+    def to_model(self) -> Invocation:
         """The invocation. Like ADK, reads steps `{}` as the record by kind."""
         steps = self.intermediate_data
         timings = None
@@ -399,13 +402,13 @@ class InvocationWire(TimingsWire):
                 total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration
             )
         return Invocation(
-            user_content=self.user_content.noun(),
-            final_response=self.final_response.noun() if self.final_response else None,
+            user_content=self.user_content.to_model(),
+            final_response=self.final_response.to_model() if self.final_response else None,
             events=steps.events() if steps is not None else None,
             itemized=steps is None or steps.invocation_events is not None,
             invocation_id=self.invocation_id,
-            rubrics=tuple(rubric.noun() for rubric in self.rubrics or ()),
-            agents=self.app_details.noun() if self.app_details else (),
+            rubrics=tuple(rubric.to_model() for rubric in self.rubrics or ()),
+            agents=self.app_details.to_model() if self.app_details else (),
             timings=timings,
         )
 
@@ -488,7 +491,7 @@ class SessionInputWire(Wire):
     session_id: str | None = None
     state: JsonObject = Field(default_factory=dict)
 
-    def noun(self) -> SessionInput:
+    def to_model(self) -> SessionInput:
         """The initial session of a case."""
         if not self.state:
             return _session_from(self.app_name, self.user_id, self.session_id)
@@ -526,7 +529,7 @@ class PersonaWire(Wire):
     description: str
     behaviors: list[PersonaBehaviorWire]
 
-    def noun(self) -> Persona:
+    def to_model(self) -> Persona:
         """The persona as a value."""
         behaviors = tuple(
             PersonaBehavior(
@@ -563,7 +566,7 @@ class ScenarioWire(Wire):
             )
         return persona
 
-    def noun(self) -> ConversationScenario:
+    def to_model(self) -> ConversationScenario:
         """The scenario as a value."""
         persona = self.user_persona
         return ConversationScenario(
@@ -571,7 +574,7 @@ class ScenarioWire(Wire):
             conversation_plan=self.conversation_plan,
             persona=Persona(persona_id=persona)
             if isinstance(persona, str)
-            else persona.noun()
+            else persona.to_model()
             if persona
             else None,
         )
@@ -604,16 +607,16 @@ class EvalCaseWire(Wire):
             )
         return self
 
-    def noun(self, *, place: Place | None = None) -> Case:
+    def to_model(self, *, place: Place | None = None) -> Case:
         """The case. An empty `final_session_state` expects nothing, because ADK writes one into
         every case."""
         turns = self.conversation
         return Case(
             case_id=self.eval_id,
-            conversation=tuple(turn.noun() for turn in turns) if turns is not None else None,
-            scenario=self.conversation_scenario.noun() if self.conversation_scenario else None,
-            session=self.session_input.noun() if self.session_input else None,
-            rubrics=tuple(rubric.noun() for rubric in self.rubrics or ()),
+            conversation=tuple(turn.to_model() for turn in turns) if turns is not None else None,
+            scenario=self.conversation_scenario.to_model() if self.conversation_scenario else None,
+            session=self.session_input.to_model() if self.session_input else None,
+            rubrics=tuple(rubric.to_model() for rubric in self.rubrics or ()),
             expects_state=self.final_session_state or None,
             place=place,
         )

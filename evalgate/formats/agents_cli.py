@@ -62,13 +62,13 @@ def read_case(
     reader = _SessionReader(
         fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems
     )
-    earlier_failures = problems.failed
+    earlier_errors = problems.error_count
     scenario = reader.scenario()
     turns = reader.turns() if scenario is None else []
     answer = reader.answer(recorded=recorded) if turns else None
     if answer is not None and (not recorded or turns[-1].final_response is None):
         turns[-1] = replace(turns[-1], final_response=answer)
-    if scenario is None and not turns and problems.failed == earlier_failures:
+    if scenario is None and not turns and problems.error_count == earlier_errors:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         problems.error("no-conversation", message, path=path)
     reader.expect_calls(turns)
@@ -79,7 +79,7 @@ def read_case(
                 f"`{key}` is passed to metrics of eval_config.yaml; no other criterion reads it"
             )
             report("unused-key", message, path=(*path, key))
-    if problems.failed > earlier_failures:
+    if problems.error_count > earlier_errors:
         return None
     return Case(
         case_id=reader.case_id(),
@@ -128,7 +128,7 @@ class _SessionReader:
             if to_snake(key) in ScenarioWire.model_fields
         }
         wire = self.problems.validated(ScenarioWire, fields, path=(*self.path, "user_scenario"))
-        return wire.noun() if wire else None
+        return wire.to_model() if wire else None
 
     def turns(self) -> list[Invocation]:
         turns = [*self._history(), *self._recorded_turns()]
@@ -200,7 +200,7 @@ class _SessionReader:
                 fields |= {to_snake(name): value for name, value in raw.items()}
                 wire = self.problems.validated(SessionInputWire, fields, path=(*self.path, key))
                 if wire is not None:
-                    return wire.noun()
+                    return wire.to_model()
         return None
 
     def rubrics(self) -> tuple[Rubric, ...]:

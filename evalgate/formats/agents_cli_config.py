@@ -85,7 +85,7 @@ def parse_dataset_config(
     `read`: reads another file of the repository, for `custom_function_file`."""
     problems = Problems(text, file=file)
     raw = _load(text, problems)
-    if problems.failed:
+    if problems.error_count:
         return CriteriaReading(problems=problems.all())
     if not isinstance(raw, dict):
         message = f"expected a mapping with `metrics_to_run`, found {described(raw)}"

@@ -54,7 +54,7 @@ class FormatFiles(ABC):
         """The criteria that score these cases of the agent."""
 
     @abstractmethod
-    def size(self) -> int:
+    def evaluation_count(self) -> int:
         """The number of chosen evaluations, including those that cannot run."""
 
     @abstractmethod

@@ -52,13 +52,13 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
         return None
-    earlier_failures = problems.failed
+    earlier_errors = problems.error_count
     _report_unknown_user_keys(raw, path, problems)
     wire = problems.validated(SimulatorWire, raw, path=path)
     if wire is None:
         return None
     _check_simulator(wire, path, problems)
-    if problems.failed > earlier_failures:
+    if problems.error_count > earlier_errors:
         return None
     limit = wire.max_allowed_invocations
     return SimulatorUse(
@@ -73,6 +73,7 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
 
 
 def _report_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -> None:
+    """Warn of keys of a simulated user that ADK ignores, with the nearest free key."""
     field_names = {shapes.field(key) for key in raw}
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
@@ -177,6 +178,7 @@ def parse_criteria(
 def _members(text: str, problems: Problems) -> JsonObject | None:
     """The members of the file's object; None, with a problem, if it is not an object of
     criteria."""
+    # a list gives its elements to the consumer: the first one shows what the file is
     values: list[Any] = []
     document = json_source.read(
         text, problems, consumer=lambda _path, raw, _offset: values.append(raw)
@@ -187,7 +189,8 @@ def _members(text: str, problems: Problems) -> JsonObject | None:
     kind = describe_keys(keys)
     if (kind and not kind.startswith("criteria")) or "data" in keys:
         kind = kind or "an evaluation set in the old format (`data`)"
-        hint = f"rename it to {problems.file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
+        stem = problems.file.rpartition("/")[2].partition(".")[0]
+        hint = f"rename it to {stem}.evalset.json, or delete it"
         message = f"expected criteria, found {kind}"
         problems.error("not-a-config", message, hint=hint if "evaluation set" in kind else "")
         return None
@@ -284,6 +287,7 @@ def _scales(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[s
     key, raw = fields.get("custom_metrics", ("custom_metrics", None))
     scales: dict[str, Scale] = {}
     for name, metric in raw.items() if isinstance(raw, dict) else ():
+        # metric_info.metric_value_info.interval, each in either spelling
         interval = metric
         for member in ("metric_info", "metric_value_info", "interval"):
             interval = _member(interval, member)
@@ -306,6 +310,7 @@ def _member(parent: Any, name: str) -> Any:
 
 
 def _metric_path(metric: Any, path: Path, problems: Problems) -> str | None:
+    """The dotted path in `code_config`; None, with a problem, if there is none."""
     hint = 'write `"code_config": {"name": "package.module.function"}`'
     if not isinstance(metric, dict):
         problems.error(
@@ -342,7 +347,7 @@ def _use(
 ) -> CriterionUse | None:
     """The criterion as configured, with its options in snake_case at the top level; None if it is
     invalid."""
-    earlier_failures = problems.failed
+    earlier_errors = problems.error_count
     options: JsonObject = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         option = shapes.field(key)
@@ -350,7 +355,8 @@ def _use(
             problems.warning(
                 "duplicate-key", f"duplicate key `{option}` in two spellings", path=(*path, key)
             )
-        if option not in options or key != option:  # of two spellings, ADK reads camelCase
+        # the only spelling, or the camelCase one: ADK reads that one of two
+        if option not in options or key != option:
             options[option] = value
     flags = {flag: options.pop(flag, False) for flag in OWN_FLAGS}
     for flag, value in flags.items():
@@ -372,7 +378,7 @@ def _use(
         hint = f"`{guess}` is there instead" if guess else 'write `"threshold": 0.8`'
         detail = f"; found {json_source.listed_keys(options)}" if options else ""
         problems.error("missing-threshold", f"`threshold` is missing{detail}", path=path, hint=hint)
-    if problems.failed > earlier_failures:
+    if problems.error_count > earlier_errors:
         return None
     return CriterionUse(
         name=name,

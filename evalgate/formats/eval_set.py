@@ -134,7 +134,7 @@ def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSe
     name = _text_or_none(fields, "name", problems)
     description = _text_or_none(fields, "description", problems)
     eval_set = None
-    if not problems.failed:
+    if not problems.error_count:
         eval_set = EvalSet(
             eval_set_id=eval_set_id, cases=tuple(cases.cases), name=name, description=description
         )
@@ -226,7 +226,7 @@ def _text_or_none(fields: JsonObject, key: str, problems: Problems) -> str | Non
 
 def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
     set_id = _stem(problems.file)
-    if cases.dialect is Dialect.UNKNOWN and not problems.failed:
+    if cases.dialect is Dialect.UNKNOWN and not problems.error_count:
         problems.error(
             "not-an-eval-set",
             "this list is empty; an evaluation set is an object with `eval_cases`",
@@ -238,7 +238,9 @@ def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
     if cases.dialect is Dialect.FLAT_LIST:
         listed_cases = (Case(case_id=set_id, conversation=tuple(cases.turns), place=cases.place),)
     eval_set = (
-        None if problems.failed else EvalSet(eval_set_id=set_id, cases=listed_cases, name=set_id)
+        None
+        if problems.error_count
+        else EvalSet(eval_set_id=set_id, cases=listed_cases, name=set_id)
     )
     return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=cases.dialect)
 
@@ -265,7 +267,7 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
             "wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path
         )
         return None
-    earlier_failures = problems.failed
+    earlier_errors = problems.error_count
     raw = _renamed(raw, path, problems)
     query = _value(raw, "query", "", path=path, problems=problems, required=True)
     is_expected = raw.get("reference", "") is not None
@@ -278,7 +280,7 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
     calls = tuple(call for call in parsed_calls if call is not None)
     spoken_events = _intermediate_events(raw, path, problems)
     _report_unused_keys(raw, path, problems)
-    if problems.failed > earlier_failures:
+    if problems.error_count > earlier_errors:
         return None
     answer = (Text(text=reference),) if is_expected else ()
     steps = [Event(author="", content=Content(parts=calls))] if calls else []
@@ -374,7 +376,7 @@ def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
 def _call_members(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, Any]:
     """Name and arguments of a call. A key that may hold arguments is either read or an error,
     because a call without arguments asserts less."""
-    earlier_failures = problems.failed
+    earlier_errors = problems.error_count
     call: JsonObject = {key: raw[key] for key in _CALL if key in raw}
     unknown_keys = []
     for key, value in raw.items():
@@ -401,7 +403,7 @@ def _call_members(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any,
         problems.unknown_key(
             "an expected tool call", path=(*path, key), near=guess, is_error=guess is not None
         )
-    if "tool_input" not in call and problems.failed == earlier_failures:
+    if "tool_input" not in call and problems.error_count == earlier_errors:
         problems.warning(
             "adk-rejects-missing",
             f"`tool_input` is missing; read as no arguments. {REJECTED}",
@@ -496,7 +498,7 @@ def _dataset_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> 
             path=path,
         )
         return None
-    earlier_failures = problems.failed
+    earlier_errors = problems.error_count
     name = _value(raw, "name", "", path=path, problems=problems, required=True)
     raw_turns = _value(raw, "data", [], path=path, problems=problems, required=True)
     turns = [
@@ -511,7 +513,7 @@ def _dataset_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> 
             repair.report_lost(key, raw[key], path, problems)
         elif not key.startswith("_"):
             problems.unknown_key("a case", path=(*path, key), near=None)
-    if problems.failed > earlier_failures:
+    if problems.error_count > earlier_errors:
         return None
     return Case(
         case_id=name,
@@ -561,7 +563,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
 
 def _session_in(raw: Any, *, file: str) -> SessionInput:
     try:
-        return adk_shapes.SessionInputWire.model_validate(raw).noun()
+        return adk_shapes.SessionInputWire.model_validate(raw).to_model()
     except ValidationError as error:
         raise ConfigError(
             f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file=file)

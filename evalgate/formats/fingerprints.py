@@ -143,7 +143,7 @@ def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> 
             dict(use.options),
             use.code,
             version,
-            deviations.are_taken_back,
+            deviations.is_adk_compat,
             *endpoints,
         ]
     )

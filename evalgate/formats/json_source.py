@@ -279,12 +279,12 @@ class _More(TypedDict, total=False):
 class Problems:
     """Collects problems, each with its line and column.
 
-    `failed`: the number of errors so far. `starts`: offsets of members and of their values; deeper
-    places are searched when a problem needs them."""
+    `error_count`: the number of errors so far. `starts`: offsets of members and of their values;
+    deeper places are searched when a problem needs them."""
 
     def __init__(self, text: str, *, file: str) -> None:
         self.file = file
-        self.failed = 0
+        self.error_count = 0
         self.starts: dict[Path, tuple[int, int]] = {(): (0, 0)}
         self._text = text
         self._found: list[Problem] = []
@@ -447,7 +447,7 @@ class Problems:
             re.sub(r"\[\d+\]", "[]", path_text(path) if place is None else place.json_path),
         )
         self._counts[key] = self._counts.get(key, 0) + 1
-        self.failed += severity is Severity.ERROR
+        self.error_count += severity is Severity.ERROR
         if self._counts[key] <= _SHOWN[severity]:
             self._last[key] = len(self._found)
             location = place or self.place_of(path)

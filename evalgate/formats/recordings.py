@@ -139,7 +139,7 @@ def _agents(raw: Any, path: Path, problems: Problems) -> tuple[AgentDetails, ...
     except ValidationError as error:
         problems.validation(error, raw, path=path)
         return ()
-    return tuple(agent.noun() for agent in parsed_agents)
+    return tuple(agent.to_model() for agent in parsed_agents)
 
 
 def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
@@ -268,7 +268,7 @@ def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> Rec
 def _reading(
     conversations: Recorded, eval_set_id: str | None, problems: Problems
 ) -> RecordingReading:
-    if not conversations and not problems.failed:
+    if not conversations and not problems.error_count:
         hint = "see docs/formats.md for the supported formats"
         problems.error("nothing-recorded", "the file contains no conversations", hint=hint)
     recordings = (
@@ -378,11 +378,11 @@ class _RecordingReader:
 
     def _invocation(self, raw: Any, path: Path) -> Invocation | None:
         try:
-            return InvocationWire.model_validate(raw).noun()
+            return InvocationWire.model_validate(raw).to_model()
         except ValidationError:
             repaired_turn = repair.repair_invocation(raw, path, self._problems)
         wire = self._problems.validated(InvocationWire, repaired_turn, path=path)
-        return wire.noun() if wire else None
+        return wire.to_model() if wire else None
 
     def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:
         """Add a conversation if all of its turns are valid."""

@@ -611,7 +611,7 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
                 nearest_name = words.nearest(to_snake(key), missing_keys, cutoff=0.8)
                 if nearest_name or not key.startswith("_"):
                     problems.unknown_key("a case", path=(*path, key), near=nearest_name)
-            return case.noun(place=place)
+            return case.to_model(place=place)
     repaired_case = repair_case(raw, path, problems)
     if isinstance(repaired_case, dict) and repaired_case.keys().isdisjoint(
         ("conversation", "conversation_scenario")
@@ -625,7 +625,7 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
         problems.warning("missing-eval-id", message, path=path)
         repaired_case["eval_id"] = default_id
     wire = problems.validated(EvalCaseWire, repaired_case, path=path)
-    return wire.noun(place=place) if wire else None
+    return wire.to_model(place=place) if wire else None
 
 
 def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Content | None:
@@ -633,7 +633,7 @@ def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Cont
     wire = problems.validated(
         ContentWire, repair_content(raw, path, problems, role=role), path=path
     )
-    return wire.noun() if wire else None
+    return wire.to_model() if wire else None
 
 
 def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:

@@ -135,9 +135,9 @@ def _stored_measurement(
 ) -> tuple[Measurement, Rules]:
     """The measurement in stored results, and the rules that decide on it. Without `base_results`,
     only head's rules decide."""
-    settings = settings.model_copy(update={"adk_compat": head_results.deviations.are_taken_back})
+    settings = settings.model_copy(update={"adk_compat": head_results.deviations.is_adk_compat})
     if base_results is None:
-        rules = baseline_rules.of(settings, head_results.run.suites, None)
+        rules = baseline_rules.in_force(settings, head_results.run.suites, None)
         rules = replace(
             rules,
             quarantined=quarantine.of_checkout(settings, rules.suites, today=context.moment.date()),
@@ -151,26 +151,24 @@ def _stored_measurement(
         commit=base_results.run.commit,
         measured_at=base_results.run.started_at,
     )
-    base_names = baseline_base.renames(base_results.run.suites, head_results.run.suites)
+    base_keys = baseline_base.renames(base_results.run.suites, head_results.run.suites)
     base_rules = BaseRules(
         suites=base_results.run.suites, policy=load.policy_of(settings, head_results.run.suites)
     )
-    project = BaseProject(rules=base_rules, renamed=base_names)
-    rules = baseline_rules.of(
+    project = BaseProject(rules=base_rules, renamed=base_keys)
+    rules = baseline_rules.in_force(
         settings, head_results.run.suites, Base(origin=origin, project=project)
     )
     quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.moment.date())
     # the comparison, if one run measured both sides; None if the sides are two runs
     stored_comparison = head_results.comparison if _are_sides(base_results, head_results) else None
-    # one run scores both sides by head's criteria, so the base's own are not in its results
-    edits, books = (
-        (rules.edits, rules.books)
-        if stored_comparison is None
-        else (head_results.edits, rules.books[:1])
-    )
+    edits, books = rules.edits, rules.books
+    if stored_comparison is not None:
+        # one run scores both sides by head's criteria, so the base's own are not in its results
+        edits, books = head_results.edits, rules.books[:1]
     rules = replace(rules, quarantined=quarantined_cases, edits=edits, books=books)
     head_run = replace(head_results.run, suites=rules.suites)
-    base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base_names)
+    base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base_keys)
     if base_results.version != head_results.version:
         notes.append(Sentence("other_version", base_results.version, head_results.version))
     base_origin = stores.aged(origin, settings=settings, current_moment=context.moment, notes=notes)
@@ -262,15 +260,15 @@ def _contents(run: Run) -> dict[CaseKey, str]:
 
 
 def _base_to_compare(
-    base: Stored, head: Stored, suites: Sequence[Suite], base_names: Mapping[str, str]
+    base: Stored, head: Stored, suites: Sequence[Suite], base_keys: Mapping[str, str]
 ) -> tuple[Run, list[Wording]]:
     """The base's run under head's names of files, without the grades of criteria that differed
     there, and a note on each of these criteria.
 
-    `suites`: head's suites with the criteria that decide. `renamed`: the base's name of a file by
-    head's."""
+    `suites`: head's suites with the criteria that decide. `base_keys`: the base's key of a renamed
+    file by head's."""
     run = base.run
-    names = {base_key: head_key for head_key, base_key in base_names.items()}
+    names = {base_key: head_key for head_key, base_key in base_keys.items()}
     base_suites = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
     changes = dict(_changed_criteria(base, head, suites, base_suites))
     notes = dict.fromkeys(
@@ -295,7 +293,7 @@ def _base_to_compare(
         suites=base_suites,
         trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
         confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
-        transcripts=_RenamedTranscripts(transcripts=run.transcripts, names=base_names),
+        transcripts=_RenamedTranscripts(transcripts=run.transcripts, names=base_keys),
         fingerprints={
             (names.get(suite, suite), case): fingerprint
             for (suite, case), fingerprint in run.fingerprints.items()

@@ -167,7 +167,7 @@ def verdict_of(
             is_together=usable_comparison is None
             or usable_comparison.origin.source is BaseSource.RERUN,
         )
-        (book, reruns) = sides.settled
+        (book, reruns) = sides.book_and_reruns
         cases = sides.scored_sides[0].verdicts
         missing_reruns = frozenset(rerun.key for rerun in reruns)
     verdict = comparison_verdict.decide(

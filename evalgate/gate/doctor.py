@@ -78,7 +78,7 @@ PACKAGES = {
 """The package to install for a module, if names differ."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
-_NO_MODULE = re.compile(r"no module named '([\w.]+)'")
+_MISSING_MODULE = re.compile(r"no module named '([\w.]+)'")
 
 
 @frozen_dataclass
@@ -446,7 +446,7 @@ def _start_problem(failure: AgentFailure, needs: Needs | None, python: str, root
     ]
     message = failure.message
     hint = ""
-    if match := _NO_MODULE.search(message):
+    if match := _MISSING_MODULE.search(message):
         top_module = match[1].partition(".")[0]
         package = PACKAGES.get(match[1]) or PACKAGES.get(top_module, top_module)
         message = message.partition(". ")[0]

@@ -42,7 +42,7 @@ JOURNALS = ("journal.jsonl", "base-journal.jsonl")
 
 
 @frozen_dataclass
-class Earlier:
+class EarlierRuns:
     """The results of earlier runs. `trees`: the checkouts of head and base. `store`: keeps the
     results of this run; `entries`: the results of earlier runs, nearest first. `unchanged`: the
     suites whose agent is the same on both sides. `is_part`: this run is a shard; the merge stores
@@ -161,14 +161,14 @@ def _same_answers(first: Inputs, second: Inputs) -> bool:
 
 
 @contextmanager
-def open_earlier(
+def open_earlier_runs(
     rules: Rules,
     base: Base | None,
     context: Context,
     *,
     is_fresh: bool,
     drift_time: datetime | None = None,
-) -> Iterator[Earlier]:
+) -> Iterator[EarlierRuns]:
     """The reusable results of earlier runs. `is_fresh`: later runs will use this run, so it reuses
     nothing. `drift_time`: the last change of the provider's model; older results do not count."""
     settings = rules.settings
@@ -183,7 +183,7 @@ def open_earlier(
     store = _store(rules, context) if settings.reuse_days else None
     oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
-        earlier = Earlier(trees=trees, store=store, is_part=bool(settings.shard))
+        earlier = EarlierRuns(trees=trees, store=store, is_part=bool(settings.shard))
         if store is not None or settings.resume:
             entries = _entries(
                 stack, settings, context, store, oldest=oldest, is_fresh=is_fresh or settings.fresh

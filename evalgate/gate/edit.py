@@ -200,7 +200,7 @@ def propose(
     if not edits_calls and not edits_answer:
         names = words.listed([verdict.name for verdict in failing])
         raise CaseUnchanged(
-            f"it fails {names}, which compare with no expectation in its file (--calls, --answer)"
+            f"its failed criteria ({names}) do not compare with an expectation in its file: choose --calls or --answer"
         )
     actual_turns = _agent_turns(
         stored_case, edits_calls=edits_calls, edits_answer=edits_answer, run=run_number
@@ -209,7 +209,7 @@ def propose(
     if len(actual_turns) != len(conversation):
         turn_count = words.counted(len(actual_turns), "turn")
         raise CaseUnchanged(
-            f"the agent was asked {turn_count}, and the case has {len(conversation)}"
+            f"the agent answered {turn_count}, but the case has {len(conversation)}"
         )
     changes = [
         _turn_edit(
@@ -225,7 +225,7 @@ def propose(
         change for change in changes if change.answer is not None or change.edits_calls
     )
     if not turn_edits:
-        raise CaseUnchanged("its calls and answers are those that it expects")
+        raise CaseUnchanged("its calls and answers are already the expected ones")
     for change in turn_edits:
         calls = (
             [[call.name, call.args] for call in change.actual.tool_calls]
@@ -234,7 +234,7 @@ def propose(
         )
         if REDACTED in json.dumps([calls, change.answer], default=str):
             raise CaseUnchanged(
-                "a secret was taken out of what the agent said, so it is not known whole"
+                "a secret was removed from the agent's output, so the exact output is unknown"
             )
     return Proposal(
         stored_case=stored_case,

@@ -132,7 +132,7 @@ def _reported_cases(
 ) -> Iterator[tuple[CaseKey, StoredCase]]:
     """The cases that still exist, with their verdicts and labels in the report."""
     verdicts = {verdict.key: verdict for verdict in report.verdict.cases}
-    reported_labels = case_labels.of(report.verdict, report.comparison)
+    reported_labels = case_labels.labels_of(report.verdict, report.comparison)
     suites = {suite.key: suite for suite in report.run.suites}
     trials = pairing.by_case(report.run.trials)
     for key, stored_case in stored_cases.items():

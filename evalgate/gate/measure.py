@@ -476,7 +476,7 @@ class _Measuring:
             all_sides = self._sides()
             reruns = Counter[Rerun]()
             for sides in all_sides:
-                reruns |= Counter(sides.settled[1])  # one run is a bet in every book
+                reruns |= Counter(sides.book_and_reruns[1])  # one run is a bet in every book
             if not reruns:
                 self._settled = all_sides
                 break
@@ -506,7 +506,9 @@ class _Measuring:
         differ."""
         yield from gate_earlier.takeover_notes(self._taken[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
-            message = Sentence("agents_tried", self._others, self._settled[0].settled[0].needed)
+            message = Sentence(
+                "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed
+            )
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
         strays = self._session.strays if self._base or self._is_of_change else {}
         for name, reason in strays.items():

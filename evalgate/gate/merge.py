@@ -38,7 +38,7 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     heads, bases = _read(places, settings, context)
     head = shards.join(heads)
     # both sides are judged as they were measured
-    overrides = {"adk_compat": head.deviations.are_taken_back}
+    overrides = {"adk_compat": head.deviations.is_adk_compat}
     settings = settings.model_copy(
         update={**overrides, "explicit_options": {**settings.explicit_options, **overrides}}
     )
@@ -184,7 +184,7 @@ def _rules(
     with baseline_base.open_bases(base_settings, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git does not have it
         hint = CHECK_OUT if is_lost else baseline_rules.REVIEW_HINT
-        return baseline_rules.of(settings, suites, base, context, hint=hint), base
+        return baseline_rules.in_force(settings, suites, base, context, hint=hint), base
 
 
 def _comparison(

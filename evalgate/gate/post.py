@@ -45,13 +45,13 @@ UNVERIFIED_NOTE = (
 class PostOutcome:
     """The outcome: `report`, or None and the `reason` why nothing was posted.
 
-    `summary`: for the job's summary. `done`: False if every requested post failed."""
+    `summary`: for the job's summary. `has_failed`: True if every requested post failed."""
 
     report: Report | None = None
     reason: str = ""
     problems: tuple[Problem, ...] = ()
     summary: str = ""
-    done: bool = True
+    has_failed: bool = False
 
 
 def post(
@@ -77,6 +77,7 @@ def post(
             f"several pull requests have the head commit {event.head.sha[:7]}: {numbers}; nothing is posted"
         )
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
+        # all that is needed later is in memory
         head, base = _fetch_results(settings, event, client, Path(folder), finished=finished)
     report = decide(settings, head, base, links=links)
     lead_text = markdown.alert("IMPORTANT", UNVERIFIED_NOTE) if pulls[0].is_fork else ""
@@ -88,7 +89,7 @@ def post(
         report=report,
         problems=tuple(problems),
         summary=summary,
-        done=len(problems) < max(channel_count, 1),
+        has_failed=0 < channel_count <= len(problems),  # a problem for each channel
     )
 
 
@@ -96,7 +97,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     """The report on unverified results, by the settings' policy; their own verdicts are ignored."""
     run = replace(head.run, commit=links.commit, shard=None)
     policy = load.policy_of(
-        settings.model_copy(update={"adk_compat": head.deviations.are_taken_back}), run.suites
+        settings.model_copy(update={"adk_compat": head.deviations.is_adk_compat}), run.suites
     )
     quarantined_cases = quarantine.of_checkout(
         settings, run.suites, today=dt.datetime.now(dt.UTC).date()
@@ -121,7 +122,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         verdict=verdict,
         policy=policy,
         comparison=comparison,
-        edits=replace(head.edits, by_base=False),
+        edits=replace(head.edits, by_base=False),  # one policy decided, that of the settings
         criterion_judges=judges.stored_judges(head),
         # only the base branch's history shows drift, not an unverified artifact
         problems=(

@@ -94,7 +94,7 @@ def require_sound(project: Project, *, strict: bool) -> Project:
     return project.set_apart()
 
 
-def tell_keys(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Problem]:
+def key_notes(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Problem]:
     """Notes on the keys of judges: for each key that `env` names for agents and that is not a usual
     variable of a model provider, for each key in a glob of `env` (agents do not get it), and for
     each `.env` that judges use."""
@@ -114,7 +114,7 @@ def tell_keys(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Prob
         yield errors.note("key-of-file", message, Place(file=file))
 
 
-def tell_token(root: Path, context: Context) -> Iterator[Problem]:
+def token_problems(root: Path, context: Context) -> Iterator[Problem]:
     """A warning if the checkout of a workflow keeps its token."""
     if not context.is_attended and forks.keeps_token(root):
         reader = "the job's other steps" if context.isolate else "the agent"
@@ -125,7 +125,7 @@ def tell_token(root: Path, context: Context) -> Iterator[Problem]:
         yield errors.warning("token-in-checkout", message, hint=hint)
 
 
-def tell_isolation(settings: Settings, context: Context) -> Iterator[Problem]:
+def isolation_problems(settings: Settings, context: Context) -> Iterator[Problem]:
     """A warning if agents of a workflow run with the rights of its step, or if those of an isolated
     run can read what is expected of them."""
     if context.workflow_run and not context.isolate:

@@ -20,11 +20,11 @@ def run(settings: Settings, context: Context) -> Report:
     project = prepare.discover(settings, context)
     with (
         baseline_base.open_bases(settings, project.suites, context) as bases,
-        gate_session.open_gate_session(project, bases, context) as session,
+        gate_session.open_gate_session(project, *bases, context) as session,
     ):
         measurement = measure.measure(session, context)
         report = decision.decide(
-            measurement, session.rules, context, history=session.history, past=session.past()
+            measurement, session.rules, context, history=session.history, past=session.past_cases()
         )
         report = decision.publish(
             report,
@@ -32,7 +32,7 @@ def run(settings: Settings, context: Context) -> Report:
             session.rules,
             context,
             outcomes=session.journals,
-            write=session.write,
+            write=session.write_files,
         )
         context.present(report)  # while its conversations can be read
         session.finish(report)

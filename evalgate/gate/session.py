@@ -23,7 +23,7 @@ from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
 from evalgate.gate import earlier as gate_earlier, prepare
-from evalgate.gate.earlier import Earlier
+from evalgate.gate.earlier import EarlierRuns
 from evalgate.model import CaseKey, PastCase, Report
 from evalgate.results import history as results_history, kept, shards
 from evalgate.results.history import History
@@ -47,19 +47,21 @@ class GateSession:
     base: Base | None  # the base of the comparison
     judges: JudgeEnvironment
     history: History
-    earlier: Earlier
+    earlier: EarlierRuns
     journals: Sequence[Journal]  # head's, and the base's if it is measured
-    write: FileWriter | None  # None: the run is not kept
+    write_files: FileWriter | None  # None: the run is not kept
 
     @property
     def is_paired(self) -> bool:
         """True if the base is measured, at least in part."""
         return len(self.journals) > 1
 
-    def past(self) -> dict[CaseKey, tuple[PastCase, ...]]:
+    def past_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
         """The earlier outcomes of each case, oldest first: in base runs, and in runs that this
         machine kept."""
-        machine_cases = {} if self.write is None else kept.of_cases(self.project.settings.root)
+        machine_cases = (
+            {} if self.write_files is None else kept.of_cases(self.project.settings.root)
+        )
         return {**self.history.of_cases(), **machine_cases}
 
     def finish(self, report: Report) -> None:
@@ -71,15 +73,16 @@ class GateSession:
 
 @contextmanager
 def open_gate_session(
-    project: Project, bases: tuple[Base | None, Base | None], context: Context
+    project: Project, base: Base | None, rule_base: Base | None, context: Context
 ) -> Iterator[GateSession]:
-    """Open a session for the block. `bases`: the base to compare with, and the base whose rules
-    count; see `baseline.base.open_bases`.
+    """Open a session for the block. `base`: the base to compare with; `rule_base`: the base whose
+    rules count; see `baseline.base.open_bases`.
 
     Raises ConfigError if the base's rules forbid a run, UnavailableError if a journal cannot be
     written."""
-    base, rule_base = bases
-    rules = baseline_rules.of(project.settings, project.suites, rule_base, context, compared=base)
+    rules = baseline_rules.in_force(
+        project.settings, project.suites, rule_base, context, compared=base
+    )
     _require_ready(rules, project.settings, context)
     judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
     keys = baseline_settings.judge_keys(
@@ -91,15 +94,15 @@ def open_gate_session(
         environ=judges.environ,
     )
     key_notices = (
-        *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), judges),
-        *prepare.tell_token(project.settings.root, context),
-        *prepare.tell_isolation(rules.settings, context),
+        *prepare.key_notes(AgentVariables.of(rules.settings, context, keys), judges),
+        *prepare.token_problems(project.settings.root, context),
+        *prepare.isolation_problems(rules.settings, context),
     )
     with ExitStack() as stack:
         # a run of the base branch uses its own store
         settings = project.settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.open_history(settings, context))
-        shard = shards.of(rules.settings, rules.suites)
+        shard = shards.find_shard(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.suites_of_shard(rules.suites, shard)
         quarantined_cases, notices = quarantine.in_force(
             project.settings, suites, rule_base, context, past=history.past
@@ -110,7 +113,7 @@ def open_gate_session(
         )
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         drift_time = results_history.drifted_at(history.past)
-        earlier = gate_earlier.open_earlier(
+        earlier = gate_earlier.open_earlier_runs(
             rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time
         )
         # results are stored as they arrive: head's, and the base's if it is measured
@@ -126,7 +129,7 @@ def open_gate_session(
                 stack.enter_context(_journal(name, rules.settings, context, redact_text))
                 for name in names
             ],
-            write=_writer(project.settings, context, redact_text),
+            write_files=_writer(project.settings, context, redact_text),
         )
 
 

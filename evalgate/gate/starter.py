@@ -313,35 +313,12 @@ def render_rules(
     ]
     if not unassigned_keys or settings.gate_file.agents:
         return "", [], ()
-    tree = Tree(settings.root, exclude=settings.gate_file.exclude)
-    folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
-    framework_agents = list(
-        agent_source.find_frameworks(
-            discovery_agents.code_files(settings.root), discovery_agents.reader(settings.root)
-        )
-    )
-    keys_by_texts: dict[tuple[str, ...], list[str]] = {}
-    uses: dict[str, AgentUse] = {}
-    for key in unassigned_keys:
-        choice = discovery_agents.find_agent(key, folders=folders)
-        candidates = framework_agents
-        if isinstance(choice, Ambiguous):
-            candidates = [
-                AgentUse(driver=agents.DEFAULT, options={"path": path})
-                for path in choice.candidates
-            ]
-        # the text is the comment of a candidate, and tells candidates apart
-        uses_by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
-        uses |= uses_by_text
-        keys_by_texts.setdefault(tuple(uses_by_text), []).append(key)
     lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
     undecided: list[str] = []
     chosen_uses: list[AgentUse] = []
-    for texts, keys in keys_by_texts.items():
+    for texts, (uses, keys) in _candidates(settings, unassigned_keys).items():
         first_use = (
-            uses[texts[0]]
-            if texts
-            else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
+            uses[0] if uses else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
         )
         chosen_uses.append(first_use)
         is_example = any(
@@ -359,6 +336,33 @@ def render_rules(
             for line in (*_options(first_use), *(texts[1:] if texts else OTHER_AGENTS))
         ]
     return "\n".join(lines) + "\n", chosen_uses, tuple(undecided)
+
+
+def _candidates(
+    settings: Settings, keys: Iterable[str]
+) -> dict[tuple[str, ...], tuple[list[AgentUse], list[str]]]:
+    """The suites without an agent, grouped by candidates: the comments with the candidates for
+    evalgate.yml, the candidates, and the keys of their suites."""
+    tree = Tree(settings.root, exclude=settings.gate_file.exclude)
+    folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
+    framework_agents = list(
+        agent_source.find_frameworks(
+            discovery_agents.code_files(settings.root), discovery_agents.reader(settings.root)
+        )
+    )
+    groups: dict[tuple[str, ...], tuple[list[AgentUse], list[str]]] = {}
+    for key in keys:
+        choice = discovery_agents.find_agent(key, folders=folders)
+        candidates = framework_agents
+        if isinstance(choice, Ambiguous):
+            candidates = [
+                AgentUse(driver=agents.DEFAULT, options={"path": path})
+                for path in choice.candidates
+            ]
+        # the text is the comment of a candidate, and tells candidates apart
+        uses_by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
+        groups.setdefault(tuple(uses_by_text), ([*uses_by_text.values()], []))[1].append(key)
+    return groups
 
 
 def _options(use: AgentUse) -> list[str]:

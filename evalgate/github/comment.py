@@ -85,9 +85,9 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     login = fetch_user(client)
     new_comment: Comment | None = None
     for tries in range(_MOST_TRIES + 1):
-        every = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
-        login = _author(every, text, name) or login
-        comments = _gate_comments(every, name, login)
+        all_comments = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
+        login = _author(all_comments, text, name) or login
+        comments = _gate_comments(all_comments, name, login)
         try:
             if not comments:
                 if not create:

@@ -114,7 +114,9 @@ def is_worth_a_comment(report: Report, comment_rule: str) -> bool:
     has_changes = comparison is not None and any(
         case.broken or case.fixed for case in comparison.cases
     )
-    has_changes = has_changes or report.edits.decide or moved.notable(view.of(report)) is not None
+    has_changes = (
+        has_changes or report.edits.decide or moved.notable(view.view_of(report)) is not None
+    )
     return comment_rule == "changes" and (has_failed or has_changes)
 
 

@@ -31,8 +31,13 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 
-_SAME = {"temperature": "temperature", "topP": "top_p", "seed": "seed", "stopSequences": "stop"}
-_SAME |= {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
+_PARAMETERS = {
+    "temperature": "temperature",
+    "topP": "top_p",
+    "seed": "seed",
+    "stopSequences": "stop",
+}
+_PARAMETERS |= {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
 _TRANSPORT = {"extraBody": "extra_body", "headers": "extra_headers"}
 _INERT = frozenset(
     {"safetySettings", "automaticFunctionCalling", "labels", "candidateCount", "responseMimeType"}
@@ -119,7 +124,7 @@ def _options(request: JudgeRequest, model: str) -> tuple[JsonObject, str]:
     options |= {
         _TRANSPORT[name]: setting for name, setting in transport.items() if name in _TRANSPORT
     }
-    options |= {_SAME[name]: config.pop(name) for name in list(config) if name in _SAME}
+    options |= {_PARAMETERS[name]: config.pop(name) for name in list(config) if name in _PARAMETERS}
     return options, next((name for name in config if name not in _INERT), "")
 
 

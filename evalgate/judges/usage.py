@@ -31,9 +31,9 @@ class JudgeBudget:
         """Reserve one call right before it is made. Raises JudgeFailed(BUDGET_SPENT)."""
         with self._changed:
             while self._reached_limit(self._under_way):
-                spent = self._reached_limit(0)
-                if spent:
-                    message = Sentence("judges_budget_spent", *spent)
+                reached_limit = self._reached_limit(0)
+                if reached_limit:
+                    message = Sentence("judges_budget_spent", *reached_limit)
                     raise JudgeFailed(
                         JudgeFailure(kind=JudgeFailureKind.BUDGET_SPENT, message=message)
                     )

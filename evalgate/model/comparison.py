@@ -115,7 +115,7 @@ class GateVerdict:
 
 @frozen_dataclass
 class SuiteVerdict:
-    """One suite: its cases, and the share of measured cases that must pass. `beside`: further
+    """One suite: its cases, and the share of measured cases that must pass. `lesser_kinds`: further
     kinds, less important than `kind`."""
 
     suite: str
@@ -124,7 +124,7 @@ class SuiteVerdict:
     required_pass_rate: float = 1.0
     reason: Wording = ""
     advisory: bool = False
-    beside: frozenset[VerdictKind] = frozenset()
+    lesser_kinds: frozenset[VerdictKind] = frozenset()
 
     def count(self, kind: VerdictKind) -> int:
         """The number of cases of this kind."""

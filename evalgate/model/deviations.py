@@ -54,7 +54,7 @@ class Deviations:
     fitting_defaults: bool = True  # the default criteria decide every case
 
     @property
-    def are_taken_back(self) -> bool:
+    def is_adk_compat(self) -> bool:
         """True if all of ADK's rules apply."""
         return self == ADKS
 

@@ -223,19 +223,19 @@ class CaseVerdict:
     kind: VerdictKind
     criteria: tuple[CriterionVerdict, ...]
     reason: Wording = ""
-    beside: VerdictKind | None = None  # a second kind, less important than `kind`
+    second_kind: VerdictKind | None = None  # a second kind, less important than `kind`
     nonblocking: NonBlocking | None = None
     quarantine: Quarantine | None = None  # shown, never blocks
 
     @property
     def doubtful(self) -> bool:
         """True if it was partly measured, and a measured score is below a threshold."""
-        return self.beside is VerdictKind.FAIL
+        return self.second_kind is VerdictKind.FAIL
 
     @property
     def partial(self) -> bool:
         """True if it fails, and a part of it could not be measured."""
-        return self.beside is VerdictKind.NOT_MEASURED
+        return self.second_kind is VerdictKind.NOT_MEASURED
 
     @property
     def key(self) -> CaseKey:

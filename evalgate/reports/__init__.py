@@ -80,7 +80,7 @@ def causes_of(report: Report) -> tuple[FailureCause, ...]:
             status=cause.status,
             cases=tuple(case.verdict.key for case in cause.cases),
         )
-        for cause in view.of(report).causes
+        for cause in view.view_of(report).causes
     )
 
 

@@ -51,7 +51,7 @@ class AgentChange:
         return self.text.format(*(mark(plain.label(name, NAME)) for name in self.names))
 
 
-def of(report: Report) -> tuple[AgentChange, ...]:
+def changes_of(report: Report) -> tuple[AgentChange, ...]:
     """All known differences, most important first; anything unknown on either side is left out."""
     comparison = report.comparison
     if comparison is None or comparison.base is None:
@@ -69,7 +69,7 @@ def of(report: Report) -> tuple[AgentChange, ...]:
 def is_same(report: Report) -> bool:
     """True if all agents are fully known on both sides and equal."""
     comparison = report.comparison
-    if comparison is None or comparison.base is None or of(report):
+    if comparison is None or comparison.base is None or changes_of(report):
         return False
     description_pairs = list(pairs(report.run, comparison.base))
     return bool(description_pairs) and all(

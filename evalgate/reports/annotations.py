@@ -125,7 +125,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     comparison; both are JSON objects. `evidence`: the worth of bets that head is worse, from 1.
     `relaxed`: the relaxed rules that alone let the change pass. `judge-cost-usd` is empty if the
     price of any call is unknown."""
-    counts = view.of(report).totals.cases
+    counts = view.view_of(report).totals.cases
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
     judge_totals = model_run.total_of(report.run.judges)

@@ -43,7 +43,7 @@ class Drawing:
     height: int = HEIGHT
 
 
-def of(book: Book) -> Drawing | None:
+def drawing_of(book: Book) -> Drawing | None:
     """The drawing of a book; None if no bet moved the purse."""
     worths = [1.0, *(bet.worth for bet in book.bets)]
     if len(worths) < 2 or max(worths) == min(worths):

@@ -71,7 +71,7 @@ class CaseView:
     report: Report
     verdict: CaseVerdict
     suite: Suite
-    case: Case | None
+    eval_case: Case | None
     trials: tuple[GradedTrial, ...]
     label: CaseLabel
     compared: CaseComparison | None = None
@@ -106,12 +106,14 @@ class CaseView:
     @property
     def file(self) -> str:
         """The file with the case."""
-        return self.case.place.file if self.case and self.case.place else self.suite.key
+        return (
+            self.eval_case.place.file if self.eval_case and self.eval_case.place else self.suite.key
+        )
 
     @property
     def line(self) -> int | None:
         """The line of that file, from 1."""
-        return self.case.place.line if self.case and self.case.place else None
+        return self.eval_case.place.line if self.eval_case and self.eval_case.place else None
 
     @property
     def place(self) -> str:
@@ -121,7 +123,7 @@ class CaseView:
     @property
     def is_simulated(self) -> bool:
         """True if a simulated user speaks."""
-        return self.case is not None and self.case.scenario is not None
+        return self.eval_case is not None and self.eval_case.scenario is not None
 
     @property
     def failing(self) -> tuple[CriterionVerdict, ...]:
@@ -247,7 +249,7 @@ def collect(report: Report) -> Iterator[CaseView]:
     suites = {suite.key: suite for suite in report.run.suites}
     compared = {case.key: case for case in report.comparison.cases} if report.comparison else {}
     allowed = allowed_cases(report)
-    known_labels = labels.of(report.verdict, report.comparison)
+    known_labels = labels.labels_of(report.verdict, report.comparison)
     trials = pairing.by_case(report.run.trials)
     for suite in report.verdict.suites:
         if suite.suite in suites:
@@ -257,7 +259,7 @@ def collect(report: Report) -> Iterator[CaseView]:
                     report=report,
                     verdict=verdict,
                     suite=suites[verdict.suite],
-                    case=cases_by_id.get(verdict.case_id),
+                    eval_case=cases_by_id.get(verdict.case_id),
                     trials=tuple(trials.get(verdict.key, ())),
                     label=known_labels[verdict.key],
                     compared=compared.get(verdict.key),
@@ -306,9 +308,11 @@ def number(value: float | None, verdict: CriterionVerdict) -> str:
     )
 
 
-def against(verdict: CriterionVerdict) -> str:
+def score_and_limit(verdict: CriterionVerdict) -> str:
     """`0.79 < 0.80`: a value and its threshold."""
-    return words.against(verdict.value, verdict.threshold, met=verdict.kind is VerdictKind.PASS)
+    return words.score_and_limit(
+        verdict.value, verdict.threshold, met=verdict.kind is VerdictKind.PASS
+    )
 
 
 def allowed_cases(report: Report) -> Mapping[CaseKey, str]:

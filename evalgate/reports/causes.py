@@ -54,7 +54,7 @@ class Cause:
     cases: tuple[CaseView, ...]
 
 
-def of(case_views: Iterable[CaseView]) -> tuple[Cause, ...]:
+def causes_of(case_views: Iterable[CaseView]) -> tuple[Cause, ...]:
     """The causes of all cases that do not pass: new ones first, then the most frequent."""
     groups: defaultdict[tuple[CaseLabel, str], list[CaseView]] = defaultdict(list)
     for case in case_views:
@@ -81,7 +81,7 @@ def cause(case: CaseView) -> str:
     if not case.failing:
         sentence = wording.unmeasured_reason(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
-    conversation = turns.of(case)
+    conversation = turns.conversation_of(case)
     notable_turns = conversation.notable
     failing_names = {verdict.name for verdict in case.failing}
     # if a criterion of calls passes, other calls are allowed; without such a criterion, the calls
@@ -100,12 +100,12 @@ def cause(case: CaseView) -> str:
 def difference(case: CaseView) -> str:
     """What is different in the shown trial of a case that does not pass, in one sentence: its first
     wrong call, else the finding that fails it, else its answer. Names are between backticks."""
-    conversation = turns.of(case)
+    conversation = turns.conversation_of(case)
     sentences: Iterator[str] = iter(())
     if case.failing:
         failing_names = {verdict.name for verdict in case.failing}
         missed_text = words.listed(
-            f"{plain.quoted(verdict.name)} {reports_cases.against(verdict)}"
+            f"{plain.quoted(verdict.name)} {reports_cases.score_and_limit(verdict)}"
             for verdict in case.failing
         )
         ignores_calls = not any(_is_of_calls(use.name) for use in case.suite.criteria)

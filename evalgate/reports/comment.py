@@ -98,7 +98,7 @@ def render_summary(report: Report) -> str:
 
     Its bytes are bounded: the table takes at most half, broken cases the remaining room.
     Cases without room are counted."""
-    v = view.of(report)
+    v = view.view_of(report)
     comment = _macros("comment")
     summary = _macros("summary")
     top_parts = [markdown.tidy(part) for part in _summary_head(v)]
@@ -168,7 +168,9 @@ def _summary_head(v: View) -> list[str]:
 
 
 def _verdict(report: Report) -> str:
-    text: str = _macros("comment").verdict(view.of(report), edits.rules(report.edits, mark=_mark))
+    text: str = _macros("comment").verdict(
+        view.view_of(report), edits.rules(report.edits, mark=_mark)
+    )
     return text
 
 
@@ -197,7 +199,7 @@ def _problems(report: Report, *, limit: int) -> str:
 
 def _agent(report: Report) -> str:
     """One line on what changed in the agent."""
-    changes = agent_changes.of(report)
+    changes = agent_changes.changes_of(report)
     return (
         str(_macros("comment").agent_changed(agent_changes.sentence(changes, markdown.code)))
         if changes
@@ -380,13 +382,13 @@ def render(report: Report) -> str:
 
 def render_head(report: Report) -> str:
     """The top of the comment: the verdict, the counts, the causes."""
-    return _join_parts(_draw_parts(HEAD, view.of(report), room=HEAD_ROOM))
+    return _join_parts(_draw_parts(HEAD, view.view_of(report), room=HEAD_ROOM))
 
 
 def render_body(report: Report) -> str:
     """The parts below the top: one difference, the next commands, and folded sections."""
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - 100
-    return _join_parts(_draw_parts(BODY, view.of(report), room=room))
+    return _join_parts(_draw_parts(BODY, view.view_of(report), room=room))
 
 
 def _draw_parts(parts: Sequence[Part], v: View, *, room: int) -> list[str]:

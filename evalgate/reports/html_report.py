@@ -48,7 +48,7 @@ def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]
 
 
 def _render_page(report: Report, style: Safe, script: Safe, policy: str) -> str:
-    v = view.of(report)
+    v = view.view_of(report)
     edit_summary = edits.summarize(
         report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len
     )

@@ -44,11 +44,11 @@ def render(report: Report) -> str:
     failure's text begins with its file and line. With a base, a last testsuite has the answers of
     both gates as properties. Its one possible testcase: a gate that fails although no case does."""
     cases_by_suite: defaultdict[str, list[CaseView]] = defaultdict(list)
-    for case in view.of(report).cases:
+    for case in view.view_of(report).cases:
         cases_by_suite[case.verdict.suite].append(case)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     suite_texts: list[str] = []
-    broken = view.of(report).broken
+    broken = view.view_of(report).broken
     suite_parts = [
         _suite_parts(_broken_file(suite, report))
         if suite in broken
@@ -249,7 +249,7 @@ def _test_case(case: CaseView) -> TestCase:
 
 def _failure_message(case: CaseView) -> str:
     return ", ".join(
-        f"{plain.one_line(verdict.name)} {words.against(verdict.value, verdict.threshold, met=False)}"
+        f"{plain.one_line(verdict.name)} {words.score_and_limit(verdict.value, verdict.threshold, met=False)}"
         for verdict in case.failing
     )
 
@@ -286,7 +286,7 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
 
 
 def _body(case: CaseView) -> str:
-    notable_turns = turns.of(case).notable
+    notable_turns = turns.conversation_of(case).notable
     lines = [
         case.place,
         phrase("cause", causes.cause(case)),

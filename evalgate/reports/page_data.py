@@ -63,7 +63,9 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
     packer = _CasePacker()
     base_run = v.report.comparison.base if v.report.comparison is not None else None
     base_trials = pairing.by_case(base_run.trials if base_run else ())
-    reruns = [pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)]
+    head_reruns, base_reruns = (
+        pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)
+    )
     for cause_index, case in ordered_cases:
         key = case.verdict.key
         base = base_trials.get(key, ())
@@ -72,8 +74,8 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
         if _follows_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
         if packer.used < room:
-            reruns_of_case = (reruns[0].get(key, ()), reruns[1].get(key, ()))
-            row |= packer.add(*_case(v, case, base=base, reruns=reruns_of_case))
+            reruns = (head_reruns.get(key, ()), base_reruns.get(key, ()))
+            row |= packer.add(*_case_and_traces(v, case, base=base, reruns=reruns))
         rows.append(row)
         cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].text
         search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
@@ -166,6 +168,8 @@ def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
 def _row(
     case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequence[GradedTrial]
 ) -> JsonObject:
+    """A case's row in the index. `head`, `base`: a sign for each run, see `_run_sign`; `why`: the
+    reason in few words; `cause`, `suite`: indexes in the lists of `_row_context`."""
     uses = case.suite.criteria
     return {
         "id": case.case_id,
@@ -185,10 +189,10 @@ def _row(
 def _search_words(case: CaseView, *extra_texts: str) -> list[str]:
     """The words that the search matches: the id, file, user messages and expected tools of a case,
     and `extra_texts`."""
-    conversation = (case.case.conversation if case.case else None) or ()
+    conversation = (case.eval_case.conversation if case.eval_case else None) or ()
     questions = [turns.answer_text(turn.user_content) or "" for turn in conversation[:10]]
-    if case.case is not None and case.case.scenario is not None:
-        questions.append(case.case.scenario.starting_prompt)
+    if case.eval_case is not None and case.eval_case.scenario is not None:
+        questions.append(case.eval_case.scenario.starting_prompt)
     tools = dict.fromkeys(call.name for turn in conversation for call in turn.tool_calls)
     texts = (
         case.case_id,
@@ -257,7 +261,7 @@ def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]
     ]
 
 
-def _case(
+def _case_and_traces(
     v: View,
     case: CaseView,
     *,
@@ -281,19 +285,19 @@ def _case(
     }
     traces = {side: [run_traces for _, run_traces in side_runs] for side, side_runs in runs.items()}
     document = {
-        **_case_json(case.case, uses),
+        **_case_json(case.eval_case, uses),
         "difference": "" if case.kind is VerdictKind.PASS else causes.difference(case),
         "shown": next(
             (index for index, trial in enumerate(case.trials) if trial is case.main_trial), 0
         ),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
-        "held": None
+        "quarantine": None
         if quarantine is None
         else [quarantine.owner, quarantine.expires, quarantine.reason],
         "past": _past(v, case),
         "file": v.file_page(case),
-        "note": turns.of(case).divergence if case.kind is not VerdictKind.PASS else "",
+        "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
         "runs": {side: [run for run, _ in side_runs] for side, side_runs in runs.items()},
     }
@@ -307,8 +311,8 @@ def _past(v: View, case: CaseView) -> list[JsonObject]:
             "at": past_case.at,
             "commit": past_case.commit,
             "kind": past_case.kind.value,
-            "of": past_case.place,
-            "said": past_case.outcome,
+            "place": past_case.place,
+            "outcome": past_case.outcome,
         }
         for past_case in v.report.past.get(case.verdict.key, ())
     ]
@@ -362,13 +366,13 @@ def _run(
     }
     document = {
         "sign": _run_sign(trial, list(uses.values())),
-        "again": not trial.key.is_first,
+        "is_rerun": not trial.key.is_first,
         "failure": None if trial.failure is None else _failure(trial.failure),
         "seconds": trial.seconds,
         "tokens": trial.tokens,
         "grades": {name: _grade(grade) for name, grade in trial.grades.items()},
         "parts": {name: breakdown for name, breakdown in breakdowns.items() if breakdown},
-        "found": [
+        "findings": [
             _finding(name, finding)
             for name, grade in trial.grades.items()
             for finding in grade.findings
@@ -386,7 +390,7 @@ def _run(
 
 
 def _failure(failure: AgentFailure) -> list[Any]:
-    """The sentence for people, then the fields of a failure."""
+    """Of a failure: the sentence for people, the message, its detail, the kind, and the turn."""
     return [
         wording.failure_sentence(failure),
         failure.message,
@@ -440,7 +444,7 @@ def _turn(turn: Invocation) -> JsonObject:
     if turn.rubrics:
         document["rubrics"] = [adk_shapes.rubric_json(rubric) for rubric in turn.rubrics]
     if turn.timings is not None:
-        document["s"] = [turn.timings.total_s, turn.timings.model_s, turn.timings.tool_s]
+        document["seconds"] = [turn.timings.total_s, turn.timings.model_s, turn.timings.tool_s]
     return document
 
 
@@ -459,7 +463,7 @@ def _shorten(document: Any) -> Any:
 
 def _finding(name: str, finding: Finding) -> JsonObject:
     return {
-        "of": name,
+        "criterion": name,
         "turn": finding.turn,
         "label": finding.label,
         "score": finding.score,

@@ -47,7 +47,9 @@ def render(report: Report) -> str:
 
     A result is identified by criterion, file, case and turn, whatever the agent's words and the
     line are this time. Source: OASIS SARIF 2.1.0; GitHub's subset and limits."""
-    pairs = ((case, verdict) for case in view.of(report).cases for verdict in case.verdict.criteria)
+    pairs = (
+        (case, verdict) for case in view.view_of(report).cases for verdict in case.verdict.criteria
+    )
     rule_alerts = (
         alert
         for case, verdict in pairs
@@ -133,7 +135,7 @@ def _message(alert: Alert) -> str:
     """Plain text, one line per finding, without anything that SARIF reads as a link or a
     placeholder."""
     verdict = alert.verdict
-    score = words.against(verdict.value, verdict.threshold, met=not alert.failed)
+    score = words.score_and_limit(verdict.value, verdict.threshold, met=not alert.failed)
     lines = [phrase("alert", plain.label(alert.case.case_id, 120), alert.turn, verdict.name, score)]
     distinct = {(finding.subject, finding.text): finding for finding in alert.findings}
     lines += [_line(finding, verdict.name) for finding in list(distinct.values())[:NAMED]]
@@ -169,7 +171,7 @@ def _invocation(report: Report, *, left_out: int) -> JsonObject:
     """Show gaps in the run: an unmeasured case does not mean that an alert is gone."""
     unmeasured = sum(
         verdict.name in RULES and verdict.kind is VerdictKind.NOT_MEASURED
-        for case in view.of(report).cases
+        for case in view.view_of(report).cases
         for verdict in case.verdict.criteria
     )
     messages = []

@@ -79,7 +79,11 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
     )
     kind = gate.blocked_by or gate.kind
     names = words.listed(
-        (suite.suite for suite in suites if suite.cases and kind in (suite.kind, *suite.beside)),
+        (
+            suite.suite
+            for suite in suites
+            if suite.cases and kind in (suite.kind, *suite.lesser_kinds)
+        ),
         limit=3,
     )
     origins = _origin_counts(verdict, deciding_cases.failed)

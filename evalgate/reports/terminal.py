@@ -68,10 +68,10 @@ def render(
     """Lines: the broken cases with the reason and the difference, the criteria, and the verdict
     last.
 
-    `width`: that of the terminal; 0 for a log, which breaks no sentence. `everything`:
+    `width`: that of the terminal; 0 for a log, which breaks no sentence. `all_criteria`:
     informational criteria too. `folder`: the folder of the files that lines link to; "" for no
     links. No line can be taken for a workflow command."""
-    v = view.of(report)
+    v = view.view_of(report)
     report_file = "report.html" if "html" in report.files else ""
     unscored_note = wording.passed_unscored(report)
     warning_lines = _wrap(Line(unscored_note and phrase("warning", unscored_note), "yellow"), width)
@@ -84,7 +84,7 @@ def render(
     lines: list[Line] = []
     for section in (
         warning_lines,
-        _broken_files(v),
+        _broken_suites(v),
         broken_lines,
         _causes(v, width),
         criteria_lines,
@@ -99,13 +99,13 @@ def render(
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     """Why one case (its suite and its name) did not pass, and what differed; "" if it passed or is
     unknown."""
-    case = next((case for case in view.of(report).cases if case.verdict.key == key), None)
+    case = next((case for case in view.view_of(report).cases if case.verdict.key == key), None)
     if case is None:
         return ""
     reason = wording.case_reason(case, width=NAME_WIDTH)
     lines = [Line(reason), *_difference(case, width or LOG_WIDTH)] if reason else []
     if case.failure is not None and not case.failing:
-        lines += [Line(f"    | {line}") for line in wording.last_words(case.failure).splitlines()]
+        lines += [Line(f"    | {line}") for line in wording.last_output(case.failure).splitlines()]
     return _render_lines(lines).rstrip("\n")
 
 
@@ -129,14 +129,15 @@ def _render_line(line: Line, *, color: bool, folder: str) -> str:
     return f"\x1b[{CODES[line.style]}m{text}\x1b[0m" if color and line.style and text else text
 
 
-def _name(text: str) -> str:
+def _label(text: str) -> str:
     return plain.label(text, NAME_WIDTH)
 
 
-def _broken_files(v: View) -> Iterator[Line]:
+def _broken_suites(v: View) -> Iterator[Line]:
+    """The evaluation files that cannot be evaluated, with the reason."""
     for suite in v.broken[:GROUPS]:
         yield Line(
-            phrase("broken_file", _name(suite.suite), plain.one_line(str(suite.reason))), "yellow"
+            phrase("broken_file", _label(suite.suite), plain.one_line(str(suite.reason))), "yellow"
         )
 
 
@@ -147,12 +148,12 @@ def _broken_cases(
     message share an entry. `width`: columns of the terminal, 0 if unlimited. `report_file`: the
     file with all cases."""
     broken_cases = [
-        *cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL])
-    ]
-    broken_cases += [
-        case
-        for case in case_views
-        if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
+        *cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL]),
+        *(
+            case
+            for case in case_views
+            if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
+        ),
     ]
     groups: defaultdict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = defaultdict(list)
     for index, case in enumerate(broken_cases):
@@ -161,6 +162,7 @@ def _broken_cases(
         )
         reason = wording.case_reason(case, width=NAME_WIDTH)
         groups[wording.case_word(case), reason, difference_lines].append(case)
+    # the signs that begin the shown lines: the legend explains them
     signs = {
         line.text.lstrip()[:2] for _, _, difference_lines in groups for line in difference_lines
     }
@@ -180,14 +182,14 @@ def _broken_cases(
             Line(f"    {line}") for line in (plain.wrap(text, width - 4) if width else [text])
         )
         yield from difference_lines
-        last_words = (
+        last_output = (
             ""
             if group_cases[0].failure is None or group_cases[0].failing
-            else wording.last_words(group_cases[0].failure)
+            else wording.last_output(group_cases[0].failure)
         )
-        if last_words not in quoted_texts:
-            quoted_texts.add(last_words)
-            yield from (Line(f"    | {line}", "dim") for line in last_words.splitlines())
+        if last_output not in quoted_texts:
+            quoted_texts.add(last_output)
+            yield from (Line(f"    | {line}", "dim") for line in last_output.splitlines())
     omitted_count = len(broken_cases) - sum(len(group_cases) for _, group_cases in shown_groups)
     if omitted_count:
         yield Line(phrase("more_cases", omitted_count, report_file))
@@ -216,7 +218,7 @@ def _causes(v: View, width: int) -> Iterator[Line]:
 
 def _case_names(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
     """The names of cases, a single case with its place; and that place if it is shown in full."""
-    names = [_name(case.case_id) for case in case_views]
+    names = [_label(case.case_id) for case in case_views]
     if len(case_views) > 1:
         return phrase("cases_line", len(case_views), words.listed(names, limit=NAMED_CASES)), ""
     room = max(width - plain.columns(names[0]) - 20, 20) if width else NAME_WIDTH * 2
@@ -228,7 +230,7 @@ def _case_names(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
 def _difference(case: CaseView, width: int) -> Iterator[Line]:
     """The first turn that went wrong: expected (`-`) beside actual (`+`), with the findings of
     criteria."""
-    conversation = turns.of(case)
+    conversation = turns.conversation_of(case)
     if case.agent_failed or not case.failing or not conversation.turns:
         return
     turn, *other_turns = conversation.notable
@@ -250,7 +252,7 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
 
 def _findings(turn: Turn) -> list[str]:
     rows = (
-        (_name(name), finding.label, finding.subject, finding.text)
+        (_label(name), finding.label, finding.subject, finding.text)
         for name, finding in turns.visible_findings(turn.findings)
     )
     return [plain.one_line(": ".join(str(part) for part in parts if part)) for parts in rows]
@@ -338,7 +340,7 @@ def render_whole_case(
             else kind_text
         )
         cells = (
-            _name(verdict.name),
+            _label(verdict.name),
             cases.number(verdict.value, verdict),
             words.threshold(verdict.threshold),
             plain.flat(remark),
@@ -348,14 +350,14 @@ def render_whole_case(
     lines += [BLANK, Line(header, "bold")]
     for verdict, row in zip(case.verdict.criteria, rows, strict=True):
         lines.append(Line(row, "" if verdict.kind is None else KINDS[verdict.kind]))
-    conversation = turns.of(case)
+    conversation = turns.conversation_of(case)
     lines += [BLANK, Line(case.run_label)] if case.run_label else []
     for turn in conversation.turns:
         lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
     if case.failure is not None:
         lines += [
             BLANK,
-            *(Line(f"| {line}", "dim") for line in wording.last_words(case.failure).splitlines()),
+            *(Line(f"| {line}", "dim") for line in wording.last_output(case.failure).splitlines()),
         ]
     return _render_lines(lines, color=color, folder=folder)
 
@@ -450,7 +452,7 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
     origin = comparison.origin
     base_text = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
     yield from _wrap(Line(base_text), width)
-    changes_text = agent_changes.sentence(agent_changes.of(v.report))
+    changes_text = agent_changes.sentence(agent_changes.changes_of(v.report))
     yield from _wrap(Line(changes_text and phrase("agent_changed", changes_text)), width)
     for fall in moved.falls(v)[:FALLS]:
         yield from _fall_lines(fall, width)
@@ -510,18 +512,18 @@ def _wrap(line: Line, width: int) -> Iterator[Line]:
 def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
     """A criterion that fell, the cases that moved most, and the calls of the first one if it still
     passes."""
-    yield from _wrap(Line(f"{_name(fall.row.name)} {fall.text}", "yellow"), width)
+    yield from _wrap(Line(f"{_label(fall.row.name)} {fall.text}", "yellow"), width)
     moved_cases = fall.case_falls[:MOVED]
     for moved_case in moved_cases:
         origin = f" ({moved_case.case.failure_origin})" if moved_case.case.failure_origin else ""
         yield from _wrap(
-            Line(f"  {_name(moved_case.case.case_id)} {moved_case.text}{origin}"), width
+            Line(f"  {_label(moved_case.case.case_id)} {moved_case.text}{origin}"), width
         )
     if len(fall.case_falls) > len(moved_cases):
         yield Line(f"  {phrase('more_cases', len(fall.case_falls) - len(moved_cases), '')}", "dim")
     turn = moved_cases[0].turn
     if moved_cases[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
-        yield Line(f"    {_name(moved_cases[0].case.case_id)}: {phrase('legend_base')}", "dim")
+        yield Line(f"    {_label(moved_cases[0].case.case_id)}: {phrase('legend_base')}", "dim")
         yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, (width or LOG_WIDTH) - 6)
 
 
@@ -552,7 +554,7 @@ def _verdict_lines(v: View) -> Iterator[Line]:
     headline = wording.headline(report).upper() if answers else f"{word}: {reason}"
     yield Line(headline, KINDS[report.verdict.kind])
     if report.edits.decide and not report.verdict.blocks:
-        yield Line(edits.rules(report.edits, mark=_name), "yellow")
+        yield Line(edits.rules(report.edits, mark=_label), "yellow")
     case_fall = moved.notable(v)
     yield Line(wording.next_step(report, placement="above"))
     yield Line("" if case_fall is None else moved.sentence(case_fall))

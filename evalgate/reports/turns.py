@@ -137,17 +137,18 @@ class Conversation:
         return tuple(turn for turn in self.turns if turn.is_notable) or self.turns
 
 
-@lru_cache(maxsize=256)
-def of(case: CaseView) -> Conversation:
+@lru_cache(maxsize=256)  # views are equal only to themselves; several renderers ask for each
+def conversation_of(case: CaseView) -> Conversation:
     """The conversation of the shown trial; if its agent failed, the turns until then."""
     trial = case.main_trial
-    expected = (case.case.conversation if case.case else None) or ()
+    expected = (case.eval_case.conversation if case.eval_case else None) or ()
     if trial is None:
         unrun_turns = (
             Turn(number=index, expected=invocation, actual=None, is_planned=True)
             for index, invocation in enumerate(expected, 1)
         )
         return Conversation(turns=tuple(unrun_turns))
+    # a failed trial has turns in its failure; the base of a scenario is compared with its recording
     recorded_turns = (
         _turns_of(case.report.run, trial.key)
         if trial.failure is None or case.is_simulated
@@ -160,10 +161,10 @@ def of(case: CaseView) -> Conversation:
     if actual is None:
         return Conversation(findings=findings, divergence=divergence)
     base = _base(case, trial, sides)
-    is_simulated = case.case is None or case.case.conversation is None
-    uses = case.suite.criteria if case.case is None else case.suite.criteria_of(case.case)
+    is_simulated = case.eval_case is None or case.eval_case.conversation is None
+    uses = case.suite.criteria if case.eval_case is None else case.suite.criteria_of(case.eval_case)
     # with default options, the criterion's findings repeat the difference of the calls
-    trajectory_names = {
+    repeated_names = {
         use.name
         for use in uses
         if use.name == TRAJECTORY and not use.options.keys() - {"threshold"}
@@ -177,9 +178,7 @@ def of(case: CaseView) -> Conversation:
             base=base[index] if index < len(base) else None,
             scores=tuple(scores(index, trial=trial, uses=uses)),
             findings=tuple(
-                pair
-                for pair in _findings(index + 1, trial=trial)
-                if pair[0] not in trajectory_names
+                pair for pair in _findings(index + 1, trial=trial) if pair[0] not in repeated_names
             ),
         )
         for index in range(max(len(expected), len(actual)))
@@ -231,11 +230,6 @@ def visible_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str,
     ]
 
 
-def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
-    transcript = run.transcripts.find(key)
-    return None if transcript is None else transcript.invocations
-
-
 def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> Iterator[TurnScore]:
     """The scores of the turn with this index, from 0. Criteria that did not score it are
     omitted."""
@@ -251,6 +245,11 @@ def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> I
             threshold=use.threshold if decides else None,
             met=threshold.reaches(value, use) if decides else None,
         )
+
+
+def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
+    transcript = run.transcripts.find(key)
+    return None if transcript is None else transcript.invocations
 
 
 def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, Finding]]:

@@ -59,7 +59,7 @@ class View:
     def causes(self) -> tuple[Cause, ...]:
         """The causes of failures. They are computed early, because conversations are deleted after
         the run."""
-        return reports_causes.of(self.cases)
+        return reports_causes.causes_of(self.cases)
 
     @property
     def broken(self) -> tuple[SuiteVerdict, ...]:
@@ -90,7 +90,7 @@ class View:
         )
 
 
-def of(report: Report) -> View:
+def view_of(report: Report) -> View:
     """The view of a report. The last view is cached: renderers use it in turn."""
     global _last  # noqa: PLW0603 - one value, replaced whole
     if _last is None or _last.report is not report:
@@ -197,7 +197,7 @@ def count(report: Report) -> Totals:
         fresh_trials += [trial for trial in comparison.base.confirmations if not trial.reused]
     token_counts = [trial.tokens for trial in fresh_trials if trial.tokens is not None]
     return Totals(
-        cases=labels.count(labels.of(report.verdict, comparison).values()),
+        cases=labels.count(labels.labels_of(report.verdict, comparison).values()),
         tokens=sum(token_counts) if token_counts else None,
         agent_s=sum(trial.seconds for trial in fresh_trials),
     )
@@ -390,7 +390,7 @@ class Remark:
 def remarks(report: Report) -> tuple[Remark, ...]:
     """Errors for failing cases, worst first; then warnings for unmeasured, pre-existing and
     non-blocking cases, and for relaxed rules whose line is known."""
-    case_views = of(report).cases
+    case_views = view_of(report).cases
     failing_cases = reports_cases.worst_first([case for case in case_views if _has_failed(case)])
     unmeasured_cases = [
         case
@@ -438,14 +438,14 @@ def _is_warning(case: CaseView) -> bool:
 
 def _case_remark(case: CaseView, level: Severity, links: Links) -> Remark:
     lines = [
-        f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.against(verdict)}"
+        f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.score_and_limit(verdict)}"
         for verdict in case.failing
     ]
     lines.append(case.failure_origin)
     if not case.failing:
         lines = [
             wording.unmeasured_reason(case),
-            "" if case.failure is None else wording.last_words(case.failure),
+            "" if case.failure is None else wording.last_output(case.failure),
         ]
     return Remark(
         level=level,

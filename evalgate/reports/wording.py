@@ -156,7 +156,7 @@ def failure_sentence(failure: AgentFailure) -> str:
     return f"{phrase('failed_agent', failure)} {bounded(failure.message, WHY_LIMIT)}"
 
 
-def last_words(failure: AgentFailure, most_lines: int = 12) -> str:
+def last_output(failure: AgentFailure, most_lines: int = 12) -> str:
     """The agent's output at its failure, mostly standard error: the first and the last lines."""
     return plain.ends(
         plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)),
@@ -241,7 +241,7 @@ def case_reason(case: CaseView, *, width: int) -> str:
     if not case.failing:
         return "" if case.kind is VerdictKind.PASS else unmeasured_reason(case)
     missed_texts = (
-        f"{plain.label(verdict.name, width)} {reports_cases.against(verdict)}"
+        f"{plain.label(verdict.name, width)} {reports_cases.score_and_limit(verdict)}"
         for verdict in case.failing
     )
     return ", ".join(text for text in (*missed_texts, case.failure_origin) if text)
@@ -468,7 +468,7 @@ def commands(
     wrong_ids = [
         case.case_id
         for case in failed_cases
-        if not case.agent_failed and _has_expectations(case.case)
+        if not case.agent_failed and _has_expectations(case.eval_case)
     ]
     rows = commands_after([case.case_id for case in (*failed_cases, *broken_cases)], wrong_ids)
     if is_local:

@@ -365,7 +365,7 @@ def render_results(
         evalgate=report.version,
         seconds=round(run.seconds, 3),
         models=sorted(run.models),
-        adk_compat=report.policy.deviations.are_taken_back,
+        adk_compat=report.policy.deviations.is_adk_compat,
         shard=None,  # set below, like the verdict and the comparison; here they get their order
         verdict=None,
         causes=list(causes),
@@ -377,7 +377,7 @@ def render_results(
         problems=list(report.problems),
         suites=[],
     )
-    case_labels = labels.of(verdict, comparison)
+    case_labels = labels.labels_of(verdict, comparison)
     counts = labels.count(case_labels.values())
     book = verdict.book or Book()
     header["verdict"] = shapes.written(
@@ -785,7 +785,7 @@ def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
     if isinstance(case, PlannedCase) or case.eval_case is None:
         return Case(case_id=case.case_id, conversation=(), place=place, criteria=criteria)
     return dataclasses.replace(
-        case.eval_case.noun(place=place), case_id=case.case_id, criteria=criteria
+        case.eval_case.to_model(place=place), case_id=case.case_id, criteria=criteria
     )
 
 

@@ -434,7 +434,7 @@ def drifted_at(past: PastRuns | None) -> datetime | None:
 def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
     """Equal for equal criteria: a pass of a lower threshold is not a pass of a higher one."""
     uses = sorted(pairing.deciding(suite.criteria), key=lambda use: use.name)
-    return [deviations.are_taken_back] + [
+    return [deviations.is_adk_compat] + [
         [
             use.name,
             float(use.threshold or 0),

@@ -24,7 +24,7 @@ class RateWire(CalibrationShape):
     low: float
     high: float
 
-    def noun(self) -> Rate:
+    def to_model(self) -> Rate:
         """The rate."""
         return Rate(value=self.value, interval=Interval(low=self.low, high=self.high))
 
@@ -37,7 +37,7 @@ class JudgeWire(CalibrationShape):
     num_samples: int = 1
     config: JsonObject = Field(default_factory=dict, description="judge_model_config.")
 
-    def noun(self) -> JudgeIdentity:
+    def to_model(self) -> JudgeIdentity:
         """The judge."""
         return JudgeIdentity(**self.model_dump())
 

@@ -77,7 +77,7 @@ def label(
             return CaseLabel.NOT_MEASURED
 
 
-def of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, CaseLabel]:
+def labels_of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, CaseLabel]:
     """The label of every case of a verdict."""
     has_base = comparison is not None and comparison.base is not None
     comparisons = (

@@ -343,7 +343,7 @@ def _with_turn_lists(turn: Invocation, entry: OutcomeEntry, index: int) -> Invoc
         )
     if not trace and not model_calls:
         return turn
-    events = (event.noun() for event in model_calls)
+    events = (event.to_model() for event in model_calls)
     usages = tuple(
         (event.usage, event.model_version or "") for event in events if event.usage is not None
     )
@@ -356,7 +356,8 @@ def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
         raw = with_not_finite(raw, raw["not_finite"])
     entry = OutcomeEntry.model_validate(raw)
     turns = tuple(
-        turn.noun() for turn in (entry.invocations if entry.kind == "transcript" else entry.partial)
+        turn.to_model()
+        for turn in (entry.invocations if entry.kind == "transcript" else entry.partial)
     )
     turns = tuple(_with_turn_lists(turn, entry, index) for index, turn in enumerate(turns))
     if entry.kind != "transcript":
@@ -409,7 +410,9 @@ def agents_json(agents: tuple[AgentDetails, ...]) -> list[JsonObject]:
 def parse_agents(raw: list[JsonObject]) -> tuple[AgentDetails, ...]:
     """The agents of an invocation from their JSON. Raises pydantic.ValidationError."""
     wires = [AgentDetailsWire.model_validate(agent) for agent in raw]
-    return AppDetailsWire.model_construct(agent_details={wire.name: wire for wire in wires}).noun()
+    return AppDetailsWire.model_construct(
+        agent_details={wire.name: wire for wire in wires}
+    ).to_model()
 
 
 def _add_to_table(

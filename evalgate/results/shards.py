@@ -48,7 +48,7 @@ Value = TypeVar("Value")
 # --- the plan ------------------------------------------------------------------------------------
 
 
-def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
+def find_shard(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
     """The shard in `shard` (`2/8`); None if this machine runs everything. Raises ConfigError."""
     if not settings.shard:
         return None
@@ -307,8 +307,8 @@ def _difference(first_part: Stored, other_part: Stored) -> str:
         ("of runs with different `runs`", first_part.run.repeats, other_part.run.repeats),
         (
             "of runs with and without `adk-compat`",
-            first_part.deviations.are_taken_back,
-            other_part.deviations.are_taken_back,
+            first_part.deviations.is_adk_compat,
+            other_part.deviations.is_adk_compat,
         ),
     ):
         if first_value != other_value:

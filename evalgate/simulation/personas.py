@@ -91,7 +91,7 @@ _CORRECTS = PersonaBehavior(
     ),
 )
 
-_NEVER_CORRECTS = PersonaBehavior(
+_NO_CORRECTION = PersonaBehavior(
     name="Leaves mistakes uncorrected",
     description="What the agent gets wrong is not put right; it ends the conversation.",
     instructions=(
@@ -167,7 +167,7 @@ _MATTER_OF_FACT = PersonaBehavior(
     ),
 )
 
-_CHATTY = PersonaBehavior(
+_SMALL_TALK = PersonaBehavior(
     name="Speaks as people chat",
     description="Informal. {{ stop_signal }} is no matter of tone.",
     instructions=(
@@ -205,10 +205,10 @@ BUILT_IN: Final[Mapping[str, Persona]] = {
             "patience for its questions, and no knowledge to notice or mend its mistakes.",
             behaviors=(
                 _BARE_GOALS,
-                _NEVER_CORRECTS,
+                _NO_CORRECTION,
                 _ANSWERS_EVERYTHING,
                 _ENDS_AFTER_A_FAILURE,
-                _CHATTY,
+                _SMALL_TALK,
             ),
         ),
         Persona(
@@ -218,8 +218,8 @@ BUILT_IN: Final[Mapping[str, Persona]] = {
                 _FULL_REQUESTS,
                 _ANSWERS_THE_RELEVANT,
                 _ENDS_AFTER_A_FAILURE,
-                _NEVER_CORRECTS,
-                _CHATTY,
+                _NO_CORRECTION,
+                _SMALL_TALK,
             ),
         ),
     )

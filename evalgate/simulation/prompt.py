@@ -41,7 +41,7 @@ right? Then do one of these:
   failed at a request more than once, when it did something wrong and says that it cannot be undone, or when it hands
   you over to a person. Another AI agent is no person. Never end it earlier."""
 
-_IN_CHARACTER = """\
+_ROLE_RULES = """\
 You have a character, described in the piece user_persona. Behave in every message as it says; where it and the plan
 contradict each other, the plan holds."""
 
@@ -162,7 +162,7 @@ def _system(persona: Persona | None, *, stop_signal: str) -> str:
 Reply with the text of the message alone: no quotes around it, no role before it, no explanation. To end the
 conversation, reply with {stop_signal}. Write it for no other purpose: wherever it stands in a message, the
 conversation ends."""
-    rules = _FREELY if persona is None else _IN_CHARACTER
+    rules = _FREELY if persona is None else _ROLE_RULES
     return f"{_ROLE}\n\n{rules}\n\n{_HANDLING}\n\n{reply_rules}\n"
 
 

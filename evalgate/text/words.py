@@ -183,7 +183,7 @@ def threshold(value: float | None) -> str:
     return text if value is None or float(text.replace(",", "")) == value else repr(value)
 
 
-def against(value: float | None, limit: float | None, *, met: bool) -> str:
+def score_and_limit(value: float | None, limit: float | None, *, met: bool) -> str:
     """A score and its threshold, such as `0.79 < 0.80` or `0.85 \N{GREATER-THAN OR EQUAL TO} 0.80`.
 
     The sign follows the numbers, so that it also fits criteria for which lower is better."""

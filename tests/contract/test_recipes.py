@@ -201,7 +201,7 @@ def render(report: Report) -> str:
     lines = io.StringIO()
     rows = csv.writer(lines, lineterminator="\\n")
     rows.writerow(("case", "verdict"))
-    rows.writerows((case.case_id[:200], case.kind.value) for case in view.of(report).cases)
+    rows.writerows((case.case_id[:200], case.kind.value) for case in view.view_of(report).cases)
     return lines.getvalue()
 '''
 CSV_ROW = """        Renderer(

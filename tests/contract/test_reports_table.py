@@ -162,7 +162,7 @@ def test_nothing_pings_links_or_renders(row: str, scenario: str) -> None:
 
 def tables(report: Report, *, summary: bool) -> Counter[int]:
     """Columns to rows, headers included, of all tables that ought to be there."""
-    found = view.of(report).cases
+    found = view.view_of(report).cases
     expected: Counter[int] = Counter()
     rows = report.comparison.criteria if report.comparison is not None else ()
     for family in (

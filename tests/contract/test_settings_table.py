@@ -281,7 +281,7 @@ def test_shards_that_ran_agents_otherwise_are_of_different_plans(
 ) -> None:
     plans = set()
     for settings in changed(root, section, name):
-        shard = shards.of(
+        shard = shards.find_shard(
             settings.model_copy(update={"shard": "1/2"}),
             project.prepare(settings, environ={}).suites,
         )

@@ -226,7 +226,7 @@ def decided(
             suites = project.prepare(own, environ={}).set_apart().suites
             known = baseline_base.read(own, roots[0], suites, {})
             base = Base(origin=BaseOrigin(source=BaseSource.RERUN), root=roots[0], project=known)
-            rules = baseline_rules.of(own, suites, base, context)
+            rules = baseline_rules.in_force(own, suites, base, context)
         except EvalgateError:
             return None
         held, _ = quarantine.in_force(own, rules.suites, base, context, past=None)

@@ -100,7 +100,7 @@ def test_the_keys(repo: Repository, keys: str, accepted: list[int]) -> None:
         (
             ["case_0", "--calls", "--yes"],
             1,
-            "case_0: not accepted: its calls and answers are those that it expects",
+            "case_0: not accepted: its calls and answers are already the expected ones",
         ),
         (["case_0", "--run", "2", "--yes"], 1, "case_0: not accepted: it has no run 2"),
     ],
@@ -226,7 +226,7 @@ def test_a_secret_that_was_taken_out_is_not_accepted(repo: Repository) -> None:
     repo.call("run", environment={"MY_KEY": "a-secret-of-mine"})
     code, said = repo.call("accept", "case_0", "--yes")
     assert code == 1
-    assert "a secret was taken out of what the agent said" in said
+    assert "a secret was removed from the agent's output" in said
     assert "a-secret-of-mine" not in said
 
 

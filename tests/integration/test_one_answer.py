@@ -156,7 +156,7 @@ class Desk:
             compare_files.read_decided(kept.runs(self.root)[0].results, of=""), None
         )
         assert words_of(alone) == words_of(report)
-        for case in view.of(report).cases:
+        for case in view.view_of(report).cases:
             self.scores.pop(case.case_id, None)
             word = wording.case_word(case)
             if word == "quarantined":
@@ -240,14 +240,14 @@ def reruns_of(
 
 
 def words_of(report: Report) -> dict[str, str]:
-    return {case.case_id: wording.case_word(case) for case in view.of(report).cases}
+    return {case.case_id: wording.case_word(case) for case in view.view_of(report).cases}
 
 
 def insist_on_counts(report: Report) -> None:
     """Terminal, comment, outputs and JUnit have the counts of the view, which are those of the
     words."""
-    cases = view.of(report).cases
-    counts = view.of(report).totals.cases
+    cases = view.view_of(report).cases
+    counts = view.view_of(report).totals.cases
     words = Counter(map(wording.case_word, cases))
     assert counts.total == len(cases)
     assert (counts.passed, counts.failed, counts.flaky) == (
@@ -307,7 +307,7 @@ def insist_on_words(desk: Desk) -> None:
     kinds = {name: case.verdict.kind for (_, name), case in stored_cases.items()}
     assert rerun_names == {name for name, kind in kinds.items() if kind != "pass"}
     assert passed_count == len(kinds) - len(rerun_names)
-    counts = view.of(report).totals.cases
+    counts = view.view_of(report).totals.cases
     page, _ = Workspace({"root": str(desk.root)}).page(LATEST, None)
     figures = dict(re.findall(r"<dt>(\w+)[^<]*</dt>\s*<dd>(\d+)", page))
     assert figures["passed"] == str(counts.passed)

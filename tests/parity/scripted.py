@@ -70,14 +70,18 @@ def _script(scripts: dict[str, list[Any]]) -> Callable[[JudgeRequest], str | Jud
 
 def _evidence(request: Scripted) -> TrialView:
     actual, expected = (
-        None if side is None else tuple(InvocationWire.model_validate(each).noun() for each in side)
+        None
+        if side is None
+        else tuple(InvocationWire.model_validate(each).to_model() for each in side)
         for side in (request["actual"], request["expected"])
     )
     scenario = (
-        ScenarioWire.model_validate(request["scenario"]).noun() if request.get("scenario") else None
+        ScenarioWire.model_validate(request["scenario"]).to_model()
+        if request.get("scenario")
+        else None
     )
     rubrics = tuple(
-        RubricWire.model_validate(each).noun() for each in request.get("case_rubrics", ())
+        RubricWire.model_validate(each).to_model() for each in request.get("case_rubrics", ())
     )
     case = Case(case_id="c", conversation=expected, scenario=scenario, rubrics=rubrics)
     ended_by = Ending(request["ended_by"]) if request.get("ended_by") else None

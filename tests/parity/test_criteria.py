@@ -97,7 +97,7 @@ def _evidence(sample: Any) -> TrialView:
     actual, expected = (
         None
         if side is None
-        else tuple(InvocationWire.model_validate_json(json.dumps(each)).noun() for each in side)
+        else tuple(InvocationWire.model_validate_json(json.dumps(each)).to_model() for each in side)
         for side in (sample.actual, sample.expected)
     )
     return TrialView(

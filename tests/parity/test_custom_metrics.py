@@ -19,7 +19,7 @@ def _through_our_model(turns: list[dict[str, Any]] | None) -> list[dict[str, Any
     if turns is None:
         return None
     return [
-        adk_shapes.invocation_json(InvocationWire.model_validate(turn).noun()) for turn in turns
+        adk_shapes.invocation_json(InvocationWire.model_validate(turn).to_model()) for turn in turns
     ]
 
 

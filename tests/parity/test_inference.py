@@ -91,7 +91,7 @@ def theirs(adk: AdkChild, agent: str) -> list[Any]:
     return [
         "failed"
         if isinstance(each, dict)
-        else [InvocationWire.model_validate(turn).noun() for turn in each]
+        else [InvocationWire.model_validate(turn).to_model() for turn in each]
         for each in found
     ]
 

@@ -133,7 +133,7 @@ def _differences(row: Json, *, is_old: bool) -> set[str]:
         return set() if isinstance(adk, dict) and isinstance(worker, dict) else {"failed"}
     if len(adk) != len(worker):
         return {"turns"}
-    theirs = [InvocationWire.model_validate(turn).noun() for turn in adk]
+    theirs = [InvocationWire.model_validate(turn).to_model() for turn in adk]
     ours = [_invocation(text, turn) for text, turn in zip(row["texts"], worker, strict=True)]
     scores = [_scores(turns, TOOLS_AND_WORDS if is_old else ALL) for turns in (theirs, ours)]
     names = {"scores"} if scores[0] != scores[1] else set()
@@ -155,7 +155,7 @@ def _invocation(text: str, turn: Json) -> Invocation:
     ]
     end = TurnEnd.model_validate({"type": "turn_end", "session": "s", **turn["end"]})
     user_content = Content(role="user", parts=(Text(text=text),))
-    agents = tuple(agent.noun() for agent in end.agents)
+    agents = tuple(agent.to_model() for agent in end.agents)
     return adk_shapes.turn_of_steps(user_content, events, agents=agents)
 
 

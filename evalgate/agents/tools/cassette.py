@@ -165,7 +165,7 @@ class RecordedCall:
     reply: ToolReply
 
     @property
-    def address(self) -> tuple[str, str, int]:
+    def key(self) -> tuple[str, str, int]:
         """The key by which a call finds this answer."""
         return self.tool, args_text(self.args), self.nth
 
@@ -192,7 +192,7 @@ class CallWire(ToolFile):
 
     def reply(self) -> ToolReply:
         """The result of the call."""
-        error = self.error.noun() if self.error else None
+        error = self.error.to_model() if self.error else None
         return ToolReply(response=self.response, error=error, effects=self.effects)
 
 
@@ -220,13 +220,13 @@ def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
         RecordedCall(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply())
         for call in wire.calls
     )
-    addresses: set[tuple[str, str, int]] = set()
-    for number, entry in enumerate(entries):
-        if entry.address in addresses:
+    keys: set[tuple[str, str, int]] = set()
+    for index, entry in enumerate(entries):
+        if entry.key in keys:
             raise CassetteError(
-                f"calls.{number}: call {entry.nth} of `{entry.tool}` with these arguments is a duplicate"
+                f"calls.{index}: call {entry.nth} of `{entry.tool}` with these arguments is a duplicate"
             )
-        addresses.add(entry.address)
+        keys.add(entry.key)
     return entries
 
 
@@ -236,7 +236,7 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     The keys of arguments are sorted, because only their values count. Those of a response keep the
     tool's order, because a model reads them in that order."""
     calls = []
-    for entry in sorted(entries, key=lambda entry: entry.address):
+    for entry in sorted(entries, key=lambda entry: entry.key):
         reply = entry.reply
         call: JsonObject = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
         call |= (
@@ -256,7 +256,7 @@ def merge(
     merged: dict[tuple[str, str, int], RecordedCall] = {}
     for entries in (first, *groups):
         for entry in entries:
-            merged.setdefault(entry.address, entry)
+            merged.setdefault(entry.key, entry)
     return tuple(merged.values())
 
 

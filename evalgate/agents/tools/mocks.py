@@ -201,7 +201,7 @@ class MockRules:
             delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{draw_name}:latency")
             if rule.run:
                 return RunTool(report=False, delay_s=delay_s)
-            error = rule.error.noun() if rule.error else None
+            error = rule.error.to_model() if rule.error else None
             reply = ToolReply(response=rule.response, error=error, effects=rule.effects)
             return Replied(reply=reply, delay_s=delay_s)
         return None
@@ -256,7 +256,7 @@ class ConversationTools:
         self._mode = mode
         self._rules = rules
         self._entries = entries
-        self._by_address = {entry.address: entry for entry in entries or ()}
+        self._by_key = {entry.key: entry for entry in entries or ()}
         self._cassette = cassette
         self._keep = keep
         self._redact = redact
@@ -333,7 +333,7 @@ class ConversationTools:
             self._keep(tuple(self._recorded))
 
     def _find(self, tool: str, args: Json, nth: int) -> RecordedCall | None:
-        exact_call = self._by_address.get((tool, cassette.args_text(args), nth))
+        exact_call = self._by_key.get((tool, cassette.args_text(args), nth))
         if exact_call is not None:
             return exact_call
         return next(

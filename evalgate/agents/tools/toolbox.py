@@ -149,11 +149,11 @@ def digest(root: Path, paths: Iterable[str]) -> str:
     """16 hex digits of the names and contents of files and folders, relative to `root`."""
     hasher = hashlib.sha256()
     for name in paths:
-        top = root / name
+        recordings = root / name
         files = (
-            sorted(path for path in top.rglob("*.json") if path.is_file())
-            if top.is_dir()
-            else [top]
+            sorted(path for path in recordings.rglob("*.json") if path.is_file())
+            if recordings.is_dir()
+            else [recordings]
         )
         for path in files:
             with suppress(OSError):

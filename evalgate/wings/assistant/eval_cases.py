@@ -246,7 +246,7 @@ def _canonical(raw: Any) -> JsonObject:
     """A case as ADK reads it. Raises Refused if invalid."""
     try:
         case: JsonObject = json.loads(
-            json.dumps(case_json(EvalCaseWire.model_validate(raw).noun()))
+            json.dumps(case_json(EvalCaseWire.model_validate(raw).to_model()))
         )
     except ValidationError as error:
         violations = []

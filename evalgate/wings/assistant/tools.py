@@ -267,7 +267,7 @@ _PREVIEW: Final = {
 def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     listed = {"type": "array", "items": {"type": "object"}}
     noun = tool_noun.replace("_", " ")
-    about_view = "BASIC, the default, has what a list needs."
+    view_text = "BASIC, the default, has what a list needs."
     about_failing = "Only those whose last run here did not pass."
     filters: JsonObject = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
     takes = _object(
@@ -276,7 +276,7 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
         pageSize={"type": "integer"},
         pageToken=_text("Of the page before."),
         orderBy=_text("`name`, nothing else."),
-        view={"enum": ["BASIC", "FULL"], "description": about_view},
+        view={"enum": ["BASIC", "FULL"], "description": view_text},
         **(filters if kind is Kind.EVALUATION else {}),
     )
     gives = {
@@ -443,7 +443,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
 
     name = _text("Of the operation, as run_evaluation gives it.")
     cases_about = "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."
-    wait_about = "Answer when it is done, and report progress meanwhile."
+    wait_text = "Answer when it is done, and report progress meanwhile."
     return (
         Tool(
             name="run_evaluation",
@@ -456,7 +456,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 **_CHOICES,
                 evalCases={**_TEXTS, "description": cases_about},
                 runCount={"type": "integer", "description": "How often each is run; 1 without it."},
-                wait={"type": "boolean", "description": wait_about},
+                wait={"type": "boolean", "description": wait_text},
             ),
             gives=_OPERATION,
             call=_calling(run, lambda answer: answer, **_SELECTION_FIELDS),

@@ -8,18 +8,18 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalgate import agents as agents_module, criteria, errors, formats, judges as judges_module
-from evalgate.agents import opening as agents_opening
+from evalgate import criteria, errors, formats
+from evalgate.agents import opening, rule_use, with_defaults
 from evalgate.agents.base import AgentFailed
 from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
-from evalgate.criteria import judges
+from evalgate.criteria.judges import defaults_of
 from evalgate.discovery import discover, dotenv
 from evalgate.errors import ConfigError, UnavailableError, errors_in
 from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
-from evalgate.judges import clients, panel as judges_panel, prompting
+from evalgate.judges import JUDGES, clients, panel as judges_panel, prompting
 from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import (
@@ -170,7 +170,7 @@ def generate(
     model = (
         model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
     )
-    agent_use = agents_module.with_defaults(_agent(settings), settings)
+    agent_use = with_defaults(_agent(settings), settings)
     # equal requests get the same name, so that nothing is generated twice by mistake
     request_key = [fingerprints.agent_key(agent_use), count, instruction, model, settings.seed]
     name = f"scenarios_{fingerprints.digest(request_key)[:8]}"
@@ -180,16 +180,14 @@ def generate(
             f"{path.relative_to(settings.root)} exists already",
             hint="Review it, or change --instruction, --count or --seed.",
         )
-    defaults = judges.defaults_of(settings)
+    defaults = defaults_of(settings)
     environ = dotenv.of_judges(context.environ, defaults, [agent_use], root=settings.root).environ
     _check_model(model, defaults, environ)
-    key_names = clients.key_names(
-        [model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ
-    )
+    key_names = clients.key_names([model], drivers=JUDGES, defaults=defaults, environment=environ)
     introduction = _ask_agent(agent_use, settings, context, judge_keys=key_names)
     panel = judges_panel.open_panel(
         [model],
-        drivers=judges_module.JUDGES,
+        drivers=JUDGES,
         defaults=defaults,
         environment=environ,
         cache=context.cache / "verdicts",
@@ -239,7 +237,7 @@ def _agent(settings: Settings) -> AgentUse:
     """The only agent. Raises ConfigError if there is none, or more than one."""
     rules = settings.gate_file.agents
     if len(rules) == 1:
-        return agents_module.rule_use(rules[0])
+        return rule_use(rules[0])
     suites, _ = discover.suites_of_all(settings, specs=criteria.CRITERIA)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     if len(uses) != 1:
@@ -252,9 +250,7 @@ def _agent(settings: Settings) -> AgentUse:
 
 def _check_model(model: str, defaults: JudgeRule, environ: Environ) -> None:
     """Raise ConfigError if the model's key or package is missing."""
-    reasons = clients.missing(
-        [model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ
-    )
+    reasons = clients.missing([model], drivers=JUDGES, defaults=defaults, environment=environ)
     if reasons:
         message = f"the model `{model}` that writes scenarios: {reasons[model]}"
         raise ConfigError.collected([errors.error("simulator-credentials", message)])
@@ -274,7 +270,7 @@ def _ask_agent(
         agent=use,
     )
     try:
-        _, turn = agents_opening.ask_once(
+        _, turn = opening.ask_once(
             suite, lambda _: QUESTION, settings, context, judge_keys=judge_keys
         )
     except AgentFailed as failed:
@@ -297,10 +293,9 @@ def _scenarios(
 ) -> list[ConversationScenario]:
     """At most `count` scenarios, within a few tries. Raises UnavailableError if there are none."""
     scenarios: dict[str, ConversationScenario] = {}
-    agents: tuple[AgentDetails, ...] = introduction.agents
     for try_number in range(MAX_TRIES):
         question = render_question(
-            agents=agents,
+            agents=introduction.agents,
             introduction=prompting.answer_of(introduction),
             instruction=instruction,
             count=count - len(scenarios),

@@ -149,8 +149,7 @@ def _ask(
     )
     raise_errors([*problems, *reading.problems, *item_problems])
     uses_by_digest = {
-        fingerprints.digest([target.use.name, dict(target.use.options)]): target.use
-        for target in items
+        fingerprints.digest([item.use.name, dict(item.use.options)]): item.use for item in items
     }
     labelled_suite = _suite(uses_by_digest.values())
     raise_errors(judges.missing([labelled_suite], judges.defaults_of(settings), environ))

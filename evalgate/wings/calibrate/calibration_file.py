@@ -32,7 +32,7 @@ class MatrixWire(CalibrationShape):
     false_positive: int = Field(default=0, ge=0)
     true_negative: int = Field(default=0, ge=0)
 
-    def noun(self, *, undecided: int, clusters: int) -> Confusion:
+    def to_model(self, *, undecided: int, clusters: int) -> Confusion:
         """The matrix."""
         return Confusion(**self.model_dump(), undecided=undecided, clusters=clusters)
 
@@ -50,7 +50,7 @@ class ExampleWire(CalibrationShape):
     rationale: str = Field(default="", description="The judge's; for an undecided one: why.")
     note: str = Field(default="", description="The human label.")
 
-    def noun(self) -> Example:
+    def to_model(self) -> Example:
         """The example."""
         return Example(**self.model_dump())
 
@@ -76,14 +76,14 @@ class CriterionWire(CalibrationShape):
     )
     examples: list[ExampleWire] = Field(default_factory=list)
 
-    def noun(self) -> CriterionCalibration:
+    def to_model(self) -> CriterionCalibration:
         """The criterion's calibration."""
         return CriterionCalibration(
             criterion=self.criterion,
-            judge=self.judge.noun(),
-            matrix=self.matrix.noun(undecided=self.undecided, clusters=self.clusters),
-            examples=tuple(example.noun() for example in self.examples),
-            **{name: getattr(self, name) and getattr(self, name).noun() for name in _RATES},
+            judge=self.judge.to_model(),
+            matrix=self.matrix.to_model(undecided=self.undecided, clusters=self.clusters),
+            examples=tuple(example.to_model() for example in self.examples),
+            **{name: getattr(self, name) and getattr(self, name).to_model() for name in _RATES},
         )
 
 
@@ -130,7 +130,9 @@ def parse(text: str) -> Calibration:
             f"its schema version is {wire.schema_version}, this evalgate reads {SCHEMA_VERSION}"
         )
     header = {name: getattr(wire, name) for name in _HEADER_FIELDS}
-    return Calibration(criteria=tuple(criterion.noun() for criterion in wire.criteria), **header)
+    return Calibration(
+        criteria=tuple(criterion.to_model() for criterion in wire.criteria), **header
+    )
 
 
 def _criterion_json(criterion: CriterionCalibration) -> JsonObject:

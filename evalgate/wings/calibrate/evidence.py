@@ -252,7 +252,7 @@ def rubrics_of(use: CriterionUse, evidence: TrialView | None) -> tuple[Rubric, .
     """Every rubric that a label of this criterion may name: the criterion's, then those of the case
     and its turns."""
     criterion_rubrics = [
-        RubricWire.model_validate(rubric).noun() for rubric in use.options.get("rubrics") or ()
+        RubricWire.model_validate(rubric).to_model() for rubric in use.options.get("rubrics") or ()
     ]
     evidence_rubrics: list[Rubric] = []
     if evidence is not None:

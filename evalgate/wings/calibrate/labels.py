@@ -90,9 +90,9 @@ class LabelEvidence(Wire):
         if self.conversation is not None:
             if needs_reference and self.expected is None:
                 return None
-            actual = tuple(turn.noun() for turn in self.conversation)
+            actual = tuple(turn.to_model() for turn in self.conversation)
             expected = (
-                None if self.expected is None else tuple(turn.noun() for turn in self.expected)
+                None if self.expected is None else tuple(turn.to_model() for turn in self.expected)
             )
         else:
             if self.user is None or self.answer is None or spec.name in NEEDS_STEPS:
@@ -112,7 +112,7 @@ class LabelEvidence(Wire):
         case = Case(
             case_id=name,
             conversation=expected,
-            rubrics=tuple(rubric.noun() for rubric in self.rubrics),
+            rubrics=tuple(rubric.to_model() for rubric in self.rubrics),
         )
         return TrialView(case=case, actual=actual, expected=expected)
 

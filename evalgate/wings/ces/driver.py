@@ -166,9 +166,14 @@ class NameJournal:
 
     def close(self) -> None:
         """Release the file. If it still has names, the next run deletes those resources."""
-        self._lock.release()
-        if not self._path.exists():
-            Path(f"{self._path}.lock").unlink(missing_ok=True)
+        _release(self._lock, self._path)
+
+
+def _release(lock: filelock.FileLock, path: Path) -> None:
+    """Release the lock of a journal, and remove its file if the journal is gone."""
+    lock.release()
+    if not path.exists():
+        Path(lock.lock_file).unlink(missing_ok=True)
 
 
 def _delete_resources(path: Path, live: Live) -> bool:
@@ -219,9 +224,7 @@ def delete_leftovers(folder: Path, live: Live) -> int:
                 path.unlink()
                 count += 1
         finally:
-            lock.release()
-            if not path.exists():
-                Path(f"{path}.lock").unlink(missing_ok=True)
+            _release(lock, path)
     return count
 
 
@@ -292,22 +295,18 @@ class CesConversation(RemoteTurns):
         if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
             raise self.failed(FailureKind.PROTOCOL, "the answer has no list of outputs")
         texts = [str(output["text"]) for output in outputs if output.get("text")]
-        messages = [
-            message
+        messages = [message for output in outputs for message in _diagnostics(output)]
+        call_contents = [
+            Content(parts=tuple(calls), role="model")
             for output in outputs
-            for message in (output.get("diagnosticInfo") or {}).get("messages", ())
-            if isinstance(message, dict)
-        ]
-        call_events = [
-            Event(author="agent", content=Content(parts=tuple(_calls(output)), role="model"))
-            for output in outputs
+            if (calls := _client_calls(output))
         ]
         for message in messages:
             variables = _variables_in(message)
             self._variables |= variables or {}
             self._has_variables |= variables is not None
         events = [event for message in messages if (event := _event(message)) is not None]
-        events += [event for event in call_events if event.content and event.content.parts]
+        events += [Event(author="agent", content=content) for content in call_contents]
         # the answer to the user, in place of the texts of outputs
         if events and _is_text(events[-1]):
             last_event = events.pop()
@@ -322,12 +321,18 @@ class CesConversation(RemoteTurns):
             if texts
             else None,
             # without diagnostic messages, the tools that were called are unknown
-            events=tuple(events) if messages or any(_calls(output) for output in outputs) else None,
+            events=tuple(events) if messages or call_contents else None,
             timings=timings,
             state=dict(self._variables)
             if self._has_variables and self._case.ces is not None
             else None,
         )
+
+
+def _diagnostics(output: Json) -> list[Json]:
+    """The diagnostic messages of an output: the steps of the app."""
+    messages = (output.get("diagnosticInfo") or {}).get("messages", ())
+    return [message for message in messages if isinstance(message, dict)]
 
 
 def _event(message: Json) -> Event | None:
@@ -366,11 +371,17 @@ def _parts(chunk: Json) -> list[Part]:
     if isinstance(chunk.get("text"), str):
         return [Text(text=chunk["text"])]
     if call := chunk.get("toolCall"):
-        return [ToolCall(name=_name(call), args=call.get("args") or {}, id=call.get("id") or None)]
+        return [
+            ToolCall(
+                name=_display_name(call), args=call.get("args") or {}, id=call.get("id") or None
+            )
+        ]
     if answer := chunk.get("toolResponse"):
         return [
             ToolResponse(
-                name=_name(answer), response=answer.get("response"), id=answer.get("id") or None
+                name=_display_name(answer),
+                response=answer.get("response"),
+                id=answer.get("id") or None,
             )
         ]
     if transfer := chunk.get("agentTransfer"):
@@ -381,7 +392,7 @@ def _parts(chunk: Json) -> list[Part]:
     return [Attachment(data={"payload": chunk["payload"]})] if chunk.get("payload") else []
 
 
-def _calls(output: Json) -> list[Part]:
+def _client_calls(output: Json) -> list[Part]:
     """The tool calls that the app leaves to its client."""
     return [
         part
@@ -390,7 +401,7 @@ def _calls(output: Json) -> list[Part]:
     ]
 
 
-def _name(tool: Json) -> str:
+def _display_name(tool: Json) -> str:
     """The display name of a tool, else its id."""
     toolset_tool = tool.get("toolsetTool") or {}
     return str(
@@ -510,8 +521,8 @@ class AppEvaluations:
                 with suppress(LiveFailed):
                     live.call("POST", f"{operation['name']}:cancel", body={}, tries=1)
             raise
-        raws = live.listed(name, "results", key="evaluationResults")
-        raw = next((raw for raw in raws if run and raw.get("evaluationRun") == run), {})
+        results = live.listed(name, "results", key="evaluationResults")
+        raw = next((result for result in results if run and result.get("evaluationRun") == run), {})
         result, _ = read.parse_message(raw, Kind.RESULT, file=name, unknown=[])
         if not isinstance(result, EvaluationResult) or not raw:
             raise _unmeasured(FailureKind.UNREACHABLE, "the run has no result that can be read")
@@ -530,9 +541,16 @@ class AppEvaluations:
         names = names_behind(live, self._app, json.dumps(expected))
         expected = move_to_app(expected, self._app, names)
         name, title = expected.pop("name", ""), plan.evaluation.display_name
-        raws = list(live.listed(self._app, "evaluations"))
-        raw = next((raw for raw in raws if raw.get("name") == name), None) or next(
-            (raw for raw in raws if raw.get("displayName") == title), None
+        stored_evaluations = list(live.listed(self._app, "evaluations"))
+        # the one with the plan's name, else the one with its title
+        raw = next(
+            (
+                raw
+                for key, text in (("name", name), ("displayName", title))
+                for raw in stored_evaluations
+                if raw.get(key) == text
+            ),
+            None,
         )
         message, _ = read.parse_message(raw or {}, Kind.EVALUATION, file=name, unknown=[])
         stored = {} if message is None else shapes.comparable(message)

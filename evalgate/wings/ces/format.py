@@ -89,7 +89,7 @@ class CesLibrary(FormatFiles):
             uses.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
         return uses
 
-    def size(self) -> int:
+    def evaluation_count(self) -> int:
         """The number of evaluations, including tool tests."""
         return len(self.library.tests)
 

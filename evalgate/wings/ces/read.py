@@ -269,10 +269,10 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     kind = kind or kind_of(text, file=file) or Kind.EVALUATION
     problems = Problems(text, file=file)
     raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
-    if not isinstance(raw, dict) and not (raw is None and problems.failed):
+    if not isinstance(raw, dict) and not (raw is None and problems.error_count):
         description = "an empty file" if raw is None else described(raw)
         problems.error("wrong-type", f"expected an object, found {description}")
-    if problems.failed or not isinstance(raw, dict):
+    if problems.error_count or not isinstance(raw, dict):
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(file, kind, problems, raw)
     app = None
@@ -305,7 +305,7 @@ def parse_message(
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     reader.resource(raw, (), kind)
     messages = [resource.message for resource in reader.resources if not resource.path]
-    return (messages[0] if messages and not problems.failed else None), problems.all()
+    return (messages[0] if messages and not problems.error_count else None), problems.all()
 
 
 def _json(text: str, problems: Problems) -> Any:
@@ -372,10 +372,10 @@ class _Reader:
             raw = self._with_named_expectations(raw, path)
         message = self.message(SHAPES[kind], raw, path)
         if message is not None:
-            error_count = self.problems.failed
+            error_count = self.problems.error_count
             for fault in checked(message) if isinstance(message, Evaluation) else ():
                 self._report(fault, (*path, *fault.path))
-            if self.problems.failed == error_count:
+            if self.problems.error_count == error_count:
                 self._add(kind, path, message)
 
     def app(self, raw: JsonObject) -> AppEvaluation | None:
@@ -482,16 +482,16 @@ class _Reader:
         """The message at `path`; None if it is absent, or has an error, which is reported."""
         if raw is None:
             return None
-        error_count = self.problems.failed
+        error_count = self.problems.error_count
         cleaned = self._clean(shape, raw, path, 0)
-        if self.problems.failed > error_count and cleaned is None:
+        if self.problems.error_count > error_count and cleaned is None:
             return None
         try:
             message = shape.model_validate(cleaned)
         except ValidationError as error:
             self._tell(error, cleaned, path)
             return None
-        return message if self.problems.failed == error_count else None
+        return message if self.problems.error_count == error_count else None
 
     def _clean(self, shape: type[Proto], raw: Any, path: Path, depth: int) -> Any:
         """The keys of a message in one spelling, without nulls, which mean absent; reports problems

@@ -91,7 +91,7 @@ def comments(double) -> list[dict[str, Any]]:
 def test_a_claim_is_posted_as_one_and_cannot_turn_a_check_green(fork, client, tmp_path) -> None:
     upload(fork, written())
     posted = post(client, tmp_path)
-    assert (posted.done, posted.problems) == (True, ())
+    assert (posted.has_failed, posted.problems) == (False, ())
     (comment,) = comments(fork)
     assert comment["number"] == 5
     assert "They are unverified" in comment["body"]
@@ -287,7 +287,7 @@ def test_what_cannot_be_posted_is_told(fork, client, tmp_path) -> None:
     upload(fork, written())
     fork.denied = "/check-runs"
     posted = post(client, tmp_path)
-    assert posted.done
+    assert not posted.has_failed
     assert [problem.code for problem in posted.problems] == ["not-posted"]
     assert len(comments(fork)) == 1
 

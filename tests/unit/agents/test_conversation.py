@@ -33,7 +33,7 @@ class Worker:
         self.boxes, self.silent, self.said = Mailboxes(output_bytes=10_000), silent, list[str]()
         self.answers, self.asked = ANSWERS, dict[str, Mapping[str, Any]]()
 
-    def say(self, message: Mapping[str, Any], *, timeout_s: float) -> None:
+    def send(self, message: Mapping[str, Any], *, timeout_s: float) -> None:
         self.said.append(message["type"])
         self.asked[message["type"]] = message
         if message["type"] != self.silent:

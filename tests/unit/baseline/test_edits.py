@@ -66,7 +66,7 @@ def edits(
     then = suites if before is None else before
     rules = BaseRules(suites=then, policy=load.policy_of(base, then))
     project = BaseProject(rules=rules, settings=base)
-    found = baseline_rules.of(
+    found = baseline_rules.in_force(
         head, suites, Base(origin=BaseOrigin(source=BaseSource.RERUN), project=project)
     )
     return found.edits.edits
@@ -294,7 +294,7 @@ def test_another_code_of_a_metric_is_asked_beside_the_bases(tmp_path: Path) -> N
     suites = (suite("own.score", agent="agents/desk"),)
     rules = BaseRules(suites=suites, policy=load.policy_of(sides[0], suites))
     project = BaseProject(rules=rules, settings=sides[0])
-    found = baseline_rules.of(
+    found = baseline_rules.in_force(
         sides[1], suites, Base(origin=BaseOrigin(source=BaseSource.RERUN), project=project)
     )
     assert [(use.name, use.metric) for use in found.suites[0].criteria] == [

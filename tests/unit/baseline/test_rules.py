@@ -87,7 +87,7 @@ def books(found: Rules) -> list[RuleBook]:
 
 def test_a_renamed_file_keeps_the_bases_rules() -> None:
     head = (suite("new", ONE, threshold=0.1, cases="a"),)
-    found = baseline_rules.of(chosen(), head, base(suite("old", ONE), renamed={"new": "old"}))
+    found = baseline_rules.in_force(chosen(), head, base(suite("old", ONE), renamed={"new": "old"}))
     own, theirs = books(found)
     (made,) = found.suites
     assert [use.threshold for use in made.criteria] == [0.1]
@@ -110,7 +110,9 @@ def test_a_new_file_stands_under_the_bases_own_globs() -> None:
     gate_file = GateFile.model_validate({"suites": rules})
     theirs = chosen(pass_rate=0.5).model_copy(update={"gate_file": gate_file})
     head = tuple(suite(key, ONE) for key in ("critical/new", "trial/new", "old"))
-    found = baseline_rules.of(chosen(), head, base(suite("old", ONE), settings=theirs)).books[-1]
+    found = baseline_rules.in_force(chosen(), head, base(suite("old", ONE), settings=theirs)).books[
+        -1
+    ]
     assert found.policy.suite_pass_rate == {"old": 0.75, "critical/new": 1.0}
     assert "trial/new" in found.policy.advisory
 
@@ -139,7 +141,7 @@ def test_the_severity_of_a_file_is_the_bases_word(
     )
     suites = (suite("s", ONE), suite("mine", ONE))
     before = with_rules(base(*suites[:1], settings=then), policy=load.policy_of(then, suites))
-    found = baseline_rules.of(now, suites, before)
+    found = baseline_rules.in_force(now, suites, before)
     assert ("s" in found.policy.advisory) is advisory
     assert ["severity-of-base" in problem.code for problem in found.problems] == [True] * told
 
@@ -208,7 +210,7 @@ def test_what_one_of_both_books_asks_is_asked(
     before, head = (
         dataclasses.replace(suite("s", ONE), criteria=tuple(uses)) for uses in (then, now)
     )
-    found = baseline_rules.of(chosen(), (head,), with_rules(base(before), policy=Policy()))
+    found = baseline_rules.in_force(chosen(), (head,), with_rules(base(before), policy=Policy()))
     criteria = found.suites[0].criteria
     assert [each.name for each in criteria] == asked
     assert criteria[: len(now)] == head.criteria, "the change's own decide as it says"
@@ -220,7 +222,7 @@ def test_what_one_of_both_books_asks_is_asked(
         assert len(found.books) == 1
     else:
         assert {each.name: each.threshold for each in found.books[1].criteria["s"]} == theirs
-    both = baseline_rules.of(
+    both = baseline_rules.in_force(
         chosen(policy="both"), (head,), with_rules(base(before), policy=Policy())
     )
     assert both.edits.unasked == (), "both decide: judges are asked for both"
@@ -232,7 +234,9 @@ def test_what_one_of_both_books_asks_is_asked(
 def test_on_the_base_branch_what_is_merged_decides() -> None:
     where = Context(environ={}, watcher=SilentWatcher(), cache=Path("/none"), on_base_branch=True)
     before = base(suite("s", ONE), settings=chosen(fail_on=("threshold",), policy="both"))
-    found = baseline_rules.of(chosen(fail_on=()), (suite("s", ONE, threshold=0.1),), before, where)
+    found = baseline_rules.in_force(
+        chosen(fail_on=()), (suite("s", ONE, threshold=0.1),), before, where
+    )
     assert (len(found.books), found.both_decide, found.edits, found.problems) == (
         1,
         False,
@@ -253,7 +257,7 @@ def test_on_the_base_branch_what_is_merged_decides() -> None:
 )
 def test_whether_the_worse_of_both_counts(ours: str, theirs: str | None, *, is_both: bool) -> None:
     then = None if theirs is None else chosen(policy=theirs)
-    found = baseline_rules.of(
+    found = baseline_rules.in_force(
         chosen(policy=ours), (suite("s", ONE),), base(suite("s", ONE), settings=then)
     )
     assert found.both_decide is is_both
@@ -278,7 +282,7 @@ FIRST = dataclasses.replace(NOT_THERE, problem="it has no agent", no_agent=True)
 def test_a_base_whose_rules_are_not_known_is_said(
     choice: Settings, then: Base | None, codes: list[str], blocks: bool
 ) -> None:
-    found = baseline_rules.of(choice.model_copy(update={"fail_on": ()}), (), then)
+    found = baseline_rules.in_force(choice.model_copy(update={"fail_on": ()}), (), then)
     assert [problem.code for problem in found.problems] == codes
     assert (found.policy.fail_on == {FailOn.NOT_MEASURED}) is blocks
     assert not found.both_decide
@@ -322,7 +326,7 @@ def test_a_file_that_the_change_broke_blocks_whatever_fail_on_says(
     own = dataclasses.replace(then.project.rules.policy, fail_on=frozenset(map(FailOn, words)))
     rules = GateFile.model_validate({"suites": [{"match": ["new"], "severity": "advisory"}]})
     settings = chosen(policy=policy, fail_on=words).model_copy(update={"gate_file": rules})
-    found = baseline_rules.of(settings, head, with_rules(then, policy=own))
+    found = baseline_rules.in_force(settings, head, with_rules(then, policy=own))
     assert (FailOn.NOT_MEASURED in found.policy.fail_on) is blocks
 
 
@@ -331,13 +335,13 @@ def test_a_gate_file_without_evaluation_files_is_a_book_all_the_same() -> None:
     gate_file = GateFile.model_validate({"suites": [{"match": ["s"], "pass_rate": 0.5}]})
     ours = chosen(max_drop=0.5).model_copy(update={"gate_file": gate_file})
     then = dataclasses.replace(NOT_THERE, project=BaseProject(settings=theirs))
-    found = baseline_rules.of(ours, (suite("s", ONE),), then)
+    found = baseline_rules.in_force(ours, (suite("s", ONE),), then)
     assert {edit.subject for edit in found.edits.edits} == {"max_drop", "pass_rate of s"}
     assert [book.policy.max_drop for book in found.books] == [0.5, 0.05]
     without = dataclasses.replace(
         NOT_THERE, project=BaseProject(settings=theirs.model_copy(update={"places": None}))
     )
-    assert len(baseline_rules.of(ours, (suite("s", ONE),), without).books) == 1
+    assert len(baseline_rules.in_force(ours, (suite("s", ONE),), without).books) == 1
 
 
 def error(file: str) -> Problem:
@@ -374,7 +378,7 @@ def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(
         unruled=frozenset({"bad", "gone"}),
     )
     head = tuple(suite(key, ONE, threshold=0.5, cases="b") for key in ("whole", "bad", "unread"))
-    found = baseline_rules.of(chosen(policy=policy), head, broken)
+    found = baseline_rules.in_force(chosen(policy=policy), head, broken)
     for problem, (code, files) in zip(found.problems, told, strict=True):
         assert problem.code == code
         assert files in problem.message
@@ -392,7 +396,7 @@ def test_in_which_store_the_past_is_looked_up(*, is_pull_request: bool, named: s
     where = Context(
         environ={}, watcher=SilentWatcher(), cache=Path("/none"), is_pull_request=is_pull_request
     )
-    found = baseline_rules.of(
+    found = baseline_rules.in_force(
         chosen(baseline_folder="mine"), (suite("s", ONE),), base(settings=theirs), where
     )
     assert found.settings.baseline_folder == named

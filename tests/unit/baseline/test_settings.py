@@ -72,7 +72,7 @@ def settled(
     base = Base(origin=origin, project=BaseProject(settings=then, rules=before), problem=problem)
     about = {"is_pull_request": True, **context}
     where = Context(environ={}, watcher=SilentWatcher(), cache=Path("/none"), **about)
-    rules = baseline_rules.of(head, (own or suite(),), base, where)
+    rules = baseline_rules.in_force(head, (own or suite(),), base, where)
     of_settings = (problem for problem in rules.problems if problem.code != "base-rules-unchecked")
     return dataclasses.replace(rules, problems=tuple(of_settings))
 

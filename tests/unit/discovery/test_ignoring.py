@@ -34,11 +34,11 @@ def test_the_nearest_rule_that_speaks_wins(path, expected):
         root="secret/\n/build\n*.local.json\n!keep.local.json\n# a comment\n",
         sub="/x.json\n!*.local.json",
     )
-    assert made.match(path) is expected
+    assert made.is_ignored(path) is expected
 
 
 def test_without_rules_nothing_is_ignored():
-    assert not IgnoreRules().match("a.json")
+    assert not IgnoreRules().is_ignored("a.json")
 
 
 def test_a_line_that_is_no_pattern_is_told_and_the_others_count():

@@ -85,7 +85,7 @@ def test_repetitions_are_counted():
     assert [p.message for p in warnings] == ["odd thing (and in 49 more places)", "odd thing"]
     assert len(errors) == ERRORS_SHOWN
     assert errors[-1].message == "bad thing (and in 30 more places)"
-    assert found.failed == 50
+    assert found.error_count == 50
 
 
 def test_problems_come_in_the_order_of_the_file():

@@ -86,9 +86,9 @@ invocations = st.builds(
 
 @settings(max_examples=40, deadline=None)
 @given(invocations)
-def test_noun_to_wire_to_noun(invocation):
+def test_model_to_wire_to_model(invocation):
     written = json.dumps(adk_shapes.invocation_json(invocation))
-    assert InvocationWire.model_validate(json.loads(written)).noun() == invocation
+    assert InvocationWire.model_validate(json.loads(written)).to_model() == invocation
 
 
 @settings(max_examples=40, deadline=None)
@@ -98,5 +98,6 @@ def test_both_spellings_are_one(invocation):
     snake = wire.model_dump(mode="json")
     camel = wire.model_dump(mode="json", by_alias=True)
     assert (
-        InvocationWire.model_validate(snake).noun() == InvocationWire.model_validate(camel).noun()
+        InvocationWire.model_validate(snake).to_model()
+        == InvocationWire.model_validate(camel).to_model()
     )

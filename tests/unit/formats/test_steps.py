@@ -34,10 +34,10 @@ def test_what_is_read_is_what_is_written(steps: Any) -> None:
     raw: dict[str, Any] = {"user_content": {"parts": [{"text": "hi"}]}}
     if steps is not None:
         raw["intermediate_data"] = steps
-    turn = InvocationWire.model_validate(raw).noun()
+    turn = InvocationWire.model_validate(raw).to_model()
     written = adk_shapes.invocation_json(turn)
     assert json.loads(json.dumps(written)) == raw
-    assert InvocationWire.model_validate(written).noun() == turn
+    assert InvocationWire.model_validate(written).to_model() == turn
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_what_is_read_is_what_is_written(steps: Any) -> None:
 )
 def test_of_a_part_with_several_kinds_of_content_none_is_lost(part: Any, kinds: list[type]) -> None:
     """google.genai takes such a part, and ADK reads each of them."""
-    said = ContentWire.model_validate({"parts": [part]}).noun()
+    said = ContentWire.model_validate({"parts": [part]}).to_model()
     assert [type(each) for each in said.parts] == kinds
-    assert ContentWire.model_validate(adk_shapes.content_json(said)).noun() == said
+    assert ContentWire.model_validate(adk_shapes.content_json(said)).to_model() == said
     assert [each.text for each in said.parts if isinstance(each, Text)] == (
         [part["text"]] if "text" in part else []
     )
@@ -70,5 +70,7 @@ def test_calls_among_intermediate_responses_are_no_tool_calls() -> None:
         "tool_uses": [CALL],
         "intermediate_responses": [["helper", [{"function_call": CALL}, {"text": "x"}]]],
     }
-    turn = InvocationWire.model_validate({"user_content": {}, "intermediate_data": steps}).noun()
+    turn = InvocationWire.model_validate(
+        {"user_content": {}, "intermediate_data": steps}
+    ).to_model()
     assert len(turn.tool_calls) == 1  # as ADK counts

@@ -14,7 +14,7 @@ from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.formats import fingerprints
 from evalgate.gate import measure
-from evalgate.gate.earlier import Earlier
+from evalgate.gate.earlier import EarlierRuns
 from evalgate.gate.session import GateSession
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, RuleBook, Suite
 from evalgate.results.history import History
@@ -50,9 +50,9 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(
             base=None,
             judges=JudgeEnvironment(environ={}),
             history=History(settings=rules.settings, context=context),
-            earlier=Earlier(trees=(Snapshot(tmp_path),)),
+            earlier=EarlierRuns(trees=(Snapshot(tmp_path),)),
             journals=[journal],
-            write=None,
+            write_files=None,
         )
         with contextlib.closing(journal), measure.open_session(session, context) as trials:
             (agent,) = trials.sides[0].agents.values()

@@ -36,7 +36,9 @@ COUNTS: list[tuple[Any, int | None]] = [
 
 @pytest.mark.parametrize(("given", "expected"), COUNTS)
 def test_a_count_is_a_whole_number_that_can_be_or_unknown(given: Any, expected: int | None) -> None:
-    assert UsageWire.model_validate({"prompt_token_count": given}).noun().prompt_tokens == expected
+    assert (
+        UsageWire.model_validate({"prompt_token_count": given}).to_model().prompt_tokens == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_a_count_is_a_whole_number_that_can_be_or_unknown(given: Any, expected: 
 def test_a_duration_is_a_time_that_can_be_or_unknown(given: Any, expected: float | None) -> None:
     turn = InvocationWire.model_validate(
         {"user_content": {}, "duration": 1, "tool_duration": given}
-    ).noun()
+    ).to_model()
     assert turn.timings is not None
     assert turn.timings.tool_s == expected
 

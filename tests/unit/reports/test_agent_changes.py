@@ -32,7 +32,7 @@ def having(**more: object) -> AgentDescription:
 
 
 def told(then: AgentDescription, now: AgentDescription) -> list[str]:
-    return [each.sentence() for each in agent_changes.of(with_agents(reruns(), then, now))]
+    return [each.sentence() for each in agent_changes.changes_of(with_agents(reruns(), then, now))]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_change_in_words(
 
 
 def sentence(then: AgentDescription, now: AgentDescription) -> str:
-    return agent_changes.sentence(agent_changes.of(with_agents(reruns(), then, now)))
+    return agent_changes.sentence(agent_changes.changes_of(with_agents(reruns(), then, now)))
 
 
 def test_the_line_names_what_matters_and_counts_the_rest() -> None:
@@ -172,7 +172,7 @@ def test_no_report_speaks_of_it_where_nothing_is_known() -> None:
         for text in reports_of(reruns())
         if "gent changed" in text or "changed in the agent" in text
     ] == []
-    assert agent_changes.of(build.report("fail")) == ()
+    assert agent_changes.changes_of(build.report("fail")) == ()
 
 
 def test_the_page_says_where_nothing_changed() -> None:

@@ -11,7 +11,7 @@ from evalgate.reports import comment, turns, view
 
 
 def shown(report: Report, number: int = 0) -> tuple[Invocation, ...]:
-    known = turns.of(view.of(report).cases[number]).turns
+    known = turns.conversation_of(view.view_of(report).cases[number]).turns
     return tuple(turn.base for turn in known if turn.base is not None)
 
 
@@ -36,7 +36,7 @@ def test_there_is_nothing_to_show_where_the_base_was_no_better(head: str, base: 
 
 def test_another_run_stands_in_where_the_base_has_fewer() -> None:
     report = comparing.report("pass/fail/fail", "pass/never/never")
-    (case,) = view.of(report).cases
+    (case,) = view.view_of(report).cases
     assert case.main_trial is not None
     assert case.main_trial.key.number == 1
     assert shown(comparing.report("fail*2", "pass*2")) != ()

@@ -11,7 +11,7 @@ from evalgate.reports import cases, view
 
 
 def only(report: Report) -> cases.CaseView:
-    (case,) = view.of(report).cases
+    (case,) = view.view_of(report).cases
     return case
 
 
@@ -59,13 +59,13 @@ def test_skipped_is_told_from_never_run() -> None:
 
 
 def test_the_furthest_below_its_threshold_comes_first() -> None:
-    found = view.of(build.report("0.7 pass 0.1 fail 0.7")).cases
+    found = view.view_of(build.report("0.7 pass 0.1 fail 0.7")).cases
     order = [case.case_id for case in cases.worst_first(found)]
     assert order == ["case_4", "case_3", "case_1", "case_5", "case_2"]
 
 
 def test_kinds() -> None:
-    found = view.of(build.report("pass fail error")).cases
+    found = view.view_of(build.report("pass fail error")).cases
     assert [each.kind for each in found] == [
         VerdictKind.PASS,
         VerdictKind.FAIL,

@@ -15,8 +15,8 @@ from evalgate.reports import causes, view
 
 @pytest.mark.parametrize("scenario", TABLE)
 def test_every_case_that_does_not_pass_has_one_cause(scenario: str) -> None:
-    found = view.of(SCENARIOS[scenario]()).cases
-    told = causes.of(found)
+    found = view.view_of(SCENARIOS[scenario]()).cases
+    told = causes.causes_of(found)
     names = [case.verdict.key for cause in told for case in cause.cases]
     assert sorted(names) == sorted(case.verdict.key for case in found if case.kind.value != "pass")
     assert all(
@@ -47,7 +47,7 @@ def test_what_is_told_of_calls_that_differ(
         case("one", turn("Go.", call("book", city="Oslo"), answer="Booked.")), criteria=criteria
     )
     done = scores(turn("Go.", call("book", city="Rome"), answer="No."), **values)
-    (found,) = view.of(build.run_report([suite], {(suite.key, "one"): [done]})).cases
+    (found,) = view.view_of(build.run_report([suite], {(suite.key, "one"): [done]})).cases
     assert causes.cause(found) == cause
 
 
@@ -84,13 +84,13 @@ def test_the_difference_of_a_case_is_one_sentence(
         case("one", turn("Go.", *calls(expected), answer="Done.")), criteria=criteria
     )
     done = scores(turn("Go.", *calls(actual), answer="No."), **values)
-    (found,) = view.of(build.run_report([suite], {(suite.key, "one"): [done]})).cases
+    (found,) = view.view_of(build.run_report([suite], {(suite.key, "one"): [done]})).cases
     assert causes.difference(found) == f"Turn 1: {sentence}"
 
 
 @pytest.mark.parametrize("scenario", TABLE)
 def test_every_case_that_does_not_pass_has_a_difference(scenario: str) -> None:
-    cases = view.of(SCENARIOS[scenario]()).cases
+    cases = view.view_of(SCENARIOS[scenario]()).cases
     sentences = [causes.difference(case) for case in cases if case.kind.value != "pass"]
     assert all(text and "\n" not in text and len(text) <= 2 * causes.LIMIT for text in sentences)
 
@@ -108,4 +108,4 @@ def test_every_case_that_does_not_pass_has_a_difference(scenario: str) -> None:
 def test_a_list_of_causes_is_told_where_several_cases_share_one(
     outcomes: str, is_worth: bool
 ) -> None:
-    assert causes.worth_a_list(view.of(build.report(outcomes)).causes) is is_worth
+    assert causes.worth_a_list(view.view_of(build.report(outcomes)).causes) is is_worth

@@ -149,7 +149,7 @@ def everywhere(report: Report) -> dict[str, dict[str, int]]:
 
 
 def check(report: Report) -> CaseCounts:
-    counts = view.of(report).totals.cases
+    counts = view.view_of(report).totals.cases
     expected = {
         name: value
         for name, value in dataclasses.asdict(counts).items()

@@ -27,7 +27,7 @@ def sentence(
     simulator: SimulatorUse | None = None,
 ) -> str:
     report = led_scenarios.report({"c": head}, {"c": base}, simulator=simulator)
-    return turns.of(view.of(report).cases[0]).divergence
+    return turns.conversation_of(view.view_of(report).cases[0]).divergence
 
 
 PAID = (says("Paid.", call("pay", francs=2)), says("Paid.", call("pay", francs=3)))
@@ -88,12 +88,12 @@ def test_agents_that_answer_the_same_are_not_quoted_against_each_other() -> None
 def test_a_case_that_is_written_down_parts_nowhere() -> None:
 
     report = comparing.report("fail", "pass")
-    assert turns.of(view.of(report).cases[0]).divergence == ""
+    assert turns.conversation_of(view.view_of(report).cases[0]).divergence == ""
 
 
 def test_the_base_is_shown_as_far_as_the_user_said_the_same() -> None:
     report = led_scenarios.parted()
-    [broken, _, alike] = (turns.of(case).turns for case in view.of(report).cases)
+    [broken, _, alike] = (turns.conversation_of(case).turns for case in view.view_of(report).cases)
     assert [turn.base_answer for turn in broken if turn.base] == ["For how many?", "At what time?"]
     assert sum(turn.base is not None for turn in alike) == 3
 

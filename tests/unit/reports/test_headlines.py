@@ -23,7 +23,7 @@ def test_every_kind_has_a_sign_of_its_own() -> None:
     ],
 )
 def test_why_a_case_was_not_measured(words: str, why: str) -> None:
-    (case,) = view.of(build.report(words)).cases
+    (case,) = view.view_of(build.report(words)).cases
     assert wording.unmeasured_reason(case) == why
 
 

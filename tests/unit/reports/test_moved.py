@@ -49,7 +49,7 @@ def told(made: Report) -> list[tuple[str, list[str], int]]:
             [f"{each.case.case_id} {each.text}" for each in fall.case_falls],
             fall.higher,
         )
-        for fall in moved.falls(view.of(made))
+        for fall in moved.falls(view.view_of(made))
     ]
 
 
@@ -106,7 +106,7 @@ def test_the_cases_that_moved(
 
 def test_the_runs_that_show_the_fall_best_stand_side_by_side() -> None:
     assert told(report([[RIGHT, WRONG]], [[WRONG, RIGHT]])) == []  # the means are alike
-    (fall,) = moved.falls(view.of(report([[RIGHT, WRONG, WRONG]], [[WRONG, RIGHT, RIGHT]])))
+    (fall,) = moved.falls(view.view_of(report([[RIGHT, WRONG, WRONG]], [[WRONG, RIGHT, RIGHT]])))
     found = fall.case_falls[0].turn
     assert found is not None
     assert (found.base.tool_calls, found.head.tool_calls) == (
@@ -168,7 +168,7 @@ def test_a_drop_that_still_passes_is_told_with_what_differs(name: str) -> None:
 )
 def test_a_large_fall_is_told_above_all(head: list[list[Done]], is_told: bool) -> None:
     made = report(head, [[RIGHT], [RIGHT]])
-    assert (moved.notable(view.of(made)) is not None) is is_told
+    assert (moved.notable(view.view_of(made)) is not None) is is_told
 
 
 def test_what_failed_is_not_told_twice() -> None:

@@ -24,8 +24,8 @@ from evalgate.reports.turns import Turn
 
 
 def turns_of(report: Report) -> tuple[Turn, ...]:
-    (only,) = view.of(report).cases
-    return turns.of(only).turns
+    (only,) = view.view_of(report).cases
+    return turns.conversation_of(only).turns
 
 
 def told(asked: Case, done: build.Done) -> Report:
@@ -76,7 +76,7 @@ def test_a_file_that_says_nothing_of_calls(
     (only,) = turns_of(report)
     assert (only.expected_calls, only.actual_calls) == (expected, (call("a"),))
     assert ("+ a()" in terminal.render(report)) is (expected is not None)
-    assert ("a called, not expected" in [cause.text for cause in view.of(report).causes]) is (
+    assert ("a called, not expected" in [cause.text for cause in view.view_of(report).causes]) is (
         expected is not None
     )
 

@@ -78,7 +78,7 @@ def test_cases_come_back_as_they_were() -> None:
            "not_finite": shapes.not_finite_places(case)}  # fmt: skip
     read = CaseEntry.model_validate(strict(shapes.encode(raw)))
     assert read.eval_case is not None
-    (turn,) = read.eval_case.noun().conversation or ()
+    (turn,) = read.eval_case.to_model().conversation or ()
     (event,) = turn.events or ()
     assert event.content is not None
     assert event.content.parts == (ToolCall(name="t", args={"n": INF}),)

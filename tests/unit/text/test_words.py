@@ -119,7 +119,7 @@ def test_a_difference_shown_is_that_of_the_numbers_shown(base: float, head: floa
 def test_a_score_against_its_threshold(
     value: float | None, limit: float | None, met: bool, shown: str
 ) -> None:
-    assert words.against(value, limit, met=met) == shown
+    assert words.score_and_limit(value, limit, met=met) == shown
 
 
 @pytest.mark.parametrize(

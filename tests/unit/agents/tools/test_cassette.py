@@ -36,7 +36,7 @@ ENTRIES = st.lists(
         reply=REPLIES,
     ),
     max_size=6,
-    unique_by=lambda entry: entry.address,
+    unique_by=lambda entry: entry.key,
 )
 
 
@@ -51,8 +51,8 @@ def call(city: str, nth: int = 1, response: Any = None) -> RecordedCall:
 def test_what_is_written_is_read_back(entries: list[RecordedCall]) -> None:
     text = cassette.render_cassette(entries, suite="s", case="c")
     again = cassette.parse_cassette(text)
-    assert {entry.address: entry.reply for entry in again} == {
-        entry.address: entry.reply for entry in entries
+    assert {entry.key: entry.reply for entry in again} == {
+        entry.key: entry.reply for entry in entries
     }
 
 
@@ -157,4 +157,4 @@ def test_two_cases_never_share_a_file(cases: list[tuple[str, str]]) -> None:
 @given(st.dictionaries(st.text(), JSON, max_size=3))
 def test_an_address_is_found_again_by_equal_arguments(args: dict[str, Any]) -> None:
     entry = RecordedCall(tool="t", args=args, nth=1, reply=ToolReply())
-    assert entry.address[1] == cassette.args_text(json.loads(json.dumps(args)))
+    assert entry.key[1] == cassette.args_text(json.loads(json.dumps(args)))
