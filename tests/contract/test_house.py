@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
-    "tokens": 539_200,
+    "tokens": 539_300,
     "tokens_per_statement": 11.3,
     "odd_names_per_1000": 10,
     "modules": 301,  # with seven wings, programs and mended requirements
