@@ -115,7 +115,7 @@ def rerun(pull: PullRequest, places: Sequence[int], index: int) -> tuple[Run, Ru
             dataclasses.replace(side, confirmations=tuple(own))
             for side, own in zip((head, base), fresh, strict=True)
         )
-        _, reruns = Sides(head=head, base=base, policy=Policy()).settled
+        _, reruns = Sides(head=head, base=base, policy=Policy()).book_and_reruns
         if not reruns:
             return head, base
         for each in reruns:
@@ -210,7 +210,7 @@ def said(pulls: Iterable[PullRequest], draws: int) -> Shares:
     worse, failing, runs = [], [], []
     for pull in itertools.islice(pulls, draws):
         head, base = merged(measured(pull), pull.cases, pull.world.rounds)
-        book, _ = Sides(head=head, base=base, policy=Policy()).settled
+        book, _ = Sides(head=head, base=base, policy=Policy()).book_and_reruns
         worse.append(book.is_worse)
         failing.append(book.is_failing and not book.is_worse)
         runs.append(pull.runs / 2 / pull.cases)
