@@ -221,7 +221,11 @@ def _timestamp() -> str:
 def response_of(report: Report) -> JsonObject:
     """The response of a run: the verdict, and each case with its criteria."""
     cases = [_case(verdict) for verdict in report.verdict.cases]
-    return {"verdict": report.verdict.kind.value, "reason": report.verdict.reason, "cases": cases}
+    return {
+        "verdict": report.verdict.kind.value,
+        "reason": str(report.verdict.reason),
+        "cases": cases,
+    }
 
 
 def _case(verdict: CaseVerdict) -> JsonObject:
@@ -231,14 +235,14 @@ def _case(verdict: CaseVerdict) -> JsonObject:
         "outcome": verdict.kind.value,
     }
     if verdict.reason:
-        summary["reason"] = verdict.reason
+        summary["reason"] = str(verdict.reason)
     criteria = []
     for criterion in verdict.criteria:
         fields = {
             "name": criterion.name,
             "score": criterion.value,
             "threshold": criterion.threshold,
-            "message": criterion.message,
+            "message": str(criterion.message),
         }
         kind = {"outcome": criterion.kind.value} if criterion.kind else {}
         criteria.append(
