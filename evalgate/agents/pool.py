@@ -289,7 +289,7 @@ class WorkerPool(Agent):
                     is_closed = self._closed
                 if is_closed:
                     worker.end(_CLOSED)
-                ready = worker.greet()
+                greeting = worker.greet()
                 if meeting is not contextlib.nullcontext:
                     self._tell_time(
                         f"time: environment {launch_time - start_time:.1f} s, import {time.monotonic() - launch_time:.1f} s"
@@ -303,17 +303,19 @@ class WorkerPool(Agent):
                     self._note_failed_start(error.failure)
                 self._changed.notify_all()
             raise
-        slot = _Slot(worker=worker, capacity=min(self._sessions, ready.sessions))
+        slot = _Slot(worker=worker, capacity=min(self._sessions, greeting.sessions))
         with self._changed:
             self._starting -= 1
             self._opening.remove(worker)
             self._failed_starts.clear()
-            about = {worker.redact(name): worker.redact(text) for name, text in ready.about.items()}
+            about = {
+                worker.redact(name): worker.redact(text) for name, text in greeting.about.items()
+            }
             self._about = self._about or {**about, **launch.about}
             self._description = self._description or protocol.description_of(
-                ready.description, redact=worker.redact
+                greeting.description, redact=worker.redact
             )
-            self._surroundings = self._surroundings or ready.surroundings
+            self._surroundings = self._surroundings or greeting.surroundings
             self._slots.append(slot)
             self._changed.notify_all()
         return slot

@@ -75,7 +75,7 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
-    deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
+    deciding_text = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
     judges = (
         f" and {words.counted(estimate.judge_calls, 'judge call')}" if estimate.judge_calls else ""
     )
@@ -83,7 +83,7 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {agent_label(suite.agent)}{found_by}",
-        f"  criteria  {deciding or 'none'}, from {origin}",
+        f"  criteria  {deciding_text or 'none'}, from {origin}",
         f"  cases     {size}, at least {words.counted(estimate.model_calls, 'model call')}{judges}",
     ]
     if with_cases:

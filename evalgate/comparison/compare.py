@@ -48,9 +48,10 @@ def comparison_of(
     `Comparison`."""
     base = sides.base
     assert base is not None
-    deciding = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
+    deciding_keys = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
     outcomes = [
-        [side.passed(side.trials.get(key, ())) for key in deciding] for side in sides.scored_sides
+        [side.passed(side.trials.get(key, ())) for key in deciding_keys]
+        for side in sides.scored_sides
     ]
     rows = tuple(_rows(sides))
     head_side, base_side = sides.scored_sides
@@ -59,13 +60,13 @@ def comparison_of(
         base=base,
         cases=comparison_cases.comparisons_of(sides),
         criteria=rows,
-        overall=_overall(sides, deciding, outcomes),
+        overall=_overall(sides, deciding_keys, outcomes),
         head_rates=pass_rates(outcomes[0]),
         # pass^k of both sides with the same k
         base_rates=pass_rates(outcomes[1], largest_k=base.repeats),
         power=sensitivity.power_of(
             sides,
-            deciding,
+            deciding_keys,
             [
                 pairing.measured_values((*head_runs, *base_runs))
                 for head_runs, base_runs in zip(*outcomes, strict=True)

@@ -54,9 +54,13 @@ def power_of(
     ]
     policy = sides.policy
     needs = (policy.alpha, policy.pass_rate, policy.threshold)
-    caught, unseen = _simulate(tuple(rates), needs, rounds=sides.head.repeats, tries=tries)
+    caught_share, unseen_share = _simulate(
+        tuple(rates), needs, rounds=sides.head.repeats, tries=tries
+    )
     return Power(
-        cases=len(rates), caught=caught, unseen=tuple(known_cases[place][0] for place in unseen)
+        cases=len(rates),
+        caught=caught_share,
+        unseen=tuple(known_cases[place][0] for place in unseen_share),
     )
 
 

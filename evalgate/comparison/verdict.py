@@ -135,17 +135,23 @@ def threshold_gate(
         _judge_suite(suite, verdicts, policy=policy, allowed=allowed, is_compared=is_compared)
         for suite in run.suites
     )
-    deciding = [suite for suite in suites if not suite.advisory]
+    deciding_suites = [suite for suite in suites if not suite.advisory]
     kind = min(
-        (suite.kind for suite in deciding), key=SEVERITY.index, default=VerdictKind.NOT_MEASURED
+        (suite.kind for suite in deciding_suites),
+        key=SEVERITY.index,
+        default=VerdictKind.NOT_MEASURED,
     )
     if kind is VerdictKind.PASS and (run.truncated or not run.complete):
         kind = VerdictKind.INCONCLUSIVE if run.complete else VerdictKind.NOT_MEASURED
-    is_advisory_only = bool(suites) and not deciding
+    is_advisory_only = bool(suites) and not deciding_suites
     # including kinds that a more severe kind hides: the policy may block on them
     kinds = {
         kind,
-        *(suite_kind for suite in deciding for suite_kind in (suite.kind, *suite.lesser_kinds)),
+        *(
+            suite_kind
+            for suite in deciding_suites
+            for suite_kind in (suite.kind, *suite.lesser_kinds)
+        ),
     }
     kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
     blocked_by = None if is_advisory_only else _blocking(GateKind.THRESHOLD, kinds, policy)
@@ -197,30 +203,30 @@ def _judge_suite(
         for case in case_verdicts
     ]
     counted_cases = [case for case in case_verdicts if case.key not in allowed.quarantines]
-    required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
+    pass_rate = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     case_groups = [
         [case for case in counted_cases if (case.key in allowed.new_cases) is is_new]
         for is_new in (False, True)
     ]
     # old and new cases have a pass rate each: otherwise new cases could make up for failures
-    if required == 1 or not all(case_groups):
+    if pass_rate == 1 or not all(case_groups):
         case_groups = [counted_cases]
     group_verdicts = [
-        _judge_cases(case_group, policy=policy, allowed=allowed, required=required)
+        _judge_cases(case_group, policy=policy, allowed=allowed, required=pass_rate)
         for case_group in case_groups
     ]
     group_verdicts.sort(key=lambda kinds: SEVERITY.index(next(iter(kinds))))
     kind, reason = next(iter(group_verdicts[0].items()))
     compared = [use.name for use in suite.criteria if use.is_compared]
-    deciding = pairing.deciding(suite.criteria)
-    if kind is VerdictKind.PASS and compared and len(compared) == len(deciding):
+    deciding_uses = pairing.deciding(suite.criteria)
+    if kind is VerdictKind.PASS and compared and len(compared) == len(deciding_uses):
         kind = kind if is_compared else VerdictKind.NOT_MEASURED
         reason = Sentence("suite_without_threshold", compared, is_compared)
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
         cases=tuple(cases),
-        required_pass_rate=required,
+        required_pass_rate=pass_rate,
         reason=reason,
         advisory=is_advisory or (bool(cases) and not counted_cases),
         lesser_kinds=frozenset().union(*group_verdicts) - {kind, VerdictKind.PASS},

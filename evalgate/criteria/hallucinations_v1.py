@@ -402,12 +402,12 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
 
 def _vote(entry: Json) -> Vote:
     excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
-    quoted = [
+    quotations = [
         f"\N{LEFT DOUBLE QUOTATION MARK}{excerpt}\N{RIGHT DOUBLE QUOTATION MARK}"
         for excerpt in excerpts
         if excerpt
     ]
-    rationale = " ".join([prompting.prose_of(entry, *_REASONS), *quoted]).strip()
+    rationale = " ".join([prompting.prose_of(entry, *_REASONS), *quotations]).strip()
     return prompting.vote_of(entry["label"], LABELS, rationale=rationale)
 
 

@@ -607,11 +607,11 @@ def _answering(module: ast.Module) -> Iterator[str]:
 def _answers(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0) -> bool:
     """True if a function has a name for answering, and one text parameter after the first `after`
     parameters."""
-    required = _required(function)[after:]
-    kind = _name(required[0].annotation) if required else ""
+    required_names = _required(function)[after:]
+    kind = _name(required_names[0].annotation) if required_names else ""
     is_public = not function.name.startswith("_")
     has_name = is_public and _ANSWERING.search(function.name) is not None
-    return has_name and len(required) == 1 and kind in ("", "str")
+    return has_name and len(required_names) == 1 and kind in ("", "str")
 
 
 def _methods(owner: ast.ClassDef) -> Iterator[str]:

@@ -552,9 +552,9 @@ def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:
     hint = "Add a test_config.json next to or above the file."
     if yaml_configs:
         hint = f"{words.listed(yaml_configs)} may hold criteria: write them into a test_config.json, {EXAMPLE}."
-    deciding = [use for suite in suites for use in suite.criteria if use.threshold is not None]
-    defaults = " and ".join(dict.fromkeys(f"{use.name} {use.threshold:g}" for use in deciding))
-    owner = "ADK's" if {use.name for use in deciding} <= ADK_DEFAULTS.keys() else "the"
+    deciding_uses = [use for suite in suites for use in suite.criteria if use.threshold is not None]
+    defaults = " and ".join(dict.fromkeys(f"{use.name} {use.threshold:g}" for use in deciding_uses))
+    owner = "ADK's" if {use.name for use in deciding_uses} <= ADK_DEFAULTS.keys() else "the"
     files = (
         f" for {words.counted(len(keys), 'file')} ({words.listed(keys)})" if len(keys) > 1 else ""
     )

@@ -253,9 +253,9 @@ def _unheeded(
     yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
     rows = formats.FORMATS.values()
     left_out_files = (file for row in rows for file in row.excluded(tree, exclude=rules.exclude))
-    left_out = (*tree.excluded, *tree.ignored, *other_files, *left_out_files)
+    excluded_paths = (*tree.excluded, *tree.ignored, *other_files, *left_out_files)
     yield from hints.pattern_problems(
-        settings, files=files | (exact_files - other_files), left_out=left_out
+        settings, files=files | (exact_files - other_files), left_out=excluded_paths
     )
     yield from hints.name_problems(settings, names=names) if is_whole else ()
 
@@ -550,14 +550,14 @@ def _suites_of(
         (library, key) for library in libraries for key in sets if library.holds_cases(key)
     ):
         agent = agents.with_defaults(uses[key], settings)
-        deciding = [
+        deciding_uses = [
             base.with_facts(use, specs[use.name])
             for use in library.criteria_of(sets[key].cases, agent)
         ]
         yield Suite(
             key=key,
             eval_set=sets[key],
-            criteria=(*deciding, *criteria.informational_uses(specs, beside=deciding)),
+            criteria=(*deciding_uses, *criteria.informational_uses(specs, beside=deciding_uses)),
             criteria_source=CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
             agent=agent,
             simulator=SimulatorUse(max_turns=None),

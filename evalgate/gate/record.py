@@ -310,8 +310,8 @@ def write_patterns(
     criterion = {"threshold": use.threshold, **use.options, "matchers": merged}
     origin = suite.criteria_source.origin
     if origin is ConfigOrigin.DEFAULTS:
-        deciding = (use for use in suite.criteria if not use.informational)
-        criteria = {use.name: use.threshold for use in deciding} | {TRAJECTORY: criterion}
+        deciding_uses = (use for use in suite.criteria if not use.informational)
+        criteria = {use.name: use.threshold for use in deciding_uses} | {TRAJECTORY: criterion}
         path = target.with_name(CONFIG)
         rewrite.create(
             path, json.dumps({"criteria": criteria}, indent=2) + "\n", root=target.parent

@@ -143,20 +143,20 @@ def _lines(call_pair: CallPair) -> list[CallLine]:
 
 def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
     lines = [CallLine(mark=" ", text=f"{tool}(")]
-    equal = 0
+    equal_count = 0
     for name in [*expected, *(name for name in actual if name not in expected)]:
         left = _dumps(expected[name]) if name in expected else None
         right = _dumps(actual[name]) if name in actual else None
         if left == right:
-            equal += 1
+            equal_count += 1
             continue
         left, right = _around_difference(left, right)
         lines += [CallLine(mark="-", text=f"    {_name(name)}={left},")] if left is not None else []
         lines += (
             [CallLine(mark="+", text=f"    {_name(name)}={right},")] if right is not None else []
         )
-    if equal:
-        lines.append(CallLine(mark=" ", equal=equal))
+    if equal_count:
+        lines.append(CallLine(mark=" ", equal=equal_count))
     return [*lines, CallLine(mark=" ", text=")")]
 
 

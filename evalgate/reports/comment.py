@@ -505,11 +505,11 @@ def diff_calls(
 ) -> Safe:
     """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most
     CALL_LINES lines, or BRIEF_LINES."""
-    diff_lines, left_out = reports_turns.call_lines(
+    diff_lines, omitted_count = reports_turns.call_lines(
         expected or (), actual or (), width=WIDTH, most=BRIEF_LINES if is_brief else CALL_LINES
     )
     rows = [f"{line.mark} {line.text}" for line in diff_lines]
-    rows += [phrase("diff_left", left_out)] if left_out else []
+    rows += [phrase("diff_left", omitted_count)] if omitted_count else []
     return Safe(markdown.fence("\n".join(rows), language="diff"))
 
 

@@ -253,10 +253,12 @@ def _follows_adk(v: View, suite: Suite) -> bool:
 
 def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]:
     """`[criterion, value of each run, ...]` for each criterion that decides."""
-    deciding = (verdict for verdict in case.verdict.criteria if verdict.threshold is not None)
+    deciding_verdicts = (
+        verdict for verdict in case.verdict.criteria if verdict.threshold is not None
+    )
     return [
         [numbers[case.verdict.suite, verdict.name], *verdict.values]
-        for verdict in deciding
+        for verdict in deciding_verdicts
         if (case.verdict.suite, verdict.name) in numbers
     ]
 

@@ -266,10 +266,12 @@ def _calls(turn: Turn, width: int) -> Iterator[Line]:
 def _call_lines(
     left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], width: int
 ) -> Iterator[Line]:
-    diff_lines, left_out = turns.call_lines(left_calls, right_calls, width=width, most=CALL_LINES)
+    diff_lines, omitted_count = turns.call_lines(
+        left_calls, right_calls, width=width, most=CALL_LINES
+    )
     yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in diff_lines)
-    if left_out:
-        yield Line(f"      {phrase('more_lines', left_out)}", "dim")
+    if omitted_count:
+        yield Line(f"      {phrase('more_lines', omitted_count)}", "dim")
 
 
 def _differ_in_calls(turn: Turn) -> bool:

@@ -290,9 +290,9 @@ def summary_of(run: Run, commit: str, *, deviations: Deviations = OURS) -> PastR
     rules = {suite.key: _rules(suite, deviations=deviations) for suite in run.suites}
     cases = []
     for key, uses in pairing.uses_by_case(run).items():
-        deciding = pairing.deciding(uses)
+        deciding_uses = pairing.deciding(uses)
         outcomes = [
-            pairing.passes(pairing.pattern_of(trial, deciding))
+            pairing.passes(pairing.pattern_of(trial, deciding_uses))
             for trial in trials_by_case.get(key, ())
         ]
         question = run.fingerprints.get(key) or UNKNOWN

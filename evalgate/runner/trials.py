@@ -417,12 +417,12 @@ class FairTasks(Iterator[Task]):
         at `stop`."""
         with self._changed:
             while not self._stop.is_set():
-                waiting = [side for side in self._sides if self._fill(side)]
-                if not waiting:
+                waiting_sides = [side for side in self._sides if self._fill(side)]
+                if not waiting_sides:
                     break
-                waiting.sort(key=lambda side: side.waiting[0][0])
-                first_position = waiting[0].waiting[0][0]
-                for side in waiting:
+                waiting_sides.sort(key=lambda side: side.waiting[0][0])
+                first_position = waiting_sides[0].waiting[0][0]
+                for side in waiting_sides:
                     position, task = side.waiting[0]
                     if position - first_position <= self._lead and self._begin(
                         side, task, first_position=first_position

@@ -715,11 +715,11 @@ def _make_repository(git: Git, folder: Path, source: UserRepository, *, object_f
 def quoted_path(path: Path) -> bytes:
     """A path as a line of `objects/info/alternates`, quoted as in C."""
     encoded = str(path).encode("utf-8", "surrogateescape")
-    quoted = b"".join(
+    quoted_bytes = b"".join(
         bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte
         for byte in encoded
     )
-    return b'"' + quoted + b'"\n'
+    return b'"' + quoted_bytes + b'"\n'
 
 
 def over_https(url: str, *, server: str) -> str:

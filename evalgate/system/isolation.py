@@ -422,7 +422,7 @@ def open_sandboxes(
         }
         places = _closed_places(tops, cache, environ, is_ours)
         private_paths = {Path(os.path.normpath(path)) for path in private_folders}
-        left_out = {
+        excluded_paths = {
             str(path) for path in {cache, *private_paths, *credential_files(environ)} - {*tops}
         }
         sandboxes = {}
@@ -434,9 +434,9 @@ def open_sandboxes(
                 account=agent,
                 folder=role_folder / "tree",
                 tops=tops,
-                is_left_out=left_out.__contains__
+                is_left_out=excluded_paths.__contains__
                 if role == "metrics"
-                else lambda path: path in left_out or is_hidden(path),
+                else lambda path: path in excluded_paths or is_hidden(path),
                 say=say,
             )
             sandboxes[role] = Sandbox(

@@ -226,11 +226,11 @@ def _declared_parameters(tool: Any) -> dict[str, str]:
         schema = schema.model_dump(mode="json", exclude_none=True)
     if not isinstance(schema, dict):
         return {}
-    required = schema.get("required") or ()
+    required_names = schema.get("required") or ()
     properties = schema.get("properties") or {}
     return {
         str(name)[:SHORT]: _cut(_schema(schema), SHORT)
-        + ("" if name in required else " (optional)")
+        + ("" if name in required_names else " (optional)")
         for name, schema in properties.items()
     }
 

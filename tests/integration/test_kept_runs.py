@@ -94,8 +94,8 @@ def test_what_is_known_of_a_kept_run(repo: Repository) -> None:
             "at": first.started_at,
             "commit": commit,
             "kind": "fail",
-            "of": "this computer",
-            "said": "fail",
+            "place": "this computer",
+            "outcome": "fail",
         },
     ]
     (repo.root / ".git/index").write_text("damaged")

@@ -139,9 +139,11 @@ def schema_of(name: str) -> JsonObject:
             for key, field in definition["fields"].items()
             if "handling" not in field or key == "etag"
         }
-        required = [shapes.key_of(owner, key) for key in definition.get("required", ())]
+        required_keys = [shapes.key_of(owner, key) for key in definition.get("required", ())]
         schema: JsonObject = {"type": "object", "properties": properties}
-        return {**schema, "required": required} if required and message != name else schema
+        return (
+            {**schema, "required": required_keys} if required_keys and message != name else schema
+        )
 
     def refer(message: str) -> JsonObject:
         if message not in definitions:

@@ -673,23 +673,23 @@ class CesAgent(Agent):
         self.start()
         assert self._live is not None
         assert self._evaluations is not None
-        live = self._live.another()
+        live_app = self._live.another()
         try:
             timeout_s = self._setting.limits.case_timeout_s
-            return self._evaluations.run(live, case, timeout_s=timeout_s)
+            return self._evaluations.run(live_app, case, timeout_s=timeout_s)
         except LiveFailed as failed:
             is_refusal = kind_of(failed.status) is FailureKind.RAISED and failed.status >= 400
             kind = FailureKind.START if is_refusal else FailureKind.UNREACHABLE
             raise _unmeasured(kind, self._redact(str(failed))) from None
         finally:
-            live.close()
+            live_app.close()
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
         """A separate session for each trial. Raises AgentFailed."""
         self.start()
         assert self._live is not None
-        live = self._live.another()
+        live_app = self._live.another()
         options = self._options
         agent = options.entry_agent
         config = {
@@ -700,13 +700,13 @@ class CesAgent(Agent):
         }
         try:
             yield CesConversation(
-                live,
+                live_app,
                 {name: setting for name, setting in config.items() if setting},
                 self._setting,
                 case,
             )
         finally:
-            live.close()
+            live_app.close()
 
     def about(self) -> Mapping[str, str]:
         """The app and its version."""
@@ -716,13 +716,13 @@ class CesAgent(Agent):
     def close(self) -> None:
         """Delete the run's resources. Never raises: the next run deletes the leftovers."""
         with self._lock:
-            live = self._live
+            live_app = self._live
             journal = self._journal
             self._journal = None
             if journal is not None:
                 with suppress(OSError, ValueError):
                     try:
-                        journal.clear(live or self._connected())
+                        journal.clear(live_app or self._connected())
                     except (LiveFailed, AgentFailed) as failed:
                         self._setting.world.log(
                             self._redact(
@@ -730,8 +730,8 @@ class CesAgent(Agent):
                             )
                         )
                     journal.close()
-            if live is not None:
-                live.close()
+            if live_app is not None:
+                live_app.close()
 
     def _connected(self) -> Live:
         environment = self._setting.world.environment
@@ -742,10 +742,10 @@ class CesAgent(Agent):
         return Live(environment, endpoint=self._options.endpoint, token=GoogleToken(environment))
 
     def _open_live(self) -> Live:
-        live = self._connected()
+        live_app = self._connected()
         folder = Path(self._setting.world.cache) / "ces"
         try:
-            if folder.is_dir() and (count := delete_leftovers(folder, live)):
+            if folder.is_dir() and (count := delete_leftovers(folder, live_app)):
                 self._setting.world.log(
                     f"deleted CES resources of {words.counted(count, 'earlier run')}"
                 )
@@ -757,11 +757,11 @@ class CesAgent(Agent):
             self._journal = NameJournal(folder)
         resource_id = f"evalgate-{uuid.uuid4().hex[:16]}"
         if self._options.path:
-            self._import(live, resource_id)
+            self._import(live_app, resource_id)
         elif self._options.version and not self._options.on_platform:
-            self._deploy(live, resource_id)
+            self._deploy(live_app, resource_id)
         else:
-            live.get(self._app)
+            live_app.get(self._app)
         version = self._options.version
         request = {
             "appVersion": f"{self._app}/versions/{version}" if version else None,
@@ -772,7 +772,7 @@ class CesAgent(Agent):
             {name: value for name, value in request.items() if value},
             is_ours=bool(self._options.path),
         )
-        return live
+        return live_app
 
     def _import(self, live: Live, app_id: str) -> None:
         """Create an app from the checkout's export."""

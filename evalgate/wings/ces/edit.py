@@ -272,7 +272,7 @@ class _Splicer:
 
     def _change_object(self, node: _Node, old: Json, new: Json) -> None:
         members = dict(node.members)
-        removed = []
+        removed_parts = []
         additions = {}
         for key in dict.fromkeys((*old, *new)):
             name = next(
@@ -284,19 +284,21 @@ class _Splicer:
                 None,
             )
             if key not in new:
-                removed += [name] if name is not None else []
+                removed_parts += [name] if name is not None else []
             elif name is None:
                 additions[key] = new[key]
             else:
                 self.change(members[name], old.get(key), new[key])
-        if len(removed) == len(node.members):
+        if len(removed_parts) == len(node.members):
             self._edits[:] = [edit for edit in self._edits if not node.start <= edit[0] < node.end]
             self._edits.append((node.start, node.end, self._value(new, node)))
             return
         self._remove(
-            node, [number for number, (name, _) in enumerate(node.members) if name in removed]
+            node, [number for number, (name, _) in enumerate(node.members) if name in removed_parts]
         )
-        last = max(number for number, (name, _) in enumerate(node.members) if name not in removed)
+        last = max(
+            number for number, (name, _) in enumerate(node.members) if name not in removed_parts
+        )
         self._insert(node, last, list(additions.items()))
 
     def _change_list(self, node: _Node, old: Sequence[Any], new: Sequence[Any]) -> None:

@@ -59,12 +59,14 @@ class CesLibrary(FormatFiles):
     ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
         sets, set_problems = cases.eval_sets(self.library, selected_ids=selected_ids)
-        deciding = (*cases.RUN, Kind.APP)
+        deciding_kinds = (*cases.RUN, Kind.APP)
         of_run = [
             problem
             for file, reading in self.library.every.items()
             for problem in self.problems
-            if reading.kind in deciding and problem.place is not None and problem.place.file == file
+            if reading.kind in deciding_kinds
+            and problem.place is not None
+            and problem.place.file == file
         ]
         return sets, (*of_run, *set_problems, *not_run(self.library))
 

@@ -136,8 +136,8 @@ def _measured(
         repeat=trial.key.repeat,
     )
     result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))
-    deciding = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
-    grades = [grade for name, grade in trial.grades.items() if name in deciding]
+    deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
+    grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]
     status = outcomes.status(outcomes.checks(plan, result))
     if lacking and status is not Outcome.SKIPPED:  # a skipped evaluation lacks nothing
