@@ -5,6 +5,8 @@ BIN := .venv/bin
 # most tests start child processes of ours: compiled once, not once a process
 export PYTHONDONTWRITEBYTECODE :=
 UV := UV_COMPILE_BYTECODE=1 $(BIN)/uv
+# behind a proxy only the system knows the certificates
+export UV_SYSTEM_CERTS ?= 1
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-emit-index-url --no-emit-find-links --no-annotate \
 	--custom-compile-command "make lock"
 # for the image, and for machines without Docker: any system, any Python that evalgate runs on

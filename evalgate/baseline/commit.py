@@ -350,9 +350,12 @@ def with_files(tree: Path, root: Path, head: Path, names: Iterable[str]) -> Iter
         copied_root = copy / root.relative_to(tree)
         for name in names:
             target = copied_root / name
-            if places.refusal_reason(
-                head, name, trusted=True
-            ) or not target.parent.resolve().is_relative_to(copy.resolve()):
+            is_outside = not target.parent.resolve().is_relative_to(copy.resolve())
+            if (
+                is_outside
+                or places.refusal_reason(head, name, trusted=True)
+                or not (head / name).is_file()
+            ):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)

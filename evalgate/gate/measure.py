@@ -243,8 +243,15 @@ def _metric_checkouts(session: GateSession) -> Iterator[Sequence[Checkout]]:
         return
     head = rules.settings.root
     names = baseline_rules.room_files(rules.suites, head)
-    with commit.with_files(base.top or base.root, base.root, head, names) as root:
-        yield ((root, baseline_base.with_agents(rules.suites, base), ()),)
+    with contextlib.ExitStack() as stack:
+        checkouts: Sequence[Checkout] = ()
+        # no space, or a folder of the base where the change has a file: the metric is a stray
+        with contextlib.suppress(OSError):
+            root = stack.enter_context(
+                commit.with_files(base.top or base.root, base.root, head, names)
+            )
+            checkouts = ((root, baseline_base.with_agents(rules.suites, base), ()),)
+        yield checkouts
 
 
 def _hidden_paths(session: GateSession) -> frozenset[str]:
@@ -315,7 +322,7 @@ def _criteria(
     def services(use: CriterionUse, agents: Sequence[Agent | None]) -> CriterionServices:
         head = agents[HEAD]
         base = agents[BASE] if side_count > 1 else None
-        room = agents[side_count] if use.is_code_edited and len(agents) > side_count else base
+        room = next(iter(agents[side_count:]), None) if use.is_code_edited else base
         choices = [base] if use.metric else [room, head] if use.code_commit else [head]
         rooms = [agent for agent in choices if agent is not None]
         if use.code and rooms == [head]:

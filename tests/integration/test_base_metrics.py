@@ -179,6 +179,8 @@ def installed(folder: Path, python: str, scoring: str) -> str:
         ("metric package", ""),
         # the metric needs a module of the change that is none of its own files
         ("metric needs", "ModuleNotFoundError: No module named 'later'"),
+        # the base has a folder where the change has one of the metric's files
+        ("metric folder", "there is no checkout of the base for it"),
     ],
 )
 def test_nothing_of_the_change_enters_the_room_of_a_metric(
@@ -206,6 +208,7 @@ def test_nothing_of_the_change_enters_the_room_of_a_metric(
     reading = 'json.loads(pathlib.Path(__file__).with_name("words.json").read_text())'
     repo.write("evals/metrics.py", metric + (f"\nWORDS = {reading}\n" if attack == "data" else ""))
     repo.write("evals/words.json", "[]")
+    repo.write("evals/extra.py/a.txt", "")
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
     repo.write("agents/desk.py", AGENT.format(word="silence"))
@@ -215,6 +218,9 @@ def test_nothing_of_the_change_enters_the_room_of_a_metric(
         repo.write("agents/rules.py", POISONED)
     if "data" in attack:
         repo.write("evals/words.json", '["silence"]')
+    if "folder" in attack:
+        repo.git("rm", "-rq", "evals/extra.py")
+        repo.write("evals/extra.py", "")
     if "metric" in attack:
         late = "__import__('later')" if "needs" in attack else ""
         repo.write("later.py", "")
