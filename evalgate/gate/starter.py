@@ -17,7 +17,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, agents as discovery_agents
-from evalgate.discovery.agent_source import AgentSource
+from evalgate.discovery.agent_source import AgentSource, ImportGraph
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
@@ -347,7 +347,8 @@ def _candidates(
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
     framework_agents = list(
         agent_source.find_frameworks(
-            discovery_agents.code_files(settings.root), discovery_agents.reader(settings.root)
+            discovery_agents.code_files(settings.root),
+            ImportGraph(discovery_agents.reader(settings.root)),
         )
     )
     groups: dict[tuple[str, ...], tuple[list[AgentUse], list[str]]] = {}
