@@ -201,8 +201,8 @@ class Settings(BaseModel):
     agent: Annotated[str, INPUT, SELECTING, HEAD, AGENT] = Field(
         default="",
         description="The agent: a folder, or `python:`, `command:`, `http:`, `replay:`.\n"
-        "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, `command:COMMAND`, "
-        "`http:URL`, `replay:PATH`. Default: found for each suite.",
+        "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, "
+        "`python:FOLDER/module:function`, `command:COMMAND`, `http:URL`, `replay:PATH`. Default: found for each suite.",
     )
     runs: Annotated[Repeated, INPUT, RUNNING, HEAD, NONE] = Field(
         default=1,
