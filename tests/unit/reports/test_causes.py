@@ -29,7 +29,11 @@ def test_every_case_that_does_not_pass_has_one_cause(scenario: str) -> None:
     ("criteria", "values", "cause"),
     [
         # a criterion of calls fails: how they differ
-        ({TOOLS: 1.0, WORDS: 0.8}, {TOOLS: [0.0], WORDS: [0.0]}, "book was called with another city"),
+        (
+            {TOOLS: 1.0, WORDS: 0.8},
+            {TOOLS: [0.0], WORDS: [0.0]},
+            "book was called with another city",
+        ),
         # it passes, so that other calls are allowed
         (
             {TOOLS: 1.0, WORDS: 0.8},
