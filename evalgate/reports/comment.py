@@ -158,7 +158,7 @@ def _summary_head(v: View) -> list[str]:
             _causes(v, limit=200),
             summary.chart(chart_text) if chart_text else "",
         ]
-        parts += [comment.compared(comparison, 200), comment.fixed(v), comment.excluded(comparison)]
+        parts += [comment.compared(v.report, 200), comment.fixed(v), comment.excluded(comparison)]
     parts.append(_broken(v, 50))
     return [
         *parts,
@@ -451,7 +451,7 @@ def _evidence(v: View, room: int) -> str:
     comparison = v.comparison
     parts = [comment.measured(v), _agent(v.report)]
     if v.report.comparison is not None and v.report.comparison.criteria:
-        parts.append(comment.compared(v.report.comparison, CRITERIA))
+        parts.append(comment.compared(v.report, CRITERIA))
     else:
         parts.append(comment.criteria(v.criteria, CRITERIA))
     parts += [_falls(v, room=FALLS_ROOM, criteria=FALLS)]
