@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 from evalgate import agents
 from evalgate.discovery import dotenv
@@ -22,6 +22,7 @@ from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
+from evalgate.system import redact
 from evalgate.values import frozen_dataclass
 
 MOST_FILES = 1000
@@ -309,7 +310,7 @@ class _ModuleReader:
             self._look(node, is_optional=is_optional)
             for name, value in _pairs(node):
                 self._models_in(value, name)
-            pending += _below(node, is_optional)
+            pending += _below(node, is_optional=is_optional)
         return ModuleSource(
             needs=frozenset(self._needs - self._tested),
             sets=self._sets,
@@ -362,14 +363,12 @@ class _ModuleReader:
             (keyword.value for keyword in node.keywords if keyword.arg == "default"), None
         )
         default = arguments[1] if len(arguments) > 1 else default
-        has_default = default is not None and not (
-            isinstance(default, ast.Constant) and default.value is None
-        )
         key = self._key(arguments[0])
         if function_name == f"{_ENVIRON}.setdefault":
             self._sets |= dict.fromkeys(key, _text(default) or "")
-        elif not (has_default or is_optional):
-            self._needs |= key
+        elif not is_optional:
+            is_none = isinstance(default, ast.Constant) and default.value is None
+            self._needs |= {name for name in key if is_none or _lacks(default, name)}
         if default is not None:
             self._models_in(default, "".join(key))
 
@@ -385,13 +384,10 @@ class _ModuleReader:
                 annotation = {_name(part) for part in ast.walk(statement.annotation)}
                 if statement.target.id == "model_config" or "ClassVar" in annotation:
                     continue
-                alias, has_default = _field(statement.value)
+                alias, default = _field(statement.value)
                 name = f"{prefix}{statement.target.id}"
-                self._needs |= (
-                    set()
-                    if has_default
-                    else {alias or (name if is_case_sensitive else name.upper())}
-                )
+                name = alias or (name if is_case_sensitive else name.upper())
+                self._needs |= {name} if _lacks(default, name) else set()
 
     def _models_in(self, value: ast.expr, name: str) -> None:
         """Add the models in the value of a name."""
@@ -441,9 +437,9 @@ def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             pass
 
 
-def _below(node: ast.AST, is_optional: bool) -> Iterator[_Pending]:  # noqa: FBT001 - private
+def _below(node: ast.AST, *, is_optional: bool) -> Iterator[_Pending]:
     """The children of a node, without code that runs only in a script."""
-    if isinstance(node, ast.If) and "__name__" in {_name(leaf) for leaf in _leaves(node.test)}:
+    if _is_guard(node):
         yield from ((child, is_optional) for child in node.orelse)
         return
     optional_nodes: Iterable[ast.AST] = ()
@@ -455,6 +451,11 @@ def _below(node: ast.AST, is_optional: bool) -> Iterator[_Pending]:  # noqa: FBT
     yield from (
         (child, is_optional or id(child) in optional_ids) for child in ast.iter_child_nodes(node)
     )
+
+
+def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
+    """True for `if __name__ == "__main__"`."""
+    return isinstance(node, ast.If) and "__name__" in map(_name, _leaves(node.test))
 
 
 def _catches(exception_node: ast.expr | None) -> bool:
@@ -473,19 +474,21 @@ def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Constant]:
             pending += ast.iter_child_nodes(node)
 
 
-def _field(value: ast.expr | None) -> tuple[str, bool]:
-    """The variable name that a settings field sets explicitly, and True if the field has a
-    default."""
+def _field(value: ast.expr | None) -> tuple[str, ast.expr | None]:
+    """The variable name that a settings field sets explicitly, and its default."""
     if not isinstance(value, ast.Call) or _name(value.func) != "Field":
-        return "", value is not None
+        return "", value
     keywords = {keyword.arg: keyword.value for keyword in value.keywords}
     aliases = (_text(keywords.get(key)) for key in ("validation_alias", "alias", "env"))
-    alias = next((alias for alias in aliases if alias), "")
-    default: Any = value.args[0] if value.args else keywords.get("default")
-    has_default = default is not None and not (
-        isinstance(default, ast.Constant) and default.value is Ellipsis
-    )
-    return alias, has_default or "default_factory" in keywords
+    default = value.args[0] if value.args else keywords.get("default")
+    return next(filter(None, aliases), ""), default or keywords.get("default_factory")
+
+
+def _lacks(default: ast.expr | None, name: str) -> bool:
+    """True if a variable has no default; an empty one is none for a secret."""
+    if not isinstance(default, ast.Constant):
+        return default is None
+    return default.value is Ellipsis or (not default.value and redact.is_named(name))
 
 
 def _name(node: ast.AST | None) -> str:
@@ -806,24 +809,32 @@ def _packages(imports: Iterable[tuple[int, str]]) -> set[str]:
 
 
 def _runs_at_import(statement: ast.stmt) -> bool:
-    """True for `asyncio.run(...)` at the top level, which also runs if the module is imported."""
-    call = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
-    function = call.func if isinstance(call, ast.Call) else None
-    return isinstance(function, ast.Attribute) and (_name(function.value), function.attr) in (
-        ("asyncio", "run"),
-        ("loop", "run_until_complete"),
-    )
+    """True for code outside functions that asks for input or runs an event loop: it also runs if
+    its module is imported."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        function = node.func if isinstance(node, ast.Call) else None
+        if (_name(getattr(function, "value", None)), _name(function)) in _RUNNING_CALLS:
+            return True
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            pending += (child for child, _ in _below(node, is_optional=False))
+    return False
 
 
-_RUNNING = re.compile(rf"{PROGRAM}|\b(run|main|run_until_complete)\(")
+_RUNNING_CALLS = (("asyncio", "run"), ("loop", "run_until_complete"), ("", "input"))
+_RUNNING = re.compile(rf"{PROGRAM}|\b(run|main|run_until_complete|input)\(")
 
 
 def _runs(statement: ast.stmt) -> bool:
     """True for a statement that runs a program: under `if __name__ == "__main__"`, or a call."""
-    if isinstance(statement, ast.If):
-        return "__name__" in {_name(leaf) for leaf in _leaves(statement.test)}
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and _name(call.func) in ("run", "main", "run_until_complete")
+    is_main = isinstance(call, ast.Call) and _name(call.func) in (
+        "run",
+        "main",
+        "run_until_complete",
+    )
+    return is_main or _is_guard(statement) or _runs_at_import(statement)
 
 
 def _is_marked(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.ClassDef]:

@@ -206,6 +206,9 @@ CLERK = "from strands import Agent\nclerk = Agent()"
             {"backend/bot.py": f"import tools\n{CLERK}", "backend/tools.py": ""},
             ["strands bot:clerk backend"],
         ),
+        # a conversation that begins as the module is imported; in a function it does not
+        ({"bot.py": f"{CLERK}\nwhile True:\n    clerk(input())\n"}, ["strands bot:__main__"]),
+        ({"bot.py": f"{CLERK}\ndef main():\n    clerk(input())\n"}, ["strands bot:clerk"]),
     ],
 )
 def test_the_agent_that_a_repository_is_about(sources: dict[str, str], found: list[str]) -> None:
