@@ -501,7 +501,7 @@ class AppEvaluations:
     def run(self, live: Live, case: Case, *, timeout_s: float) -> Transcript:
         """Run an evaluation once. Raises LiveFailed, and AgentFailed if the platform did not finish
         it, or has another evaluation than the case."""
-        plan = Plan.read(case.ces or {})
+        plan = Plan.model_validate(case.ces or {})
         with self._lock:
             key = json.dumps(plan.evaluation.json(), sort_keys=True)
             if key not in self._names:
@@ -738,7 +738,7 @@ class CesAgent(Agent):
         # google-auth reads this process's environment, not the agent's
         if not environment.get(_CREDENTIALS) and os.environ.get(_CREDENTIALS):
             message = f"no Google Cloud credentials: {self._setting.why_absent(_CREDENTIALS)}"
-            raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
+            raise _unmeasured(FailureKind.START, message)
         return Live(environment, endpoint=self._options.endpoint, token=GoogleToken(environment))
 
     def _open_live(self) -> Live:
@@ -823,11 +823,10 @@ def _zipped(folder: Path) -> str:
             size += path.stat().st_size
             if size > MAX_EXPORT_BYTES:
                 message = f"{folder.name} is larger than {MAX_EXPORT_BYTES:,} bytes"
-                raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
+                raise _unmeasured(FailureKind.START, message)
             archive.writestr(inside.as_posix(), path.read_bytes())
     if not size:
-        message = f"there are no files in {folder.name}"
-        raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
+        raise _unmeasured(FailureKind.START, f"there are no files in {folder.name}")
     return base64.b64encode(buffer.getvalue()).decode()
 
 

@@ -117,25 +117,17 @@ def described(resource: Resource) -> str:
     match resource.message:
         case Evaluation(golden=Golden() as golden):
             description = f"golden, {words.counted(len(golden.turns), 'turn')}"
-            tags = resource.message.tags
         case Evaluation(scenario=Scenario()):
             description = "scenario"
-            tags = resource.message.tags
-        case Simulation():
-            description = f"simulation, {words.counted(len(resource.message.steps), 'goal')}"
-            tags = resource.message.tags
-        case ToolTest():
-            description = f"tool test of {resource.message.tool}"
-            tags = ()
-        case EvaluationDataset():
-            description = (
-                f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}"
-            )
-            tags = ()
+        case Simulation(steps=steps):
+            description = f"simulation, {words.counted(len(steps), 'goal')}"
+        case ToolTest(tool=tool):
+            description = f"tool test of {tool}"
+        case EvaluationDataset(evaluations=evaluations):
+            description = f"dataset, {words.counted(len(evaluations), 'evaluation')}"
         case _:
             description = str(resource.kind)
-            tags = ()
-    return ", ".join((description, *tags))
+    return ", ".join((description, *getattr(resource.message, "tags", ())))
 
 
 def not_run(library: read.Library) -> tuple[Problem, ...]:
