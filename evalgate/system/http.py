@@ -206,26 +206,8 @@ class Exchange:
                 content = self._read(response, deadline)
                 names = {name.lower(): header for name, header in response.headers.items()}
                 return Answer(status=response.status_code, headers=names, body=content)
-        except requests.ConnectTimeout as error:
-            raise ExchangeFailed(
-                Fault.UNREACHABLE, f"no connection: {_innermost_reason(error)}"
-            ) from None
-        except requests.Timeout:
-            raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
-        except (
-            requests.exceptions.InvalidURL,
-            requests.exceptions.InvalidSchema,
-            requests.exceptions.MissingSchema,
-        ):
-            raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL") from None
-        except requests.exceptions.InvalidHeader as error:
-            raise ExchangeFailed(
-                Fault.INVALID, f"a header cannot be sent: {_innermost_reason(error)}"
-            ) from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            if "timed out" in str(error).lower():
-                raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
-            raise ExchangeFailed(Fault.UNREACHABLE, _innermost_reason(error)) from None
+            raise _failure(error, url) from None
 
     def _read(self, response: requests.Response, deadline: float) -> bytes:
         content = bytearray()
@@ -237,6 +219,22 @@ class Exchange:
             if time.monotonic() > deadline:
                 raise ExchangeFailed(Fault.TIMEOUT, "the request timed out")
         return bytes(content)
+
+
+def _failure(error: Exception, url: str) -> ExchangeFailed:
+    """The failure of a request that raised an error."""
+    import requests  # noqa: PLC0415 - see above
+
+    reason = _innermost_reason(error)
+    if isinstance(error, requests.exceptions.InvalidHeader):
+        return ExchangeFailed(Fault.INVALID, f"a header cannot be sent: {reason}")
+    if isinstance(error, requests.RequestException) and isinstance(error, ValueError):
+        return ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL")
+    if isinstance(error, requests.ConnectTimeout):
+        return ExchangeFailed(Fault.UNREACHABLE, f"no connection: {reason}")
+    if isinstance(error, requests.Timeout) or "timed out" in str(error).lower():
+        return ExchangeFailed(Fault.TIMEOUT, "the request timed out")
+    return ExchangeFailed(Fault.UNREACHABLE, reason)
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

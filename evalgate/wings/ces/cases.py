@@ -569,7 +569,9 @@ def differences(base: Case, head: Case) -> list[str]:
         for change in compare.changes(_comparable(base), _comparable(head))
         if change.path[:1] not in (("description",), ("tags",))
         # a golden of one turn has no run method
-        and not (change.path == ("goldenRunMethod",) and compare.MISSING in (change.old, change.new))
+        and not (
+            change.path == ("goldenRunMethod",) and compare.MISSING in (change.old, change.new)
+        )
         for leaf in compare.leaves(change)
     ]
 
