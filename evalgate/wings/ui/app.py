@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from evalgate.errors import ConfigError, EvalgateError
 from evalgate.model import Attachment, Part, Text, ToolCall, ToolResponse
-from evalgate.system.loopback import HOST, App, Guard
+from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, mapped_json
 from evalgate.wings.ui.workspace import LATEST, Workspace
@@ -295,7 +295,7 @@ class Pages:
             return _json(_error_json(error), status=409)
 
 
-def make(space: Workspace, *, port: int, token: str, read_only: bool) -> App:
+def make(space: Workspace, *, port: int, token: str, read_only: bool) -> Guard:
     """The application, behind a guard that asks for the token."""
     pages = Pages(space, read_only=read_only)
     return Guard(
