@@ -34,7 +34,7 @@ from evalgate.agents.base import (
     Missing,
     exists,
 )
-from evalgate.agents.conversation import RemoteTurns
+from evalgate.agents.conversation import Turns
 from evalgate.agents.http import kind_of
 from evalgate.model import (
     AgentFailure,
@@ -231,7 +231,7 @@ def delete_leftovers(folder: Path, live: Live) -> int:
 # --- a conversation -------------------------------------------------------------------------------
 
 
-class CesConversation(RemoteTurns):
+class CesConversation(Turns):
     """A session of the app."""
 
     takes_history = True
