@@ -124,14 +124,7 @@ def _measured(
     if trial.failure is not None or transcript is None:
         lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
         return Measured(**common_fields, failure=trial.failure or lost)
-    evidence = TrialView(
-        case=case,
-        actual=transcript.invocations,
-        expected=case.conversation,
-        final_state=transcript.final_state,
-        ended_by=transcript.ended_by,
-        repeat=trial.key.repeat,
-    )
+    evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
     result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))
     deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
