@@ -270,8 +270,11 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) ->
 def _interpreter_problem(program: Path) -> str:
     """The problem with the first line of a script; "" if there is none, or it is not a script."""
     first_line = b""
-    with suppress(OSError), open(program, "rb", opener=_open_nonblocking) as file:
-        first_line = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
+    with suppress(OSError):
+        # the file may have become a pipe without a writer
+        descriptor = os.open(program, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            first_line = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
     interpreter = first_line[2:].split()[:1] if first_line.startswith(b"#!") else []
     if not interpreter or (
         Path(os.fsdecode(interpreter[0])).exists() and not first_line.endswith(b"\r")
@@ -284,11 +287,6 @@ def _interpreter_problem(program: Path) -> str:
         else ""
     )
     return f"the file exists, but the interpreter in its first line does not: {interpreter_line}{reason}"
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    """Open a file that may have become a pipe without a writer."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 LEAST_MEMORY: Final = 256 * 2**20

@@ -201,16 +201,17 @@ def tree(agent: Any) -> Message:
         "name": str(agent.name),
         "type": type(agent).__name__,
         "model": model if isinstance(model, str) else str(getattr(model, "model", "") or ""),
-        "tools": [_name(tool) for tool in getattr(agent, "tools", None) or ()],
+        "tools": [
+            str(
+                getattr(tool, "name", None)
+                or getattr(tool, "__name__", None)
+                or type(tool).__name__
+            )
+            for tool in getattr(agent, "tools", None) or ()
+        ],
         "agents": [tree(child) for child in getattr(agent, "sub_agents", None) or ()],
     }
     return {name: value for name, value in fields.items() if value}
-
-
-def _name(tool: Any) -> str:
-    return str(
-        getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__
-    )
 
 
 def clip_values(value: Any, room: int = ROOM) -> Any:

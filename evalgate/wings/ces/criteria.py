@@ -249,20 +249,11 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
     # first each judge's finding, one per question; then the results that needed no judge
     judge_findings = tuple(finding for _, finding, _ in replies)
-    return replace(
-        grade,
-        findings=(
-            *judge_findings,
-            *(finding for finding in grade.findings if _is_unasked(finding, judge_findings)),
-        ),
+    asked = {(finding.turn, finding.text) for finding in judge_findings}
+    other_findings = (
+        finding for finding in grade.findings if (finding.turn, finding.text) not in asked
     )
-
-
-def _is_unasked(finding: Finding, judge_findings: Sequence[Finding]) -> bool:
-    return all(
-        (finding.turn, finding.text) != (judge_finding.turn, judge_finding.text)
-        for judge_finding in judge_findings
-    )
+    return replace(grade, findings=(*judge_findings, *other_findings))
 
 
 def _verdict_of(

@@ -27,15 +27,6 @@ LARGEST_BYTES = 16 * 1024 * 1024
 FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
 
 
-def _homes(paths: Iterable[str]) -> set[str]:
-    """The folders of apps that have evaluations of CES or settings for them."""
-    return {
-        read.app_folder(path)
-        for path in paths
-        if read.stem(path) == "app" or read.kind_by_folder(path) is not None
-    }
-
-
 def kind_at(tree: SearchedTree, path: str) -> Kind | None:
     """The kind of a file by its first bytes; None if it is not a CES file."""
     head = walk.read_head(tree.root, path, size=HEAD_BYTES)
@@ -211,7 +202,12 @@ class CesFormat(Format):
             path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)
         ]
         ces_files = {path for path in looked if kind_at(tree, path) is not None}
-        homes = _homes(ces_files)
+        # the folders of apps that have evaluations or settings for them
+        homes = {
+            read.app_folder(path)
+            for path in ces_files
+            if read.stem(path) == "app" or read.kind_by_folder(path) is not None
+        }
         at_home = (
             path
             for path in listed

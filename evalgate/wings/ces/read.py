@@ -27,7 +27,7 @@ from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass
 from evalgate.wings.ces import cxas, shapes
-from evalgate.wings.ces.cxas import Conversations, Simulation, Simulations, ToolTest, ToolTests
+from evalgate.wings.ces.cxas import Conversations, Simulation, Simulations, ToolTests
 from evalgate.wings.ces.shapes import (
     Evaluation,
     EvaluationDataset,
@@ -313,13 +313,7 @@ def _json(text: str, problems: Problems) -> Any:
     document = json_source.read(text, problems, consumer=lambda _path, _raw, _offset: None)
     if document is None:
         return None
-    return (
-        document.members
-        if document.kind == "object"
-        else []
-        if document.kind == "list"
-        else document.value
-    )
+    return {"object": document.members, "list": []}.get(document.kind, document.value)
 
 
 def _yaml(text: str, problems: Problems) -> Any:
@@ -416,7 +410,11 @@ class _Reader:
                 self._simulation(simulation, ("evals", number))
         elif isinstance(document, ToolTests):
             for number, test in enumerate(document.tests):
-                self._tool_test(test, ("tests", number))
+                checks = test.expectations
+                if checks is None or not (checks.response or checks.variables):
+                    message = "the test expects nothing of the tool"
+                    self.problems.warning("ces-turn", message, path=("tests", number))
+                self._add(Kind.TOOL_TESTS, ("tests", number), test)
 
     def _check_evaluation(self, evaluation: Evaluation, path: Path) -> None:
         """Report the problems of an evaluation's content; warnings for probable mistakes."""
@@ -505,12 +503,6 @@ class _Reader:
                 message = "`inject_variables` reach the agent only with a `static_utterance`"
                 self.problems.warning("ces-turn", message, path=step_path)
         self._add(Kind.SIMULATIONS, path, simulation)
-
-    def _tool_test(self, test: ToolTest, path: Path) -> None:
-        checks = test.expectations
-        if checks is None or not (checks.response or checks.variables):
-            self.problems.warning("ces-turn", "the test expects nothing of the tool", path=path)
-        self._add(Kind.TOOL_TESTS, path, test)
 
     def _add(self, kind: Kind, path: Path, message: Proto) -> None:
         place = self.problems.place_of(path)

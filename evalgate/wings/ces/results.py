@@ -7,6 +7,7 @@ Unknown values are omitted: a run without a status is ERROR, and no mean include
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -153,25 +154,24 @@ def _outcomes(measured: Measured, app: str) -> JsonObject:
 
 
 def _latencies(turns: Sequence[Invocation], app: str) -> JsonObject:
+    calls = list(_call_seconds(turns))
     return {
-        "tool_call_latencies": tuple(_tool_latencies(turns, app)),
-        "span_latencies": tuple(_spans(turns, app)),
+        "tool_call_latencies": tuple(
+            ToolCallLatency(
+                tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds)
+            )
+            for kind, name, seconds in calls
+            if kind == "tool"
+        ),
+        "span_latencies": tuple(_span(*call, app=app) for call in calls),
     }
 
 
-def _tool_latencies(turns: Iterable[Invocation], app: str) -> Iterable[ToolCallLatency]:
-    for name, seconds in _seconds_of(turns, "tool"):
-        yield ToolCallLatency(
-            tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds)
-        )
-
-
-def _spans(turns: Iterable[Invocation], app: str) -> Iterable[SpanLatency]:
-    for kind, name, seconds in _call_seconds(turns):
-        about: JsonObject = {"type": SpanType.LLM, "model": name}
-        if kind == "tool":
-            about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
-        yield SpanLatency(**about, execution_latency=_duration(seconds))
+def _span(kind: str, name: str, seconds: float, *, app: str) -> SpanLatency:
+    about: JsonObject = {"type": SpanType.LLM, "model": name}
+    if kind == "tool":
+        about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
+    return SpanLatency(**about, execution_latency=_duration(seconds))
 
 
 def tool_name(name: str, app: str) -> str:
@@ -315,9 +315,9 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
 
 
 def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
-    groups: dict[str, list[float]] = {}
+    groups = defaultdict[str, list[float]](list)
     for name, seconds in pairs:
-        groups.setdefault(name, []).append(seconds)
+        groups[name].append(seconds)
     return dict(sorted(groups.items()))
 
 
