@@ -248,7 +248,7 @@ def parse(text: str) -> ast.Module | None:
 def imports_of(module: ast.Module) -> tuple[tuple[int, str], ...]:
     """Level and dotted name of each import of a module, and of each name that it imports."""
     imports: dict[tuple[int, str], None] = {}
-    for node in _statements(module):
+    for node in _walk_blocks(module):
         imports |= {(level, name): None for _, level, name in _imported_names(node)}
         if isinstance(node, ast.ImportFrom):
             imports[node.level, node.module or ""] = None
@@ -262,7 +262,7 @@ def _imported_names(node: ast.AST) -> Iterator[tuple[ast.alias, int, str]]:
         yield alias, level, f"{module}.{alias.name}".strip(".*")
 
 
-def _statements(module: ast.Module) -> Iterator[ast.AST]:
+def _walk_blocks(module: ast.Module) -> Iterator[ast.AST]:
     """All statements of a module. Expressions, most of the nodes, contain none."""
     pending: deque[ast.AST] = deque([module])
     while pending:
@@ -300,7 +300,7 @@ class _ModuleReader:
     def source(self) -> ModuleSource:
         """The facts of the module."""
         self._constants = constants_of(self._module)
-        for node in _statements(self._module):  # imports come first, because they give aliases
+        for node in _walk_blocks(self._module):  # imports come first, because they give aliases
             for alias, level, name in _imported_names(node):
                 if alias.asname or isinstance(node, ast.ImportFrom):
                     self._aliases[alias.asname or alias.name] = f"{'.' * level}{name}"

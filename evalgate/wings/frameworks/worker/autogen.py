@@ -128,10 +128,6 @@ class Host(frameworks.FrameworkHost):
 
         return ChatAgent, Team
 
-    def is_agent(self, candidate: Any) -> bool:
-        """See FrameworkHost. Old versions have protocols that `isinstance` does not take."""
-        return not {*self.kinds()}.isdisjoint(type(candidate).__mro__)
-
     def prepare(self) -> None:
         """See FrameworkHost."""
         from autogen_core import tools

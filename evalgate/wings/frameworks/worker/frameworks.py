@@ -407,7 +407,7 @@ class FrameworkHost(server.Host, ABC):
 
     def is_agent(self, candidate: Any) -> bool:
         """True if an object is an agent of the framework, not a factory of agents."""
-        return isinstance(candidate, self.kinds())
+        return _is_of(candidate, self.kinds())
 
     def askers(self) -> tuple[Any, ...]:
         """The classes that have `entrances`: of agents, and of what asks several agents, of which
@@ -441,7 +441,7 @@ class FrameworkHost(server.Host, ABC):
                     programs.hold_at(
                         subclass,
                         self.entrances,
-                        lambda asked: self.is_agent(asked) or isinstance(asked, askers),
+                        lambda asked: self.is_agent(asked) or _is_of(asked, askers),
                     )
             else:
                 self._target = member(call)
@@ -536,13 +536,19 @@ class FrameworkHost(server.Host, ABC):
     def agent_in(self, holder: Any) -> Any:
         """The agent that an object is, or the only one among its items or attributes; None for
         another object."""
-        if self.is_agent(holder) or isinstance(holder, self.askers()):
+        if self.is_agent(holder) or _is_of(holder, self.askers()):
             return holder if self.is_agent(holder) else None
         is_list = isinstance(holder, (tuple, list))
         parts = holder if is_list else getattr(holder, "__dict__", {}).values()
         agents_by_id = {id(part): part for part in parts if self.is_agent(part)}
         is_holder = is_list or not (inspect.isclass(holder) or inspect.isroutine(holder))
         return next(iter(agents_by_id.values())) if is_holder and len(agents_by_id) == 1 else None
+
+
+def _is_of(candidate: Any, classes: Iterable[Any]) -> bool:
+    """True if an object has one of the classes. `isinstance` refuses protocols, as old AutoGen has
+    them."""
+    return not {*classes}.isdisjoint(type(candidate).__mro__)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
