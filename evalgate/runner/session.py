@@ -3,7 +3,6 @@ journals, and make Runs of them."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import threading
@@ -622,16 +621,13 @@ class Session:
         self.watcher.begin(trials=len(tasks), done=0, reason=str(reason))
         try:
             order = self._order(tasks, at_once=at_once) if len(self.sides) > 1 else None
-            results = trials.map_bounded(
+            trials.run_bounded(
                 lambda task: self._serve(task, order),
                 order or tasks,
                 threads=at_once,
                 stop=self.stop,
                 abort=self._close,
             )
-            with contextlib.closing(results):
-                for _ in results:
-                    pass
         except KeyboardInterrupt:
             self.stop.set()
             self.watcher.say("Interrupted. Completed runs are saved; continue with --resume")

@@ -4,15 +4,14 @@ measured together."""
 from __future__ import annotations
 
 import math
-import queue
 import random
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias, TypeVar, assert_never, cast
+from typing import Final, TypeAlias, TypeVar
 
 from evalgate.agents.base import Agent, AgentFailed, Conversation
 from evalgate.agents.conversation import Stopwatch
@@ -35,7 +34,7 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.simulation.user import Message, Simulate, SimulatorFailure, Stop, UserSimulator
+from evalgate.simulation.user import Simulate, UserSimulator
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
 
@@ -49,29 +48,15 @@ def talk(
     `watch` times the agent's part: not the wait for a free worker or for a provider, not the start
     of a worker, and not a simulated user's thinking. Raises AgentFailed; its kind is SIMULATOR,
     which never blames the agent, if the user has no message."""
-    while True:
-        user_message = user.next_message(turns)
-        match user_message:
-            case Message():
-                with watch:
-                    turns.append(conversation.send(user_message.content))
-            case Stop():
-                with watch:
-                    state = conversation.finish()
-                return Transcript(
-                    invocations=tuple(turns), final_state=state, ended_by=user_message.ended_by
-                )
-            case SimulatorFailure():
-                failure = AgentFailure(
-                    kind=FailureKind.SIMULATOR, message=user_message.message, turn=len(turns) + 1
-                )
-                raise AgentFailed(failure)
-            case _:
-                assert_never(user_message)
+    while isinstance(message := user(turns), Content):
+        with watch:
+            turns.append(conversation.send(message))
+    with watch:
+        state = conversation.finish()
+    return Transcript(invocations=tuple(turns), final_state=state, ended_by=message)
 
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 BACKOFF_S = 2.0
 BACKOFF_CEILING_S = 60.0
@@ -127,73 +112,49 @@ def tasks(
                         yield Task(key=key, suite=suite, case=case, side=side)
 
 
-_NO_MORE: Final = object()
-_LEFT: Final = object()
-
-
-def map_bounded(
-    function: Callable[[Item], Result],
+def run_bounded(
+    function: Callable[[Item], None],
     items: Iterable[Item],
     *,
     threads: int,
     stop: threading.Event,
     abort: Callable[[], None],
-) -> Generator[Result, None, None]:
-    """Apply `function` to `items` on `threads` threads. Yields results, except None, as they
-    arrive.
+) -> None:
+    """Call `function` with each of `items` on `threads` threads.
 
     Each thread takes its next item when it has finished its last, so at most `threads` are running.
     When `stop` is set, no further item begins. If an exception is raised here (by `function`, by
-    Ctrl-C, by closing this generator), `stop` is set and `abort` is called, which soon ends running
-    items. All threads have ended when the exception leaves."""
+    Ctrl-C), `stop` is set and `abort` is called, which soon ends running items. All threads have
+    ended when the exception leaves."""
     source = iter(items)
     lock = threading.Lock()
-    results: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def work() -> None:
         try:
             while not stop.is_set():
                 with lock:
-                    item = next(source, _NO_MORE)
-                if item is _NO_MORE:
+                    item = next(source, None)
+                if item is None:
                     break
-                result = function(cast("Item", item))
-                if result is not None:  # each result wakes the calling thread
-                    results.put(result)
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+                function(item)
+        except BaseException:
             # set it here, so that no other thread begins an item that would be lost
             stop.set()
-            results.put(error)
-        finally:
-            results.put(_LEFT)
+            raise
 
-    workers: list[threading.Thread] = []
-    try:  # Ctrl-C may come while threads are still being started
-        for number in range(threads):
-            worker = threading.Thread(target=work, name=f"trial-{number}")
-            workers.append(worker)
-            worker.start()
-        for _ in range(threads):
-            while (result := _next(results)) is not _LEFT:
-                if isinstance(result, BaseException):
-                    raise result
-                yield result
-    except BaseException:
-        stop.set()
-        abort()
-        raise
-    finally:
-        for worker in workers:
-            with suppress(RuntimeError):  # a thread that was not started
-                worker.join()
-
-
-def _next(results: queue.SimpleQueue[Any]) -> Any:
-    """The next result. Another thread may receive the signal of a Ctrl-C, and Python handles it in
-    this thread only after its wait ends, so waits are short."""
-    while True:
-        with suppress(queue.Empty):
-            return results.get(timeout=WAIT_S)
+    with ThreadPoolExecutor(threads, thread_name_prefix="trial") as pool:
+        try:
+            running = {pool.submit(work) for _ in range(threads)}
+            while running:
+                # another thread may receive the signal of a Ctrl-C, and Python handles it in this
+                # thread only after its wait ends, so waits are short
+                ended, running = wait(running, timeout=WAIT_S, return_when=FIRST_EXCEPTION)
+                for worker in ended:
+                    worker.result()
+        except BaseException:
+            stop.set()
+            abort()
+            raise
 
 
 @frozen_dataclass
@@ -332,36 +293,31 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
     remaining_responses = list(turn.tool_responses)
     events = []
     for place, event in enumerate(turn.events or ()):
-        parts = event.content.parts if event.content else ()
-        if any(isinstance(part, ToolResponse) for part in parts):
+        content = event.content or Content()
+        if any(isinstance(part, ToolResponse) for part in content.parts):
             continue  # added after its call instead
-        events.append(event)
-        for index, call in enumerate(parts):
+        parts = tuple(
+            replace(part, id=part.id or f"before-{number}-{place}-{index}")
+            if isinstance(part, ToolCall)
+            else part
+            for index, part in enumerate(content.parts)
+        )
+        events.append(replace(event, content=replace(content, parts=parts)))
+        for call in parts:
             if not isinstance(call, ToolCall):
                 continue
-            call_id = call.id or f"before-{number}-{place}-{index}"
-            answer = next(
+            response = next(
                 (
                     response
                     for response in remaining_responses
                     if response.name == call.name and response.id in (call.id, None)
                 ),
-                None,
+                ToolResponse(name=call.name, response={}),
             )
-            if answer is not None:
-                remaining_responses.remove(answer)
-            tool_response = ToolResponse(
-                name=call.name, response=answer.response if answer else {}, id=call_id
-            )
-            full_call = replace(call, id=call_id)
-            content = replace(
-                event.content or Content(), parts=(*parts[:index], full_call, *parts[index + 1 :])
-            )
-            events[-1] = replace(event, content=content)
-            parts = content.parts
-            events.append(
-                Event(author=event.author, content=Content(parts=(tool_response,), role="user"))
-            )
+            if response in remaining_responses:
+                remaining_responses.remove(response)
+            responses = Content(parts=(replace(response, id=call.id),), role="user")
+            events.append(Event(author=event.author, content=responses))
     return replace(turn, events=tuple(events))
 
 

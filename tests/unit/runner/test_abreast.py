@@ -197,8 +197,6 @@ def test_every_trial_is_handed_out_once_and_no_side_has_more_than_its_share(
                 under_way[task.side] -= 1
         order.done(task)
 
-    list(
-        trials.map_bounded(work, order, threads=threads, stop=threading.Event(), abort=lambda: None)
-    )
+    trials.run_bounded(work, order, threads=threads, stop=threading.Event(), abort=lambda: None)
     assert sorted(handed) == sorted(id(task) for task in tasks)
     assert not excess
