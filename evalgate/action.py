@@ -327,7 +327,7 @@ def _post(
         raise ConfigError(
             "`mode: post` needs a token", hint="By default, `github-token` is the job's token."
         )
-    links = events.links_of_finished(environ, event)
+    links = events.links_of(environ, event, run=event.run)
     job = publish.job_of(environ, settings, address=links.workflow_run)
     with closing(Client.of(environ, token=token)) as client, commands_stopped():
         outcome_of_post = post.post(settings, event, client, job=job, links=links)

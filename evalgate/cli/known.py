@@ -41,7 +41,7 @@ KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 
 
 @click.command("show")
-@commands.settings_options(*SETTINGS)
+@commands.options(*SETTINGS)
 @click.argument("cases", nargs=-1)
 @click.option(
     "--run",
@@ -57,7 +57,7 @@ KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 def show(**values: Any) -> int:
     """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn; without one,
     list them."""
-    settings = commands.settings_of(values, SETTINGS)
+    settings = commands.settings_of(values)
     folder = str(settings.root) if cli.shows_links() else ""
     stored_cases, unrun_count = _load_cases(settings, values["results"])
     if not values["cases"]:
@@ -125,13 +125,13 @@ def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseVi
 
 
 @click.command("history")
-@commands.settings_options(*SETTINGS)
+@commands.options(*SETTINGS)
 @click.argument("case", required=False)
 @cli.ends
 def history(**values: Any) -> int:
     """Show how CASE (an id) ended in the runs that are kept, the newest first; without one, list
     the runs."""
-    settings = commands.settings_of(values, SETTINGS)
+    settings = commands.settings_of(values)
     name = values["case"]
     if name is None:
         return _list_runs(settings)
@@ -229,7 +229,7 @@ def show_last_run() -> bool:
 
 
 @click.command("accept")
-@commands.settings_options(*SETTINGS)
+@commands.options(*SETTINGS)
 @click.argument("cases", nargs=-1)
 @click.option("--failed", is_flag=True, help="All cases that failed. [default without a case]")
 @click.option(
@@ -257,7 +257,7 @@ def accept(**values: Any) -> int:
     """Accept what the agent did as what CASES (ids) expect: by default the calls or answers that
     their criteria found wrong; or, by its name, a change that an assistant proposed. Only these
     values change in an evaluation file. Asks for each."""
-    settings = commands.settings_of(values, SETTINGS)
+    settings = commands.settings_of(values)
     asks = not values["yes"] and not values["dry_run"]
     if asks and not sys.stdin.isatty():
         raise ConfigError(

@@ -328,10 +328,8 @@ and a drifting provider or a spent budget must affect both sides equally."""
 
 @dataclass(slots=True)
 class _SideTasks:
-    """The queue of one side. `remaining`: its trials that are still to be run, without stored ones.
-    `begun`: its trials that began."""
+    """The queue of one side. `begun`: its trials that began, without stored ones."""
 
-    remaining: int
     waiting: deque[tuple[int, Task]] = field(default_factory=deque)
     begun: int = 0
     under_way: int = 0
@@ -347,22 +345,21 @@ class FairTasks(Iterator[Task]):
     more running trials. Stored trials (`is_known`) are given out at once and do not count. A thread
     waits while all shares are taken; `stop` ends the wait once a task is returned.
 
-    `tasks`: of all sides, in a fair order. `trial_counts`: the number of trials that each side has
-    to run."""
+    `tasks`: of all sides, in a fair order. `sides`: their number."""
 
     def __init__(
         self,
         tasks: Iterable[Task],
         *,
-        trial_counts: Sequence[int],
+        sides: int,
         is_known: Callable[[Task], bool],
         at_once: int,
         stop: threading.Event,
     ) -> None:
         self._source = enumerate(tasks)
-        self._sides = [_SideTasks(remaining=number) for number in trial_counts]
+        self._sides = [_SideTasks() for _ in range(sides)]
         self._known = is_known
-        self._share = math.ceil(at_once / len(trial_counts))
+        self._share = math.ceil(at_once / sides)
         self._lead = LEAD * at_once
         self._stop = stop
         self._changed = threading.Condition()
@@ -414,7 +411,6 @@ class FairTasks(Iterator[Task]):
             self._waits_for(side, other, first_position) for other in other_sides
         ):
             return False
-        side.remaining -= 1
         side.begun += 1
         side.under_way += 1
         self._running.add(id(task))

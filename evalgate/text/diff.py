@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
@@ -14,8 +15,7 @@ from evalgate.values import frozen_dataclass
 
 Mark: TypeAlias = Literal["=", "-", "+"]
 
-MAX_WORDS = 600
-MAX_CHARACTERS = 6_000
+MAX_CHARACTERS = 3_000
 CONTEXT_LINES = 2
 MOST_PAIRS = 20_000
 """Pairs of equal words; texts with more repeat the same few words, and are shown side by side."""
@@ -40,7 +40,7 @@ class Marked(Protocol):
 Line = TypeVar("Line", bound=Marked)
 
 
-@frozen_dataclass
+@dataclass(frozen=True, slots=True)
 class DiffPiece:
     """A stretch of text: in both (`=`), only expected (`-`) or only actual (`+`)."""
 
@@ -62,9 +62,6 @@ def compare(expected: str, actual: str) -> Wording:
     expected_words, actual_words = (
         _WORD.findall(text) for text in excerpts(expected, actual, MAX_CHARACTERS)
     )
-    expected_words, actual_words = _excerpts(
-        expected_words, actual_words, MAX_WORDS, gap=lambda _: [" [...] "]
-    )
     if expected_words != actual_words and _pairs(expected_words, actual_words) > MOST_PAIRS:
         return Wording(
             pieces=tuple(_replacement("".join(expected_words), "".join(actual_words))), likeness=0.0
@@ -73,9 +70,7 @@ def compare(expected: str, actual: str) -> Wording:
     pieces: list[DiffPiece] = []
     for tag, expected_start, expected_end, actual_start, actual_end in matcher.get_opcodes():
         if tag == "equal":
-            pieces.append(
-                DiffPiece(mark="=", text="".join(expected_words[expected_start:expected_end]))
-            )
+            pieces.append(DiffPiece("=", "".join(expected_words[expected_start:expected_end])))
         else:
             pieces += _replacement(
                 "".join(expected_words[expected_start:expected_end]),
@@ -90,8 +85,8 @@ def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
     old_rows, new_rows = (_rows(plain.visible(text)) for text in (old_text, new_text))
     if _pairs(old_rows, new_rows) > MOST_PAIRS:
         return [
-            *(DiffPiece(mark="-", text=row) for row in old_rows),
-            *(DiffPiece(mark="+", text=row) for row in new_rows),
+            *(DiffPiece("-", row) for row in old_rows),
+            *(DiffPiece("+", row) for row in new_rows),
         ]
     pieces: list[DiffPiece] = []
     next_row = 0
@@ -100,16 +95,16 @@ def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
     ):
         skipped_count = group[0][1] - next_row
         pieces += (
-            [DiffPiece(mark="=", text=f"[... {words.counted(skipped_count, 'line')} left out ...]")]
+            [DiffPiece("=", f"[... {words.counted(skipped_count, 'line')} left out ...]")]
             if skipped_count
             else []
         )
         for tag, old_start, old_end, new_start, new_end in group:
             if tag == "equal":
-                pieces += [DiffPiece(mark="=", text=row) for row in old_rows[old_start:old_end]]
+                pieces += [DiffPiece("=", row) for row in old_rows[old_start:old_end]]
             else:
-                pieces += [DiffPiece(mark="-", text=row) for row in old_rows[old_start:old_end]]
-                pieces += [DiffPiece(mark="+", text=row) for row in new_rows[new_start:new_end]]
+                pieces += [DiffPiece("-", row) for row in old_rows[old_start:old_end]]
+                pieces += [DiffPiece("+", row) for row in new_rows[new_start:new_end]]
         next_row = group[-1][2]
     return pieces
 
@@ -126,7 +121,22 @@ def _rows(text: str) -> list[str]:
 def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:
     """About `limit` characters of both texts, including the first difference. Hidden characters are
     written out; only common text is left out before the difference."""
-    return _excerpts(plain.visible(expected), plain.visible(actual), limit, gap=_gap)
+    left, right = plain.visible(expected), plain.visible(actual)
+    if max(len(left), len(right)) <= limit:
+        return left, right
+    room = limit // 4
+    start = max(_common(left, right) - room, 0)
+    end = max(_common(left[start:][::-1], right[start:][::-1]) - room, 0)
+    left_excerpt, right_excerpt = (
+        _gap(start) + text[start:stop] + _gap(len(text) - stop)
+        for text in (left, right)
+        for stop in (min(start + limit, len(text) - end),)
+    )
+    return left_excerpt, right_excerpt
+
+
+def _gap(count: int) -> str:
+    return f" [... {words.counted(count, 'character')} left out ...] " if count else ""
 
 
 def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
@@ -137,31 +147,7 @@ def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
     return lines[start : start + limit], max(len(lines) - limit, 0)
 
 
-Words = TypeVar("Words", str, list[str])
-
-
-def _excerpts(
-    left: Words, right: Words, limit: int, *, gap: Callable[[int], Words]
-) -> tuple[Words, Words]:
-    if max(len(left), len(right)) <= limit:
-        return left, right
-    room = limit // 4
-    start = max(_common(left, right) - room, 0)
-    end = max(_common(left[start:][::-1], right[start:][::-1]) - room, 0)
-    lead_text = gap(start) if start else left[:0]
-    left_excerpt, right_excerpt = (
-        lead_text + text[start:stop] + (gap(len(text) - stop) if stop < len(text) else text[:0])
-        for text in (left, right)
-        for stop in (min(start + limit, len(text) - end),)
-    )
-    return left_excerpt, right_excerpt
-
-
-def _gap(count: int) -> str:
-    return f" [... {words.counted(count, 'character')} left out ...] "
-
-
-def _common(left: Words, right: Words) -> int:
+def _common(left: str, right: str) -> int:
     """The length of the common beginning."""
     known_length = 0
     most_length = min(len(left), len(right))
@@ -182,9 +168,7 @@ def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
 
 
 def _replacement(expected: str, actual: str) -> list[DiffPiece]:
-    return [DiffPiece(mark="-", text=expected)] * bool(expected) + [
-        DiffPiece(mark="+", text=actual)
-    ] * bool(actual)
+    return [DiffPiece("-", expected)] * bool(expected) + [DiffPiece("+", actual)] * bool(actual)
 
 
 def _join_islands(pieces: Sequence[DiffPiece]) -> Iterable[DiffPiece]:
@@ -197,8 +181,8 @@ def _join_islands(pieces: Sequence[DiffPiece]) -> Iterable[DiffPiece]:
             and is_inside
             and not any(character.isalnum() for character in piece.text)
         ):
-            yield DiffPiece(mark="-", text=piece.text)
-            yield DiffPiece(mark="+", text=piece.text)
+            yield DiffPiece("-", piece.text)
+            yield DiffPiece("+", piece.text)
         else:
             yield piece
 
