@@ -150,7 +150,7 @@ def _summary_head(v: View) -> list[str]:
     ]
     if v.comparison is not None:
         parts += [
-            comment.compared(v.comparison, 200),
+            comment.compared(v.report, 200),
             comment.fixed(v),
             comment.excluded(v.comparison),
         ]
@@ -447,7 +447,7 @@ def _evidence(v: View, room: int) -> str:
     comparison = v.comparison
     parts = [comment.measured(v), _agent(v.report)]
     if v.report.comparison is not None and v.report.comparison.criteria:
-        parts.append(comment.compared(v.report.comparison, CRITERIA))
+        parts.append(comment.compared(v.report, CRITERIA))
     else:
         parts.append(comment.criteria(v.criteria, CRITERIA))
     parts += [_falls(v, room=FALLS_ROOM, criteria=FALLS)]

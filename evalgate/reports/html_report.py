@@ -74,6 +74,7 @@ _TEMPLATE_GLOBALS = {
     "diff": diff,
     "moved_cases": moved,
     "phrase": phrase,
+    "plain": plain,
     "turns": turns,
     "view": view,
     "wording": wording,
