@@ -204,11 +204,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
 def refuse_job_variables(settings: Settings, *, at_home: bool) -> None:
     """Raise ConfigError if `env` names a variable of the job, which no agent may get. `at_home`: at
     a terminal, where only evalgate's own keys are refused."""
-    refused_names = [
-        name
-        for name in settings.env
-        if name == variables.STORE_KEY or (variables.is_of_ci(name) and not at_home)
-    ]
+    refused_names = [name for name in settings.env if variables.is_of_job(name, at_home=at_home)]
     if refused_names:
         raise ConfigError(
             f"`env` names {', '.join(refused_names)}: the workflow's own variables are never passed to an agent",

@@ -247,15 +247,14 @@ def converse(
             return talk(conversation, user, turns, watch)
     except AgentFailed as failed:
         failure = failed.failure
-        turn = failure.turn
         # if a driver reports answers and no turn, all turns were answered, and ending the session
         # failed
-        if (
-            turn is None
+        is_of_turn = (
+            failure.turn is None
             and failure.kind not in {FailureKind.INSTALL, FailureKind.START}
             and not failure.partial
-        ):
-            turn = len(turns) + 1
+        )
+        turn = len(turns) + 1 if is_of_turn or task.case.isolated else failure.turn
         raise AgentFailed(replace(failure, turn=turn, partial=tuple(turns))) from failed
 
 
@@ -272,15 +271,12 @@ def _turn_by_turn(
             for place, earlier_turn in enumerate(expected_turns[:number])
         )
         case = replace(task.case, setups=(task.case.setup_of(number),), history=history)
-        try:
-            with agent.converse(case, task.key) as conversation:
-                if not conversation.takes_history:
-                    return None
-                with watch:
-                    invocation = conversation.send(turn.user_content)
-                    state = conversation.finish()
-        except AgentFailed as failed:
-            raise AgentFailed(replace(failed.failure, turn=number + 1, partial=())) from failed
+        with agent.converse(case, task.key) as conversation:
+            if not conversation.takes_history:
+                return None
+            with watch:
+                invocation = conversation.send(turn.user_content)
+                state = conversation.finish()
         turns.append(
             replace(invocation, state=state if invocation.state is None else invocation.state)
         )

@@ -109,12 +109,12 @@ class LlmUser:
             reply = self._panel.ask(request)
         except JudgeFailed as failed:
             reason = f"{failed.failure.kind.value}: {failed.failure.message}"
-            raise _silence(f"{self._use.model} {reason}") from failed
+            raise _failure(f"{self._use.model} {reason}") from failed
         except TemplateError as error:
-            raise _silence(str(error)) from error
+            raise _failure(str(error)) from error
         text = reply.text.strip()
         if not text:
-            raise _silence(f"{self._use.model} sent an empty response")
+            raise _failure(f"{self._use.model} sent an empty response")
         if prompt.ends(
             text, stop_signal=self._use.stop_signal, as_adk=not self._deviations.quoted_signal
         ):
@@ -126,7 +126,7 @@ def _message(text: str) -> Content:
     return Content(parts=(Text(text=text),), role="user")
 
 
-def _silence(reason: str) -> AgentFailed:
+def _failure(reason: str) -> AgentFailed:
     return AgentFailed(AgentFailure(kind=FailureKind.SIMULATOR, message=reason))
 
 
@@ -153,11 +153,11 @@ def begin(
             turns[len(history)].user_content if len(history) < len(turns) else None
         )
     if panel is None:
-        raise _silence("no model is available to play the user")
+        raise _failure("no model is available to play the user")
     try:
         return LlmUser(case.scenario, use, panel=panel, draw=draw, deviations=deviations)
     except TemplateError as error:
-        raise _silence(f"the custom instructions cannot be used: {error}") from error
+        raise _failure(f"the custom instructions cannot be used: {error}") from error
 
 
 ENDED: Final = "conversation_ended"
@@ -213,16 +213,8 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     rule = settings.gate_file.simulator
     simulator = _with_rule(suite.simulator, rule, client=settings.gate_file.judge.client)
     deviations = settings.deviations
-    signal = {"stop_signal": simulator.stop_signal}
-    # judged with the user's stop signal; below its threshold the test was broken
-    is_on_the_test = deviations.poor_quality and rule.on_poor_quality == "not_measured"
-    uses = [
-        replace(use, options={**signal, **use.options}, on_the_test=is_on_the_test)
-        if Need.SCENARIO in use.needs
-        else use
-        for use in suite.criteria
-    ]
     on_limit = rule.on_turn_limit if deviations.turn_limit else "pass"
+    uses = list(suite.criteria)
     if not any(use.name == ENDED for use in uses):
         informational_index = next(
             (index for index, use in enumerate(uses) if use.informational), len(uses)
@@ -232,16 +224,22 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
             name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO}), where_applicable=defaults
         )
         uses.insert(informational_index, ended_use)
-    limit_passes = on_limit == "pass"
-    for index, use in enumerate(uses):
+
+    def settled(use: CriterionUse) -> CriterionUse:
         if use.name == ENDED and use.code is None:
-            uses[index] = replace(
-                use,
-                threshold=None if limit_passes else use.threshold,
-                informational=limit_passes or use.informational,
-                on_the_test=use.on_the_test if limit_passes else on_limit == "not_measured",
-            )
-    return replace(suite, simulator=simulator, criteria=tuple(uses))
+            if on_limit == "pass":
+                return replace(use, threshold=None, informational=True)
+            return replace(use, on_the_test=on_limit == "not_measured")
+        if Need.SCENARIO not in use.needs:
+            return use
+        # judged with the user's stop signal; below its threshold the test was broken
+        return replace(
+            use,
+            options={"stop_signal": simulator.stop_signal, **use.options},
+            on_the_test=deviations.poor_quality and rule.on_poor_quality == "not_measured",
+        )
+
+    return replace(suite, simulator=simulator, criteria=tuple(map(settled, uses)))
 
 
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, Protocol, TypeAlias, TypeVar
@@ -67,16 +67,22 @@ def compare(expected: str, actual: str) -> Wording:
             pieces=tuple(_replacement("".join(expected_words), "".join(actual_words))), likeness=0.0
         )
     matcher = SequenceMatcher(str.isspace, expected_words, actual_words, autojunk=False)
+    opcodes = matcher.get_opcodes()
     pieces: list[DiffPiece] = []
-    for tag, expected_start, expected_end, actual_start, actual_end in matcher.get_opcodes():
-        if tag == "equal":
-            pieces.append(DiffPiece("=", "".join(expected_words[expected_start:expected_end])))
+    expected_text = actual_text = ""
+    for index, (tag, start, end, actual_start, actual_end) in enumerate(opcodes):
+        text = "".join(expected_words[start:end])
+        # blanks and single marks between two changes count as changed: three changed words read as
+        # one change
+        is_between = 0 < index < len(opcodes) - 1 and not any(map(str.isalnum, text))
+        if tag == "equal" and not is_between:
+            pieces += [*_replacement(expected_text, actual_text), DiffPiece("=", text)]
+            expected_text = actual_text = ""
         else:
-            pieces += _replacement(
-                "".join(expected_words[expected_start:expected_end]),
-                "".join(actual_words[actual_start:actual_end]),
-            )
-    return Wording(pieces=tuple(_merge_changes(_join_islands(pieces))), likeness=matcher.ratio())
+            expected_text += text
+            actual_text += "".join(actual_words[actual_start:actual_end])
+    pieces += _replacement(expected_text, actual_text)
+    return Wording(pieces=tuple(pieces), likeness=matcher.ratio())
 
 
 def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
@@ -169,34 +175,3 @@ def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
 
 def _replacement(expected: str, actual: str) -> list[DiffPiece]:
     return [DiffPiece("-", expected)] * bool(expected) + [DiffPiece("+", actual)] * bool(actual)
-
-
-def _join_islands(pieces: Sequence[DiffPiece]) -> Iterable[DiffPiece]:
-    """Blanks and single marks between two changes count as changed: three changed words read as one
-    change."""
-    for index, piece in enumerate(pieces):
-        is_inside = 0 < index < len(pieces) - 1
-        if (
-            piece.mark == "="
-            and is_inside
-            and not any(character.isalnum() for character in piece.text)
-        ):
-            yield DiffPiece("-", piece.text)
-            yield DiffPiece("+", piece.text)
-        else:
-            yield piece
-
-
-def _merge_changes(pieces: Iterable[DiffPiece]) -> Iterable[DiffPiece]:
-    """Neighboring changes as one: first all expected text, then all actual text."""
-    expected_text = actual_text = ""
-    for piece in pieces:
-        if piece.mark == "-":
-            expected_text += piece.text
-        elif piece.mark == "+":
-            actual_text += piece.text
-        else:
-            yield from _replacement(expected_text, actual_text)
-            expected_text = actual_text = ""
-            yield piece
-    yield from _replacement(expected_text, actual_text)
