@@ -63,7 +63,9 @@ def _check(config: JsonObject) -> JsonObject:
 def _refusal(message: str, steps: tuple[str | int, ...], guess: str = "") -> PydanticCustomError:
     # pydantic's errors cannot hold lone surrogates
     text = message.encode("utf-8", "backslashreplace").decode()
-    return PydanticCustomError(REFUSED, "{message}", {"message": text, "at": steps, "near": guess})
+    return PydanticCustomError(
+        "bad_option", "{message}", {"message": text, "at": steps, "near": guess}
+    )
 
 
 SYSTEM_INSTRUCTION = ("system_instruction", "systemInstruction")

@@ -150,7 +150,7 @@ def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
         if left is None or right is None:
             left, right = (text and plain.clip(text, VALUE_WIDTH) for text in (left, right))
         else:
-            left, right = diff.excerpts(left, right, VALUE_WIDTH)
+            left, right = (text.strip() for text in diff.excerpts(left, right, VALUE_WIDTH))
         lines += [CallLine("-", f"    {_name(name)}={left},")] if left is not None else []
         lines += [CallLine("+", f"    {_name(name)}={right},")] if right is not None else []
     if equal_count:
