@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set as Abstra
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -43,17 +43,6 @@ class ToolFile(BaseModel):
     """A part of a cassette or of a mock file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ErrorWire(ToolFile):
-    """The error of a tool, as files hold it."""
-
-    type: str = Field(min_length=1, description="The exception's name.")
-    message: str = ""
-
-    def to_model(self) -> ToolError:
-        """The error as a value."""
-        return ToolError(type=self.type, message=self.message)
 
 
 class ToolMode(enum.StrEnum):
@@ -97,7 +86,9 @@ class ToolError:
     """The exception of a tool. `type` is its name as its language writes it
     (`httpx.ConnectError`)."""
 
-    type: str = "RuntimeError"
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    type: Annotated[str, Field(min_length=1)] = "RuntimeError"
     message: str = ""
 
 

@@ -87,15 +87,7 @@ def grade(
             agent_failed = not_evaluated(Reason.AGENT_FAILED, "agent_failed", message)
             grades = dict.fromkeys(criteria, agent_failed)
         case Transcript():
-            view = TrialView(
-                case=task.case,
-                actual=outcome.invocations,
-                expected=task.case.conversation,
-                final_state=outcome.final_state,
-                ended_by=outcome.ended_by,
-                repeat=trial.key.repeat,
-                platform=outcome.platform,
-            )
+            view = TrialView.of(task.case, outcome, repeat=trial.key.repeat)
             stored_grades = {
                 name: stored_grade for name in criteria if (stored_grade := find(name)) is not None
             }
