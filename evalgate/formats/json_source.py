@@ -248,6 +248,7 @@ def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
 
 Path: TypeAlias = tuple[str | int, ...]
 AnyWire = TypeVar("AnyWire", bound=BaseModel)
+REJECTED = "ADK itself rejects this"
 
 ERRORS_SHOWN = 20  # of one kind; others are counted
 _SHOWN = {Severity.ERROR: ERRORS_SHOWN, Severity.WARNING: 1, Severity.NOTE: 1}
@@ -363,25 +364,6 @@ class Problems:
         """Report a useful fact."""
         self._add(Severity.NOTE, code, message, **more)
 
-    def unknown_key(
-        self, container: str, *, path: Path, near: str | None, is_error: bool = False
-    ) -> None:
-        """Report that the last key of `path` is unknown in `container`: it is ignored, or an
-        error."""
-        hint = f"did you mean `{near}`?" if near else ""
-        report = self.error if is_error else self.warning if near else self.note
-        message = f"unknown key `{path[-1]}` in {container}{'' if is_error else ' (ignored)'}"
-        report("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
-
-    def validated(self, wire: type[AnyWire], raw: Any, *, path: Path) -> AnyWire | None:
-        """The value at `path`, in the shape `wire`; None, with a problem, if it has another
-        shape."""
-        try:
-            return wire.model_validate(raw)
-        except ValidationError as error:
-            self.validation(error, raw, path=path)
-            return None
-
     def validation(self, error: ValidationError, raw: Any, *, path: Path) -> None:
         """Report pydantic's findings about `raw`, the value at `path`."""
         paths: set[Path] = set()
@@ -454,6 +436,65 @@ class Problems:
             self._found.append(
                 Problem(severity=severity, code=code, message=message, place=location, hint=hint)
             )
+
+
+class Spot:
+    """The place of a value that is being read: its `path`, and the `problems` of its file."""
+
+    __slots__ = ("path", "problems")
+
+    def __init__(self, problems: Problems, path: Path = ()) -> None:
+        self.problems = problems
+        self.path = path
+
+    def at(self, *steps: str | int) -> Spot:
+        """The place of a member of the value."""
+        return Spot(self.problems, (*self.path, *steps))
+
+    @property
+    def place(self) -> Place:
+        """The place in the file, or of the nearest parent there."""
+        return self.problems.place_of(self.path)
+
+    def error(self, code: str, message: Wording, hint: Wording = "") -> None:
+        """Report something that cannot be understood."""
+        self.problems.error(code, message, path=self.path, hint=hint)
+
+    def warning(self, code: str, message: Wording, hint: Wording = "") -> None:
+        """Report something that was probably not intended."""
+        self.problems.warning(code, message, path=self.path, hint=hint)
+
+    def note(self, code: str, message: Wording) -> None:
+        """Report a useful fact."""
+        self.problems.note(code, message, path=self.path)
+
+    def rejected(self, code: str, message: str) -> None:
+        """Report something that is read and that ADK rejects."""
+        self.warning(code, f"{message}. {REJECTED}")
+
+    def wrong_type(self, expected: str, value: Any, hint: str = "") -> None:
+        """Report a value of another type."""
+        self.error("wrong-type", f"expected {expected}, found {described(value)}", hint)
+
+    def unknown_key(self, container: str, *, near: str | None, is_error: bool = False) -> None:
+        """Report that the last key of the path is unknown in `container`: it is ignored, or an
+        error."""
+        hint = f"did you mean `{near}`?" if near else ""
+        message = f"unknown key `{self.path[-1]}` in {container}{'' if is_error else ' (ignored)'}"
+        if is_error:
+            self.error("unknown-key", message, hint)
+        elif near:
+            self.warning("unused-key", message, hint)
+        else:
+            self.note("unused-key", message)
+
+    def validated(self, wire: type[AnyWire], raw: Any) -> AnyWire | None:
+        """The value in the shape `wire`; None, with a problem, if it has another shape."""
+        try:
+            return wire.model_validate(raw)
+        except ValidationError as error:
+            self.problems.validation(error, raw, path=self.path)
+            return None
 
 
 def _position(place: Place | None) -> tuple[int, int]:

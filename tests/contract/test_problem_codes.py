@@ -15,6 +15,7 @@ TELLERS = {
     "warning",
     "tell",
     "report",
+    "rejected",
     "_error",
     "_warning",
     "_note",
