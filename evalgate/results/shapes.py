@@ -98,14 +98,18 @@ def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
     return None if type(None) in typing.get_args(hint) else ...  # our files contain no nulls
 
 
-def written(shape: type[Entry], noun: Any, **extra_fields: Any) -> JsonObject:
-    """A noun as JSON-ready values in this shape, without defaults; `extra_fields`: fields that the
-    noun does not have."""
+def entry_of(shape: type[Entry], noun: Any, **extra_fields: Any) -> Entry:
+    """A noun in this shape; `extra_fields`: fields that the noun does not have, or others."""
     fields = {
         name: extra_fields[name] if name in extra_fields else getattr(noun, name)
         for name in shape.model_fields
     }
-    return shape.model_construct(**fields).model_dump(mode="json", exclude_defaults=True)
+    return shape.model_construct(**fields)
+
+
+def written(entry: Entry) -> JsonObject:
+    """An entry as JSON-ready values, without defaults."""
+    return entry.model_dump(mode="json", exclude_defaults=True)
 
 
 def restored(noun: type[Noun], entry: Entry, **extra_fields: Any) -> Noun:
