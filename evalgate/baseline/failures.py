@@ -148,20 +148,16 @@ class _Causes:
         """True if the base's own file has the same question; also if it has no file, or an
         unreadable one, because then the change cannot have replaced the question."""
         rules = self._base.project.rules
-        name = self._base.project.renamed.get(suite.key, suite.key)
-        if rules is None or name in rules.unread:
+        if rules is None or suite.key in rules.unread:
             return True
         run_tasks, base_tasks = (
             {
                 fingerprints.of_task(case, simulator=candidate.simulator)
                 for candidate in suites
                 for case in candidate.eval_set.cases
-                if (candidate.key, case.case_id) == case_key
+                if (candidate.key, case.case_id) == (suite.key, case_id)
             }
-            for suites, case_key in (
-                ((suite,), (suite.key, case_id)),
-                (rules.suites, (name, case_id)),
-            )
+            for suites in ((suite,), rules.suites)
         )
         return run_tasks == base_tasks
 

@@ -145,27 +145,24 @@ def _both_rules(
     decides. If both decide, each starts with half of the money."""
     base_settings = base_project.settings
     both_decide = baseline_base.both_decide(head_settings, base_settings)
-    renamed = base_project.renamed
     if context is not None and base_settings is not None:
-        suites += _dropped(
-            head_settings,
-            base_settings,
-            suites,
-            rules,
-            moved_keys=renamed.values(),
-            environ=context.environ,
-        )
+        suites += _dropped(head_settings, base_settings, suites, rules, environ=context.environ)
     rule_suites = {suite.key: suite for suite in rules.suites}
-    base_keys = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
-    base_suites = {key: rule_suites[name] for key, name in base_keys.items() if name in rule_suites}
+    head_keys = [suite.key for suite in suites]
+    base_suites = {key: rule_suites[key] for key in head_keys if key in rule_suites}
     suites = _with_lost_unmeasured(suites, base_suites)
     policy, severity_notices = _with_severity(
         load.policy_of(settings, suites), suites, base_suites, rules.policy
     )
-    policy = _blocking_on_broken(policy, suites, rules, renamed)
+    policy = _blocking_on_broken(policy, suites, rules)
     new_suites = [suite for suite in suites if suite.key not in base_suites]
-    base_policy = _base_policy(
-        rules, renamed, policy, new_policy=load.policy_of(base_settings or settings, new_suites)
+    new_policy = load.policy_of(base_settings or settings, new_suites)
+    base_policy = replace(
+        rules.policy,
+        suite_pass_rate={**rules.policy.suite_pass_rate, **new_policy.suite_pass_rate},
+        advisory=rules.policy.advisory | new_policy.advisory,
+        fail_on=policy.fail_on,
+        deviations=policy.deviations,
     )
     file_edits = tuple(_file_edits(base_settings, head_settings, (*rules.suites, *suites)))
     edited_metrics = _metric_files(suites, head_settings.root).intersection(
@@ -174,7 +171,7 @@ def _both_rules(
     common = _CommonCriteria(
         suites, base_suites, rules, both_decide=both_decide, are_metrics_edited=bool(edited_metrics)
     )
-    decisive_edits = (*_policy_edits(base_policy, policy, base_keys), *common.edits)
+    decisive_edits = (*_policy_edits(base_policy, policy, head_keys), *common.edits)
     books = [RuleBook(policy=policy)]
     books += [RuleBook(policy=base_policy, criteria=common.criteria)] if decisive_edits else []
     return Rules(
@@ -183,7 +180,7 @@ def _both_rules(
         # if both decide, each has a share of the money
         books=tuple(book.divided(len(books) if both_decide else 1) for book in books),
         edits=Edits(
-            edits=(*decisive_edits, *file_edits, *_case_edits(rules.suites, suites, renamed)),
+            edits=(*decisive_edits, *file_edits, *_case_edits(rules.suites, suites)),
             unasked=tuple(common.unasked),
         ),
         both_decide=both_decide,
@@ -216,7 +213,7 @@ def _with_base_code(
     def with_commit(use: CriterionUse, key: str) -> CriterionUse:
         is_same = any(
             (other.code, _options(other)) == (use.code, _options(use))
-            for other in base_uses.get(base.project.renamed.get(key, key), ())
+            for other in base_uses.get(key, ())
         )
         digest = "" if is_same and not is_edited else f"+{edited_digest[:16]}"
         return replace(use, code_commit=f"{base.origin.commit}{digest}") if use.code else use
@@ -227,27 +224,17 @@ def _with_base_code(
     )
 
 
-def _base_policy(
-    rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, new_policy: Policy
-) -> Policy:
-    """The base's policy under this change's names of files, with the parts that head's `policy`
-    decides; `new_policy`: for new files."""
-    base_policy = baseline_base.under_new_names(rules.policy, renamed, new_policy=new_policy)
-    return replace(base_policy, fail_on=policy.fail_on, deviations=policy.deviations)
-
-
 def _dropped(
     head_settings: Settings,
     base_settings: Settings,
     suites: Iterable[Suite],
     rules: BaseRules,
     *,
-    moved_keys: Iterable[str],
     environ: Environ,
 ) -> tuple[Suite, ...]:
     """Suites of existing files that the base evaluates and the change's evalgate.yml no longer
-    selects. `moved_keys`: the base's names of renamed files."""
-    selected_keys = {suite.key for suite in suites} | set(moved_keys)
+    selects."""
+    selected_keys = {suite.key for suite in suites}
     other_keys = (suite.key for suite in rules.suites if suite.key not in selected_keys)
     dropped_keys = {key for key in other_keys if (head_settings.root / key).is_file()}
     if not dropped_keys:
@@ -306,9 +293,7 @@ def _with_severity(
     """The policy with the base's severity for each of the base's suites, and a notice for each
     suite that the change sets differently."""
     advisory = {
-        suite.key
-        for suite in suites
-        if suite.key in base_suites and base_suites[suite.key].key in of_base.advisory
+        suite.key for suite in suites if suite.key in base_suites and suite.key in of_base.advisory
     }
     head_advisory = policy.advisory & base_suites.keys()
     notices = [
@@ -417,9 +402,7 @@ def _with_base_rule(base: CriterionUse, head: CriterionUse) -> CriterionUse:
     return replace(head, **{name: getattr(base, name) for name in names})
 
 
-def _blocking_on_broken(
-    policy: Policy, suites: tuple[Suite, ...], rules: BaseRules, renamed: Mapping[str, str]
-) -> Policy:
+def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRules) -> Policy:
     """The policy; if head broke a file that the base can measure, unmeasured results block. A
     `fail-on` without them is meant for outages. An empty `fail-on` remains empty."""
     sound_keys = {
@@ -432,7 +415,7 @@ def _blocking_on_broken(
     broken_keys = {
         suite.key for suite in suites if suite.problem or suite.agent.is_absent
     } - policy.advisory
-    if not policy.fail_on or not any(renamed.get(key, key) in sound_keys for key in broken_keys):
+    if not policy.fail_on or broken_keys.isdisjoint(sound_keys):
         return policy
     return policy.blocking()
 
@@ -618,15 +601,12 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
     return base_text, head_text
 
 
-def _case_edits(
-    base_suites: Iterable[Suite], suites: Iterable[Suite], renamed: Mapping[str, str]
-) -> Iterator[GateEdit]:
+def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterator[GateEdit]:
     """Cases and files that the change deletes or edits. Only a reader can decide if they are
     weaker."""
-    names = {base_key: head_key for head_key, base_key in renamed.items()}
     head_suites = {suite.key: suite for suite in suites}
     for base_suite in base_suites:
-        head_suite = head_suites.get(names.get(base_suite.key, base_suite.key))
+        head_suite = head_suites.get(base_suite.key)
         if head_suite is None:
             count = words.counted(len(base_suite.eval_set.cases), "case")
             yield GateEdit(

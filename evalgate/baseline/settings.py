@@ -254,13 +254,7 @@ def _with_client_options(
     suite: Suite, base: Base, base_side: _BaseSettings
 ) -> tuple[Suite, list[Problem]]:
     """The suite with the base's client options for its judges and its simulated users."""
-    rules = base.project.rules
-    key = base.project.renamed.get(suite.key, suite.key)
-    base_suite = (
-        None
-        if rules is None
-        else next((candidate for candidate in rules.suites if candidate.key == key), None)
-    )
+    base_suite = base.project.suites.get(suite.key)
     uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
     criteria = []
     problems = []

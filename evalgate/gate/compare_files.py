@@ -155,7 +155,7 @@ def _stored_measurement(
     base_rules = BaseRules(
         suites=base_results.run.suites, policy=load.policy_of(settings, head_results.run.suites)
     )
-    project = BaseProject(rules=base_rules, renamed=base_keys)
+    project = BaseProject(rules=base_rules.under_new_names(base_keys), renamed=base_keys)
     rules = baseline_rules.in_force(
         settings, head_results.run.suites, Base(origin=origin, project=project)
     )

@@ -259,8 +259,11 @@ def _hidden_paths(session: GateSession) -> frozenset[str]:
     project = session.project
     paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
     if session.base is not None and session.base.project.settings is not None:
-        rules = session.base.project.rules
-        suites = () if rules is None else rules.suites
+        base_project = session.base.project
+        suites = [
+            replace(suite, key=base_project.name_of(key))
+            for key, suite in base_project.suites.items()
+        ]
         paths |= baseline_rules.measurement_paths(session.base.project.settings, suites)
     return paths
 

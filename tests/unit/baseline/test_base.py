@@ -293,6 +293,6 @@ def test_a_selection_follows_a_moved_file(
     cases = {suite.key: len(suite.eval_set.cases) for suite in found.rules.suites}
     if renamed:
         assert found.renamed == {"b.evalset.json": "a.evalset.json"}
-        assert cases["a.evalset.json"] == 4
+        assert cases["b.evalset.json"] == 4
     else:
         assert (found.renamed, cases) == ({}, {"c.evalset.json": 1})

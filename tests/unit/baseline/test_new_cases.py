@@ -65,7 +65,9 @@ def test_new_cases(
     rules = (
         None
         if before is None
-        else BaseRules(suites=known, policy=Policy(), unread=frozenset(unread))
+        else BaseRules(suites=known, policy=Policy(), unread=frozenset(unread)).under_new_names(
+            renamed
+        )
     )
     base = Base(
         origin=BaseOrigin(source=BaseSource.RERUN),

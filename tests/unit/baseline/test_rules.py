@@ -69,7 +69,7 @@ def base(
     *suites: Suite, settings: Settings | None = None, renamed: dict[str, str] | None = None
 ) -> Base:
     policy = Policy(suite_pass_rate={"old": 0.75}, advisory=frozenset({"new"}))
-    rules = BaseRules(suites=suites, policy=policy)
+    rules = BaseRules(suites=suites, policy=policy).under_new_names(renamed or {})
     project = BaseProject(rules=rules, settings=settings, renamed=renamed or {})
     return Base(origin=BaseOrigin(source=BaseSource.RERUN), project=project)
 
