@@ -302,6 +302,27 @@ def recorded_of(head: Run) -> frozenset[str]:
     return frozenset(suite.key for suite in head.suites if not agents.is_asked(suite.agent))
 
 
+def sides_of(
+    head: Run,
+    base: Run | None,
+    comparison: Comparison | None,
+    *,
+    policy: Policy,
+    quarantined_cases: Collection[CaseKey],
+) -> Sides:
+    """The sides of results. `comparison`: that of their run, if it had a base."""
+    return Sides(
+        head=head,
+        base=base,
+        policy=policy,
+        recorded=recorded_of(head),
+        unpaired={case.key: case.status for case in comparison.cases} if comparison else {},
+        informational=quarantined_cases,
+        unchanged=comparison.unchanged if comparison else (),
+        is_together=comparison is None or comparison.origin.source is BaseSource.RERUN,
+    )
+
+
 def compare(
     sides: Sides,
     *,
@@ -346,16 +367,7 @@ def again(
             no_agent=comparison.no_agent,
             base_failed=comparison.base_failed,
         )
-    sides = Sides(
-        head=head,
-        base=base,
-        policy=policy,
-        recorded=recorded_of(head),
-        unpaired={case.key: case.status for case in comparison.cases},
-        informational=quarantined_cases,
-        unchanged=comparison.unchanged,
-        is_together=comparison.origin.source is BaseSource.RERUN,
-    )
+    sides = sides_of(head, base, comparison, policy=policy, quarantined_cases=quarantined_cases)
     new_comparison = compare(sides, origin=comparison.origin, edited=comparison.edited)
     # the stored comparison knows more about the cause than the runs
     keeps = bool(new_comparison.problem and comparison.problem) and not new_comparison.base_failed

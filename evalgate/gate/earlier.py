@@ -62,24 +62,21 @@ class EarlierRuns:
         finally:
             for number, side in enumerate(session.sides):
                 if self.store is not None and not self.is_part and side.journal.trials:
-                    _put(self.store, side.journal.path, number, context)
+                    _put(self.store, side.journal.path, number, context.moment, context)
 
     def other_agents(self, session: Session) -> int:
         """The number of other agents that this pull request's runs measured before: each was a
         chance of a false alarm."""
         head = session.sides[HEAD]
         other_inputs = list[Mapping[str, Inputs]]()
+        own_scope = None if self.store is None else self.store.scope
         for entry in self.entries:
             inputs = entry.journal.inputs
-            is_of_scope = (
-                entry.is_head and self.store is not None and entry.scope == self.store.scope
-            )
-            is_other = is_of_scope and not all(
-                head.inputs.stands(key, inputs[key]) for key in inputs
-            )
             if (
-                is_other
+                entry.is_head
+                and entry.scope == own_scope
                 and "@refs/pull/" in entry.scope
+                and not all(head.inputs.stands(key, inputs[key]) for key in inputs)
                 and not any(_may_be_same(inputs, known_inputs) for known_inputs in other_inputs)
             ):
                 other_inputs.append(inputs)
@@ -91,11 +88,8 @@ class EarlierRuns:
         if baseline_base.clock_based([rules.policy], rules.suites):
             return takeovers
         for side, takeover in zip(session.sides, takeovers, strict=True):
-            for suite in side.suites:
-                if suite.key not in side.shared:
-                    takeover.join(
-                        reuse.take(self.entries, suite, side, repeats=session.settings.runs)
-                    )
+            for suite in (suite for suite in side.suites if suite.key not in side.shared):
+                takeover.join(reuse.take(self.entries, suite, side, repeats=session.settings.runs))
         return takeovers
 
     def is_same_agent(self, suite: Suite) -> bool:
@@ -134,13 +128,13 @@ def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
                 and part is not None
                 and (not run or is_of_run(part.workflow_run, run))
             ):
-                _put(store, folder / name, number, context)
+                _put(store, folder / name, number, context.moment, context)
 
 
-def _put(store: Store, path: Path, number: int, context: Context) -> None:
+def _put(store: Store, path: Path, side: int, started_at: datetime, context: Context) -> None:
     """Keep the journal of a side; 0 is head."""
     try:
-        store.put(path, side=number, started_at=context.moment)
+        store.put(path, side=side, started_at=started_at)
     except EvalgateError as error:
         context.say(f"the results are not kept for later runs: {error.message}")
 
@@ -148,15 +142,12 @@ def _put(store: Store, path: Path, number: int, context: Context) -> None:
 def _may_be_same(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
     """True if both may be inputs of the same agents: no question has two answers."""
     return first.keys() == second.keys() and all(
-        _same_answers(first[key], second[key]) for key in first
-    )
-
-
-def _same_answers(first: Inputs, second: Inputs) -> bool:
-    common_questions = first.answers.keys() & second.answers.keys()
-    is_same = first.environment == second.environment
-    return is_same and all(
-        first.answers[question] == second.answers[question] for question in common_questions
+        first[key].environment == second[key].environment
+        and all(
+            second[key].answers.get(question, answer) == answer
+            for question, answer in first[key].answers.items()
+        )
+        for key in first
     )
 
 
@@ -269,10 +260,7 @@ def _leftovers(
             lines = words.counted(entry.journal.damaged, "line")
             context.say(f"{path}: {lines} cannot be read; those runs are repeated")
         if store is not None:  # in case this run is killed before it reuses them
-            try:
-                store.put(path, side=side, started_at=results_stores.moment(leftover.started_at))
-            except EvalgateError as error:
-                context.say(f"results of an interrupted run are not kept: {error.message}")
+            _put(store, path, side, results_stores.moment(leftover.started_at), context)
         yield entry
 
 
