@@ -22,7 +22,7 @@ from evalgate.config.settings import Settings, of_agents
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents, discover, dotenv, project, walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
+from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, errors_in
 from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentDescription,
@@ -366,7 +366,7 @@ def _checked_out(
     """The base's code, its agents for head's suites, and its own rules. Raises GitFailed,
     UnavailableError if its commit is unknown."""
     base_commit = commit.pick_base(
-        repo, base=settings.base, event_base=context.event_base, head="", environ=context.environ
+        repo, base=settings.base, event_base=context.event_base, environ=context.environ
     )
 
     origin = functools.partial(
@@ -473,8 +473,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
         # the agent was moved or is new: the base names its own
         del raw_settings["agent"]
     settings = load.load_settings(raw_settings)
-    errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
-    if errors:
+    if errors := errors_in(settings.problems):
         raise ConfigError(str(first_of(errors)))
     tree = walk.Tree(root, exclude=settings.gate_file.exclude, is_base=True)
     rules = _rules(settings, suites, environ, head=head.root, tree=tree)
@@ -603,8 +602,8 @@ def _rules(
     selection_codes = {*discover.CODES, *discovery_agents.CODES}
     errors = tuple(
         problem
-        for problem in (*problems, *more_problems)
-        if problem.severity is Severity.ERROR and problem.code not in selection_codes
+        for problem in errors_in((*problems, *more_problems))
+        if problem.code not in selection_codes
     )
     faulty_files = {error.place.file for error in errors if error.place is not None}
     suites = tuple(

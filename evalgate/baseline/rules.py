@@ -24,7 +24,6 @@ from evalgate.formats import FORMATS, fingerprints
 from evalgate.model import (
     AgentUse,
     BaseSource,
-    Case,
     CaseKey,
     CriterionUse,
     EditKind,
@@ -584,14 +583,7 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
     texts = [
         "unset" if setting is None else str(setting)[:MAX_EXAMINED] for setting in (base, head)
     ]
-    shared_length = next(
-        (
-            index
-            for index, (base_character, head_character) in enumerate(zip(*texts, strict=False))
-            if base_character != head_character
-        ),
-        min(map(len, texts)),
-    )
+    shared_length = len(os.path.commonprefix(texts))  # noqa: RUF071 - of characters
     start = max(shared_length - CONTEXT_WIDTH, 0) if max(map(len, texts)) > EXCERPT_WIDTH else 0
     excerpts = [f"{'...' if start else ''}{text[start:]}" for text in texts]
     base_text, head_text = (
@@ -623,34 +615,24 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                 yield GateEdit(
                     kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
                 )
-            elif (changes := _case_differences(case, head_case)) is not None:
-                if changes:
-                    remainder = (
-                        f"; and {len(changes) - MAX_DIFFERENCES} more"
-                        if len(changes) > MAX_DIFFERENCES
-                        else ""
-                    )
-                    summary = "; ".join(changes[:MAX_DIFFERENCES]) + remainder
-                    yield GateEdit(
-                        kind=EditKind.CASE_CHANGED,
-                        subject=case.case_id,
-                        suite=head_suite.key,
-                        head=summary,
-                        place=head_case.place,
-                    )
-            elif fingerprints.of_case(head_case) != fingerprints.of_case(case):
+                continue
+            candidates = (row.differences(case, head_case) for row in FORMATS.values())
+            changes = next((listed for listed in candidates if listed is not None), None)
+            is_changed = bool(changes)
+            if changes is None:  # no format lists them
+                is_changed = fingerprints.of_case(head_case) != fingerprints.of_case(case)
+                changes = []
+            more = len(changes) - MAX_DIFFERENCES
+            if is_changed:
                 yield GateEdit(
                     kind=EditKind.CASE_CHANGED,
                     subject=case.case_id,
                     suite=head_suite.key,
+                    head="; ".join(
+                        (*changes[:MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else ()))
+                    ),
                     place=head_case.place,
                 )
-
-
-def _case_differences(base: Case, head: Case) -> list[str] | None:
-    """The differences of two versions of a case; None if its format cannot list them."""
-    candidates = (row.differences(base, head) for row in FORMATS.values())
-    return next((changes for changes in candidates if changes is not None), None)
 
 
 def _file_edits(
@@ -728,16 +710,17 @@ def _recording_edits(suites: Iterable[Suite], base: Settings, head: Settings) ->
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     for use in uses.values():
         base_digest, head_digest = (
-            _recording_digest(use, settings.root) for settings in (base, head)
+            fingerprints.digest(
+                [
+                    (path, _file_text(settings.root, path))
+                    for path in sorted(_recording_files(use, settings.root))
+                ]
+            )[:8]
+            for settings in (base, head)
         )
         if base_digest != head_digest:
             subject = f"recordings of {use.options.get('path') or 'the agent'}"
             yield GateEdit(kind=EditKind.FILE, subject=subject, base=base_digest, head=head_digest)
-
-
-def _recording_digest(use: AgentUse, root: Path) -> str:
-    files = _recording_files(use, root)
-    return fingerprints.digest([(path, _file_text(root, path)) for path in sorted(files)])[:8]
 
 
 def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:

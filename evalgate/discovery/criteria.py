@@ -22,7 +22,7 @@ from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem, errors_in
 from evalgate.formats import CriteriaReading, FileKind
 from evalgate.model import (
     Case,
@@ -515,8 +515,8 @@ class CriteriaFinder:
 
     def _checked(self, reading: CriteriaReading, place: Place) -> tuple[CriterionUse, ...]:
         uses, problems = check(reading.criteria, specs=self._specs, is_compared=reading.is_compared)
-        is_read = not any(problem.severity is Severity.ERROR for problem in reading.problems)
-        empty_problems = _asserts_nothing(uses, place) if is_read else ()
+        is_broken = bool(errors_in(reading.problems))
+        empty_problems = () if is_broken else _asserts_nothing(uses, place)
         self.problems += [*reading.problems, *problems, *empty_problems]
         return uses
 
