@@ -63,28 +63,6 @@ class BaseRules:
         """True if the rules are known to have no case."""
         return not self.unread and not any(suite.eval_set.cases for suite in self.suites)
 
-    def under_new_names(self, renamed: Mapping[str, str]) -> BaseRules:
-        """The rules with head's names of evaluation files. `renamed`: the base's name by head's."""
-        names = {base_key: head_key for head_key, base_key in renamed.items()}
-        rates = self.policy.suite_pass_rate
-        policy = dataclasses.replace(
-            self.policy,
-            suite_pass_rate={names.get(key, key): rate for key, rate in rates.items()},
-            advisory=frozenset(
-                names.get(key, key) for key in self.policy.advisory - renamed.keys()
-            ),
-        )
-        return dataclasses.replace(
-            self,
-            suites=tuple(
-                dataclasses.replace(suite, key=names.get(suite.key, suite.key))
-                for suite in self.suites
-            ),
-            policy=policy,
-            unread=frozenset(names.get(key, key) for key in self.unread),
-            unruled=frozenset(names.get(key, key) for key in self.unruled),
-        )
-
 
 @frozen_dataclass
 class BaseProject:
@@ -476,9 +454,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     if errors := errors_in(settings.problems):
         raise ConfigError(str(first_of(errors)))
     tree = walk.Tree(root, exclude=settings.gate_file.exclude, is_base=True)
-    rules = _rules(settings, suites, environ, head=head.root, tree=tree)
-    base_keys = {} if rules is None else renames(rules.suites, suites)
-    rules = None if rules is None else rules.under_new_names(base_keys)
+    rules, base_keys = _rules(settings, suites, environ, head=head.root, tree=tree)
     sets = {suite.key: suite.eval_set for suite in suites}
     choices, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
     base_agents = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
@@ -534,6 +510,14 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
     return base_keys
 
 
+def under_names(suites: Iterable[Suite], names: Mapping[str, str]) -> tuple[Suite, ...]:
+    """The suites, with other names of these files."""
+    return tuple(
+        dataclasses.replace(suite, key=names[suite.key]) if suite.key in names else suite
+        for suite in suites
+    )
+
+
 def _questions(suite: Suite) -> set[tuple[str, str]]:
     return {(case.case_id, fingerprints.of_task(case)) for case in suite.eval_set.cases}
 
@@ -576,9 +560,11 @@ def _usable(use: AgentUse, *, head_use: AgentUse | None = None) -> AgentUse:
 
 def _rules(
     settings: Settings, head_suites: Sequence[Suite], environ: Environ, *, head: Path, tree: Tree
-) -> BaseRules | None:
-    """The rules in the base's files. A door may select cases; files without a selected case still
-    have rules if the change has other cases in them (`head_suites`) or moved them."""
+) -> tuple[BaseRules | None, Mapping[str, str]]:
+    """The rules in the base's files, and the base's names of renamed files by head's.
+
+    A door may select cases; files without a selected case still have rules if the change has other
+    cases in them (`head_suites`) or moved them."""
     try:
         prepared = project.prepare(settings, environ=environ, tree=tree)
         prepared_suites = prepared.suites
@@ -596,7 +582,7 @@ def _rules(
         else None
     )
     if not base_keys and unselected is None:
-        return None
+        return None, {}
     unselected_suites, more_problems = unselected or ((), ())
     # errors about head's selection, or about agents, do not concern the rules in the files
     selection_codes = {*discover.CODES, *discovery_agents.CODES}
@@ -609,15 +595,19 @@ def _rules(
     suites = tuple(
         sorted((*prepared_suites, *unread, *unselected_suites), key=lambda suite: suite.key)
     )
-    return BaseRules(
-        suites=suites,
-        policy=load.policy_of(settings, suites),
+    renamed = renames(suites, head_suites)
+    names = {base_key: head_key for head_key, base_key in renamed.items()}
+    head_named_suites = under_names(suites, names)
+    rules = BaseRules(
+        suites=head_named_suites,
+        policy=load.policy_of(settings, suites, names=names),
         unread=frozenset(suite.key for suite in unread),
         unruled=frozenset(
-            suite.key for suite in suites if suite.criteria_source.file in faulty_files
+            suite.key for suite in head_named_suites if suite.criteria_source.file in faulty_files
         ),
         errors=errors,
     )
+    return rules, renamed
 
 
 def _unselected(

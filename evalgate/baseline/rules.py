@@ -146,9 +146,8 @@ def _both_rules(
     both_decide = baseline_base.both_decide(head_settings, base_settings)
     if context is not None and base_settings is not None:
         suites += _dropped(head_settings, base_settings, suites, rules, environ=context.environ)
-    rule_suites = {suite.key: suite for suite in rules.suites}
-    head_keys = [suite.key for suite in suites]
-    base_suites = {key: rule_suites[key] for key in head_keys if key in rule_suites}
+    head_keys = {suite.key for suite in suites}
+    base_suites = {suite.key: suite for suite in rules.suites if suite.key in head_keys}
     suites = _with_lost_unmeasured(suites, base_suites)
     policy, severity_notices = _with_severity(
         load.policy_of(settings, suites), suites, base_suites, rules.policy

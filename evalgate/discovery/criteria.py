@@ -105,15 +105,12 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
         message = f"`{use.name}` is informational: its threshold of {use.threshold:g} is ignored"
         hint = "It is always in the reports; remove it from the criteria."
         problems.append(errors.warning("threshold-ignored", message, use.place, hint))
-    checked_use = CriterionUse(
-        name=use.name,
+    checked_use = replace(
+        use,
         threshold=None if spec.informational else use.threshold,
         options=options,
         informational=use.informational or spec.informational,
         lower_is_better=use.lower_is_better or spec.lower_is_better,
-        place=use.place,
-        where_applicable=use.where_applicable,
-        metric=use.metric,
     )
     if not checked_use.informational:
         problems.extend(_threshold_problems(checked_use, spec))

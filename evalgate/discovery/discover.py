@@ -120,7 +120,7 @@ class _Search:
         )
         self.others, self.unrun = self._read_libraries(library_selections)
         if unrun_suffices:
-            self._drop_homeless()
+            self._drop_without_agent()
 
     def _walk(self, tree: Tree | None) -> Tree:
         settings = self.settings
@@ -193,7 +193,7 @@ class _Search:
         )
         return sets, (*problems, *unknown)
 
-    def _drop_homeless(self) -> None:
+    def _drop_without_agent(self) -> None:
         """Drop the sets of libraries without an agent here, with a note: they may belong to an app
         that runs elsewhere."""
         uses, _ = discovery_agents.choose_agents(

@@ -288,7 +288,7 @@ def _turn(raw: Any, spot: Spot) -> Invocation | None:
 def _session(raw: Any, spot: Spot) -> SessionInput | None:
     """The session of `initial_session`; None if it is empty."""
     if raw is None:
-        spot.rejected("adk-rejects-missing", "`initial_session` is null; read as none")
+        spot.adk_warning("adk-rejects-missing", "`initial_session` is null; read as none")
     if not raw and isinstance(raw, dict | None):
         return None
     if not isinstance(raw, dict):
@@ -323,7 +323,7 @@ def _value(
     elif isinstance(value, type(default)):
         return value
     elif value is None and not required:
-        spot.at(key).rejected("adk-rejects-missing", f"`{key}` is null; read as empty")
+        spot.at(key).adk_warning("adk-rejects-missing", f"`{key}` is null; read as empty")
     else:
         spot.at(key).wrong_type(_KINDS[type(default)], value)
     return default
@@ -360,7 +360,7 @@ def _call_members(raw: JsonObject, spot: Spot) -> tuple[Any, Any]:
         if key in _CALL:
             continue
         if adk_key is not None and adk_key not in call:
-            spot.at(key).rejected("adk-rejects-name", f"`{key}` is read as `{adk_key}`")
+            spot.at(key).adk_warning("adk-rejects-name", f"`{key}` is read as `{adk_key}`")
             call[adk_key] = (
                 repair.object_in(value)
                 if isinstance(value, str) and adk_key == "tool_input"
@@ -375,7 +375,7 @@ def _call_members(raw: JsonObject, spot: Spot) -> tuple[Any, Any]:
             guess = "tool_input"
         spot.at(key).unknown_key("an expected tool call", near=guess, is_error=guess is not None)
     if "tool_input" not in call and spot.problems.error_count == earlier_errors:
-        spot.rejected("adk-rejects-missing", "`tool_input` is missing; read as no arguments")
+        spot.adk_warning("adk-rejects-missing", "`tool_input` is missing; read as no arguments")
     return call.get("tool_name"), call.get("tool_input")
 
 
@@ -389,7 +389,7 @@ def _intermediate_events(turn: JsonObject, spot: Spot) -> tuple[Event, ...]:
             else (None, None)
         )
         if isinstance(raw_event, str):
-            spot.at(key, index).rejected(
+            spot.at(key, index).adk_warning(
                 "adk-rejects-shape", "plain text; read as text of any agent"
             )
             author = ""

@@ -468,7 +468,7 @@ class Spot:
         """Report a useful fact."""
         self.problems.note(code, message, path=self.path)
 
-    def rejected(self, code: str, message: str) -> None:
+    def adk_warning(self, code: str, message: str) -> None:
         """Report something that is read and that ADK rejects."""
         self.warning(code, f"{message}. {REJECTED}")
 

@@ -202,14 +202,14 @@ class Fields(JsonObject):
             adk_key = shape.others.get(name)
             if name in shape.known:
                 if key not in (name, to_camel(name)):
-                    spot.at(key).rejected("adk-rejects-spelling", f"`{key}` is read as `{name}`")
+                    spot.at(key).adk_warning("adk-rejects-spelling", f"`{key}` is read as `{name}`")
                 self[name] = value
                 self.spelling[name] = key
             elif adk_key is not None and adk_key not in names and adk_key not in self:
                 meaning = (
                     "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
                 )
-                spot.at(key).rejected("adk-rejects-name", f"`{key}` is read as {meaning}")
+                spot.at(key).adk_warning("adk-rejects-name", f"`{key}` is read as {meaning}")
                 self[adk_key] = value
                 self.spelling[adk_key] = key
             elif not shape.is_open:
@@ -229,7 +229,7 @@ class Fields(JsonObject):
             elif adk_key:
                 key_spot.unknown_key(shape.name, near=adk_key, is_error=True)
             else:
-                key_spot.rejected(
+                key_spot.adk_warning(
                     "adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored)"
                 )
 
@@ -253,7 +253,7 @@ def repair_case(raw: Any, spot: Spot) -> Any:
         return raw
     case = Fields(raw, CASE, spot)
     if isinstance(case.get("eval_id"), int | float):
-        case.under("eval_id").rejected("adk-rejects-type", "the id is a number; read as text")
+        case.under("eval_id").adk_warning("adk-rejects-type", "the id is a number; read as text")
         case["eval_id"] = str(case["eval_id"])
     case.repair("conversation", list, _repair_items(repair_invocation))
     _read_beside(raw, case, spot)
@@ -351,7 +351,7 @@ def repair_invocation(raw: Any, spot: Spot) -> Any:
     if not isinstance(turn.get("intermediate_data"), list):
         turn.repair("intermediate_data", dict, _repair_steps)
     elif data_spot.path[-1] in ("intermediate_data", "intermediateData"):
-        data_spot.rejected("adk-rejects-shape", "a list of tool calls where ADK wants an object")
+        data_spot.adk_warning("adk-rejects-shape", "a list of tool calls where ADK wants an object")
     turn.repair("intermediate_data", list, _steps_of_tools)
     turn.repair("rubrics", list, _repair_rubrics)
     return turn
@@ -362,10 +362,10 @@ def _repair_session(raw: JsonObject, spot: Spot) -> JsonObject:
     session = Fields(raw, SESSION, spot)
     for key in ("app_name", "user_id"):
         if session.get(key) is None:
-            spot.rejected("adk-rejects-missing", f"`{key}` is missing; read as unknown")
+            spot.adk_warning("adk-rejects-missing", f"`{key}` is missing; read as unknown")
             session[key] = ""
     if session.get("state", {}) is None:
-        session.under("state").rejected("adk-rejects-missing", "`state` is null; read as empty")
+        session.under("state").adk_warning("adk-rejects-missing", "`state` is null; read as empty")
         session["state"] = {}
     return session
 
@@ -376,7 +376,7 @@ def _repair_rubrics(raw: list[Any], spot: Spot) -> list[Any]:
     for index, rubric in enumerate(raw):
         rubric_spot = spot.at(index)
         if isinstance(rubric, str):
-            rubric_spot.rejected("adk-rejects-shape", "a rubric as plain text; read as its text")
+            rubric_spot.adk_warning("adk-rejects-shape", "a rubric as plain text; read as its text")
             rubrics.append(
                 {"rubric_id": f"rubric_{index + 1}", "rubric_content": {"text_property": rubric}}
             )
@@ -394,10 +394,12 @@ def _repair_rubrics(raw: list[Any], spot: Spot) -> list[Any]:
 def repair_content(raw: Any, spot: Spot, *, role: str) -> Any:
     """A content. Reads plain text, lists of parts, and `{role, content}` too."""
     if isinstance(raw, str):
-        spot.rejected("adk-rejects-shape", "plain text where ADK wants a content; read as its text")
+        spot.adk_warning(
+            "adk-rejects-shape", "plain text where ADK wants a content; read as its text"
+        )
         return {"role": role, "parts": [{"text": raw}]}
     if isinstance(raw, list):
-        spot.rejected("adk-rejects-shape", "a list where ADK wants a content; read as its parts")
+        spot.adk_warning("adk-rejects-shape", "a list where ADK wants a content; read as its parts")
         raw = {"role": role, "parts": raw}
     if not isinstance(raw, dict):
         return raw
@@ -405,7 +407,7 @@ def repair_content(raw: Any, spot: Spot, *, role: str) -> Any:
         keys = listed_keys(raw)
         if role == "user":  # an agent that is triggered by events
             message = f"an object where ADK wants a content; sent as its JSON ({keys})"
-            spot.rejected("adk-rejects-shape", message)
+            spot.adk_warning("adk-rejects-shape", message)
             return {"role": role, "parts": [{"text": json.dumps(raw, ensure_ascii=False)}]}
         spot.error(
             "wrong-type", f"expected a content (`role`, `parts`) or plain text, found {keys}"
@@ -416,7 +418,7 @@ def repair_content(raw: Any, spot: Spot, *, role: str) -> Any:
     parts = content.get("parts")
     if isinstance(parts, str):
         if content.spelling["parts"] == "parts":
-            spot.rejected("adk-rejects-shape", "plain text where ADK wants a list of parts")
+            spot.adk_warning("adk-rejects-shape", "plain text where ADK wants a list of parts")
         content["parts"] = [{"text": parts}]
     content.setdefault("role", role)
     return content
@@ -424,7 +426,7 @@ def repair_content(raw: Any, spot: Spot, *, role: str) -> Any:
 
 def _repair_part(raw: Any, spot: Spot) -> Any:
     if isinstance(raw, str):
-        spot.rejected("adk-rejects-shape", "a part as plain text; read as its text")
+        spot.adk_warning("adk-rejects-shape", "a part as plain text; read as its text")
         return {"text": raw}
     if not isinstance(raw, dict):
         return raw
@@ -437,7 +439,7 @@ def _repair_part(raw: Any, spot: Spot) -> Any:
 def _repair_steps(raw: JsonObject, spot: Spot) -> JsonObject:
     steps = Fields(raw, STEPS, spot)
     for key in [key for key, value in steps.items() if value is None]:
-        steps.under(key).rejected("adk-rejects-missing", f"`{key}` is null; read as absent")
+        steps.under(key).adk_warning("adk-rejects-missing", f"`{key}` is null; read as absent")
         del steps[key]
     steps.repair("tool_responses", list, _repair_items(_repair_response))
     if steps.under("tool_uses").path[-1] in ("tool_uses", "toolUses"):
@@ -452,7 +454,7 @@ def _repair_steps(raw: JsonObject, spot: Spot) -> JsonObject:
         steps.get("tool_uses") or steps.get("tool_responses")
     ):
         message = "the steps are given twice; `invocation_events` is used, `tool_uses` and the other lists are ignored"
-        spot.rejected("adk-rejects-shape", message)
+        spot.adk_warning("adk-rejects-shape", message)
         return {"invocation_events": steps["invocation_events"]}
     return steps
 
@@ -461,12 +463,12 @@ def repair_call(raw: Any, spot: Spot) -> Any:
     """A tool call. Reads bare names, `{tool_name, tool_input}` and `{function: {name, arguments}}`
     too."""
     if isinstance(raw, str):
-        spot.rejected("adk-rejects-shape", "a tool call as a bare name; read without arguments")
+        spot.adk_warning("adk-rejects-shape", "a tool call as a bare name; read without arguments")
         return {"name": raw}
     if not isinstance(raw, dict):
         return raw
     if isinstance(raw.get("function"), dict):
-        spot.rejected("adk-rejects-shape", "a call of the form {function: {name, arguments}}")
+        spot.adk_warning("adk-rejects-shape", "a call of the form {function: {name, arguments}}")
         raw = {
             "id": raw.get("id"),
             "name": raw["function"].get("name"),
@@ -484,7 +486,7 @@ def _repair_response(raw: Any, spot: Spot) -> Any:
     response = Fields(raw, RESPONSE, spot)
     value = response.get("response")
     if value is not None and not isinstance(value, dict):
-        response.under("response").rejected(
+        response.under("response").adk_warning(
             "adk-rejects-shape", "a response that is not an object; read as `result`"
         )
         response["response"] = _as_object(value)

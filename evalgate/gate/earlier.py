@@ -8,9 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
-from operator import attrgetter
 from pathlib import Path
 
 from evalgate import errors
@@ -92,17 +90,6 @@ class EarlierRuns:
                 takeover.join(reuse.take(self.entries, suite, side, repeats=session.settings.runs))
         return takeovers
 
-    def is_same_agent(self, suite: Suite) -> bool:
-        """True if the checkouts do not differ in the files that the suite's agent read in an
-        earlier run, or are equal."""
-        key = fingerprints.agent_key(suite.agent)
-        earlier_inputs = [entry.journal.inputs.get(key, Inputs()) for entry in self.entries]
-        head, base = self.trees
-        for inputs in filter(attrgetter("is_known"), earlier_inputs):
-            if not (head.first_difference(inputs.answers) or base.first_difference(inputs.answers)):
-                return True
-        return head.answer("everything") == base.answer("everything")
-
 
 def progress(path: Path, *, workflow_run: str) -> str:
     """How far a gate that was killed came, by its journal and the base's beside it; "" if they are
@@ -174,21 +161,38 @@ def open_earlier_runs(
     store = _store(rules, context) if settings.reuse_days else None
     oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
-        earlier = EarlierRuns(trees=trees, store=store, is_part=bool(settings.shard))
+        entries: Sequence[EarlierSide] = ()
         if store is not None or settings.resume:
             entries = _entries(
                 stack, settings, context, store, oldest=oldest, is_fresh=is_fresh or settings.fresh
             )
-            earlier = replace(earlier, entries=entries)
-        if base is not None and len(trees) > 1:
-            same_suites = [
-                suite for suite in rules.suites if baseline_base.is_same_use(suite, base, settings)
-            ]
-            unchanged = frozenset(
-                suite.key for suite in same_suites if earlier.is_same_agent(suite)
-            )
-            earlier = replace(earlier, unchanged=unchanged)
-        yield earlier
+        same_suites = [
+            suite
+            for suite in rules.suites
+            if base is not None and baseline_base.is_same_use(suite, base, settings)
+        ]
+        yield EarlierRuns(
+            trees=trees,
+            store=store,
+            is_part=bool(settings.shard),
+            entries=entries,
+            unchanged=frozenset(
+                suite.key for suite in same_suites if _is_same_agent(suite, entries, trees)
+            ),
+        )
+
+
+def _is_same_agent(
+    suite: Suite, entries: Iterable[EarlierSide], trees: tuple[Snapshot, ...]
+) -> bool:
+    """True if the checkouts do not differ in the files that the suite's agent read in an earlier
+    run, or are equal."""
+    key = fingerprints.agent_key(suite.agent)
+    for entry in entries:
+        inputs = entry.journal.inputs.get(key, Inputs())
+        if inputs.is_known and not any(tree.first_difference(inputs.answers) for tree in trees):
+            return True
+    return len({tree.answer("everything") for tree in trees}) == 1
 
 
 def _entries(

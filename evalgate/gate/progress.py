@@ -34,7 +34,7 @@ def watch(stream: TextIO) -> Watcher:
     return LiveWatcher(stream) if stream.isatty() else PlainWatcher(stream)
 
 
-class _CountingWatcher(ABC):
+class _ProgressWatcher(ABC):
     """Counts trials, with their scores and their rate, for a watcher that shows them."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class _CountingWatcher(ABC):
         return f"{words.dollars(usd)} of about {words.dollars(whole)}"
 
 
-class PlainWatcher(_CountingWatcher):
+class PlainWatcher(_ProgressWatcher):
     """A line at the start, one every few seconds, one at the end; and each kind of agent failure
     once. With `times` also the time until the end of the first trial."""
 
@@ -180,7 +180,7 @@ class PlainWatcher(_CountingWatcher):
         self.say(self._state(f"{self._done}/{self._total}{noun} in {seconds}"))
 
 
-class LiveWatcher(_CountingWatcher):
+class LiveWatcher(_ProgressWatcher):
     """A progress bar with scores, rate, cost and the remaining time."""
 
     def __init__(self, stream: TextIO) -> None:

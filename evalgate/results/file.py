@@ -352,7 +352,9 @@ def render_results(
     The JSON of a run of many cases is never in memory as a whole."""
     run = report.run
     case_labels = labels.labels_of(report.verdict, report.comparison)
-    header = shapes.written(_header(report, labels.count(case_labels.values()), outcomes, causes))
+    header = shapes.written(
+        _file_head(report, labels.count(case_labels.values()), outcomes, causes)
+    )
     header.pop("suites")
     # the key that identifies the file comes first: `discovery.agents` looks for it there
     first_fields = {"schema_version": SCHEMA_VERSION, "evalgate": report.version}
@@ -385,7 +387,7 @@ def render_results(
     yield "\n]}\n"
 
 
-def _header(
+def _file_head(
     report: Report, counts: CaseCounts, outcomes: RawOutcomes, causes: Sequence[FailureCause]
 ) -> Entry:
     """The file without its suites."""
@@ -822,17 +824,17 @@ def read_untrusted(path: Path, *, shown_as: str) -> Stored:
     the file contains."""
     place = Place(file=shown_as)
     raw = _read_json(path, place, most_bytes=UNTRUSTED_BYTES)
-    fault = _excess(raw)
+    fault = _size_fault(raw)
     if not fault:
         stored = _parse(raw, place)
-        fault = _inconsistency(stored.run)
+        fault = _count_fault(stored.run)
         if not fault:
             return stored
     hint = "It is not used because it came from a pull request."
     raise ConfigError(fault, place=place, hint=hint)
 
 
-def _excess(raw: Any) -> str:
+def _size_fault(raw: Any) -> str:
     """Deep nesting, a huge text, or a number that is invalid or too large; "" if there is none."""
     level: list[Any] = [raw]
     nodes = 0
@@ -860,7 +862,7 @@ def _excess(raw: Any) -> str:
     return f"is nested more than {MOST_DEPTH} levels deep"
 
 
-def _inconsistency(run: Run) -> str:
+def _count_fault(run: Run) -> str:
     """Repeats or cases beyond the limits, or two of one name; "" if there are none."""
     cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases]
     trials = (*run.trials, *run.confirmations)

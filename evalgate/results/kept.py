@@ -198,14 +198,14 @@ def _link_files(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], lis
         path = to / Path(source).name
         paths[name] = str(path)
         try:
-            with output.replacing(path) as draft:
+            with output.new_file(path) as draft:
                 try:
                     os.link(source, draft)
                 except OSError:  # another file system, or one without links
                     shutil.copyfile(source, draft)
         except OSError as error:
             paths[name] = source
-            problems.append(output.unwritten(path, error))
+            problems.append(output.not_written(path, error))
     return paths, problems
 
 

@@ -44,7 +44,7 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def new_file(path: Path) -> Iterator[Path]:
     """A path to write to, with the usual permissions; what is there replaces `path` at the end of
     the block. Raises OSError."""
     draft = path.with_name(f".new-{secrets.token_hex(8)}")
@@ -56,7 +56,7 @@ def replacing(path: Path) -> Iterator[Path]:
             draft.unlink(missing_ok=True)
 
 
-def unwritten(path: Path, error: OSError) -> Problem:
+def not_written(path: Path, error: OSError) -> Problem:
     """The warning about a file that was not written."""
     message = f"cannot be written: {error.strerror or error}"
     return errors.warning("not-written", message, Place(file=str(path)))
@@ -67,12 +67,12 @@ def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
     all. Return a warning if it failed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as draft:
+        with new_file(path) as draft:
             with draft.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 file.writelines(pieces)
             draft.chmod(0o644)
     except OSError as error:
-        return unwritten(path, error)
+        return not_written(path, error)
     return None
 
 
@@ -117,5 +117,5 @@ def _append(path: Path, text: str) -> Problem | None:
         with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
     except OSError as error:
-        return unwritten(path, error)
+        return not_written(path, error)
     return None

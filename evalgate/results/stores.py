@@ -229,12 +229,12 @@ class BaselineFolder:
         runs = self._folder / RUNS
         with _unavailable(self._folder):
             runs.mkdir(parents=True, exist_ok=True)
-            with output.replacing(runs / run.name) as packed_path:
+            with output.new_file(runs / run.name) as packed_path:
                 pack(results, packed_path)
             with self._write_lock():
                 history = revise(self.read(HISTORY)) if revise else None
                 if history is not None:
-                    with output.replacing(self._folder / HISTORY) as new_path:
+                    with output.new_file(self._folder / HISTORY) as new_path:
                         new_path.write_bytes(history)
                 for old_run in pick_removed(self._runs(), keep=self._keep, new=run):
                     (runs / old_run.name).unlink(missing_ok=True)

@@ -15,7 +15,7 @@ TELLERS = {
     "warning",
     "tell",
     "report",
-    "rejected",
+    "adk_warning",
     "_error",
     "_warning",
     "_note",

@@ -61,13 +61,14 @@ def test_new_cases(
     now: dict[str, str],
     new: str,
 ) -> None:
-    known = suites({**(before or {}), **dict.fromkeys(unread, "")})
+    names = {old: new for new, old in renamed.items()}
+    known = baseline_base.under_names(
+        suites({**(before or {}), **dict.fromkeys(unread, "")}), names
+    )
     rules = (
         None
         if before is None
-        else BaseRules(suites=known, policy=Policy(), unread=frozenset(unread)).under_new_names(
-            renamed
-        )
+        else BaseRules(suites=known, policy=Policy(), unread=frozenset(unread))
     )
     base = Base(
         origin=BaseOrigin(source=BaseSource.RERUN),
