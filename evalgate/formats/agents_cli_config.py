@@ -102,7 +102,7 @@ def parse_dataset_config(
             hint = "agents-cli runs none without `--metrics`: list their names in `metrics_to_run`"
             spot.warning("no-metrics-to-run", message, hint)
     uses = [
-        _Metric(name, *pool.get(name, (name_spot, {})), file=file, read=read).use(
+        _Metric(name, *pool.get(name, (name_spot, {})), pool_names=pool, file=file, read=read).use(
             is_built_in=name not in pool
         )
         for name, name_spot in names.items()
@@ -115,6 +115,7 @@ def parse_dataset_config(
         criteria=tuple(use for use in uses if use is not None),
         problems=problems.all(),
         is_compared=True,
+        metrics=frozenset(pool),
     )
 
 
@@ -191,6 +192,7 @@ class _Metric:
         spot: Spot,
         fields: JsonObject,
         *,
+        pool_names: Iterable[str],
         file: str,
         read: Callable[[str], bytes | Problem] | None,
     ) -> None:
@@ -199,6 +201,7 @@ class _Metric:
         self._fields = fields
         self._file = file
         self._read = read
+        self._pool_names = pool_names
 
     def use(self, *, is_built_in: bool) -> CriterionUse | None:
         """The metric as a criterion; None, with a problem, if it is invalid. `is_built_in`: only
@@ -294,12 +297,12 @@ class _Metric:
             if isinstance(parameters, dict):
                 options["parameters"] = parameters
             return self._use_of(options, metric=SERVICE_METRIC)
-        known = [*SAME_AS_ADK, *OF_SERVICE]
+        known = [*self._pool_names, *SAME_AS_ADK, *OF_SERVICE]
         reason = "is neither in `custom_metrics` nor a metric that can be measured here"
         if is_described:
             reason = f"has no {words.listed(f'`{key}`' for key in _SOURCE_KEYS[:3])}"
         hint = words.did_you_mean(
-            base, known, fallback=f"built-in metrics: {', '.join(sorted(known))}"
+            base, known, fallback=f"known metrics: {', '.join(sorted(known))}"
         )
         self._spot.error("unknown-criterion", f"`{self._name}` {reason}", hint)
         return None

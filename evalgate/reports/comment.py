@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from evalgate.model import CaseKey, CriterionComparison, Report, ToolCall, call_diff
+from evalgate.model import CaseKey, Report, ToolCall, call_diff
 from evalgate.reports import (
     agent_changes,
     cases as reports_cases,
     causes,
     edits,
     moved,
-    trends,
     turns as reports_turns,
     view,
     wording,
@@ -139,31 +138,28 @@ def _environment_fold(v: View) -> str:
 def _summary_head(v: View) -> list[str]:
     """The summary's parts above the cases; all of them fit."""
     report = v.report
-    comparison = v.comparison
     comment = _macros("comment")
-    summary = _macros("summary")
     parts = [
         _verdict(report),
         _rules(report, room=SUMMARY_EDITS_ROOM),
         _notices(v),
         comment.counted(v),
         comment.measured(v),
+        _agent(report),
+        _causes(v, limit=200),
     ]
-    if comparison is None:
-        parts.append(_causes(v, limit=200))
-    else:
-        chart_text = chart(comparison.criteria, limit=20)
+    if v.comparison is not None:
         parts += [
-            _agent(report),
-            _causes(v, limit=200),
-            summary.chart(chart_text) if chart_text else "",
+            comment.compared(v.report, 200),
+            comment.fixed(v),
+            comment.excluded(v.comparison),
         ]
-        parts += [comment.compared(comparison, 200), comment.fixed(v), comment.excluded(comparison)]
-    parts.append(_broken(v, 50))
+    trends = report.trends
     return [
         *parts,
+        _broken(v, 50),
         comment.criteria(v.criteria, 200),
-        summary.trend_table(report.trends, 50) if report.trends else "",
+        _macros("summary").trend_table(trends, 50) if trends else "",
     ]
 
 
@@ -451,7 +447,7 @@ def _evidence(v: View, room: int) -> str:
     comparison = v.comparison
     parts = [comment.measured(v), _agent(v.report)]
     if v.report.comparison is not None and v.report.comparison.criteria:
-        parts.append(comment.compared(v.report.comparison, CRITERIA))
+        parts.append(comment.compared(v.report, CRITERIA))
     else:
         parts.append(comment.criteria(v.criteria, CRITERIA))
     parts += [_falls(v, room=FALLS_ROOM, criteria=FALLS)]
@@ -562,46 +558,6 @@ def _shorten(text: str, *, is_first: bool, is_last: bool) -> str:
     return f"{head} [...] {tail}"
 
 
-HALF = 24
-CHART_NAME = 32
-AXIS = "\N{BOX DRAWINGS LIGHT VERTICAL}"
-TOLERATED = "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
-POINT = "\N{BLACK CIRCLE}"
-
-
-def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
-    """The deciding criteria on the scale 0 to 1, drawn in characters with their tolerated drops:
-    worse to the left, better to the right; "" if nothing moved."""
-    chart_rows = [
-        row for row in rows if row.rule.gating and row.delta is not None and abs(row.delta) <= 1
-    ][:limit]
-    reach = max((abs(row.delta or 0.0) for row in chart_rows), default=0.0)
-    if not reach:
-        return ""
-    reach = max(reach, *(row.rule.floor for row in chart_rows))
-    width = max(plain.columns(plain.label(row.name, CHART_NAME)) for row in chart_rows)
-    return "\n".join(
-        [
-            f"{'':{width}}  {phrase('chart_ends', HALF)}",
-            *(_chart_line(row, reach=reach, width=width) for row in chart_rows),
-        ]
-    )
-
-
-def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
-    sign = -1.0 if row.rule.lower_is_better else 1.0
-    cells = [" "] * (2 * HALF + 1)
-    for column, mark in ((_column(-row.rule.floor, reach), TOLERATED), (HALF, AXIS)):
-        cells[column] = mark if cells[column] == " " else cells[column]
-    cells[_column(sign * (row.delta or 0.0), reach)] = POINT
-    name = plain.label(row.name, CHART_NAME)
-    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {words.compared(row.base, row.head)[2]}"
-
-
-def _column(delta: float, reach: float) -> int:
-    return HALF + round(delta / reach * HALF)
-
-
 _TEMPLATE_GLOBALS = {
     "call_diff": call_diff,
     "cases": reports_cases,
@@ -609,7 +565,6 @@ _TEMPLATE_GLOBALS = {
     "diff_calls": diff_calls,
     "moved_cases": moved,
     "phrase": phrase,
-    "trends": trends,
     "turns": reports_turns,
     "view": view,
     "wording": wording,

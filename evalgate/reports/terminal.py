@@ -463,7 +463,7 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
             Line(plain.clip_end(plain.one_line(plain.clip(str(note), REASON_LIMIT)), REASON_LIMIT)),
             width,
         )
-    yield from _wrap(Line(cases.certainty(comparison), "dim"), width)
+    yield from _wrap(Line(cases.certainty(v.report), "dim"), width)
 
 
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:

@@ -24,6 +24,7 @@ from evalgate.model import (
     Report,
     Run,
     SuiteVerdict,
+    Trend,
     VerdictKind,
     run as model_run,
 )
@@ -456,3 +457,22 @@ def _case_remark(case: CaseView, level: Severity, links: Links) -> Remark:
         ),
         message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
     )
+
+
+def trend_figures(trend: Trend) -> tuple[str, str, str, str]:
+    """The lowest, the highest and the last mean of the base runs, and this run's."""
+    means = [mean for mean in trend.means if mean is not None]
+    formatter = words.score if max(map(abs, (*means, trend.current or 0.0))) <= 1 else words.amount
+    lowest_text, highest_text, last_text = (
+        formatter(mean) for mean in (min(means), max(means), means[-1])
+    )
+    return lowest_text, highest_text, last_text, formatter(trend.current)
+
+
+def trend_title(trends: Sequence[Trend]) -> str:
+    """`Criteria in the last 12 runs of the base branch, 2026-01-02 to 2026-01-20`."""
+    first_trend = trends[0]
+    days = " to ".join(
+        dict.fromkeys(moment[:10] for moment in (first_trend.since, first_trend.until) if moment)
+    )
+    return phrase("trend", len(first_trend.means), days)

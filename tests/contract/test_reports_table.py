@@ -39,7 +39,6 @@ SHARED = {
     "page_data",
     "phrases",
     "sentences",
-    "trends",
     "turns",
     "view",
     "wording",
@@ -183,7 +182,7 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
     if facts:
         expected[3 if any(fact.base for fact in facts) else 2] += 1 + len(facts)
     if summary:
-        expected[6] += 1 + len(report.trends) if report.trends else 0
+        expected[5] += 1 + len(report.trends) if report.trends else 0
         expected[4] += 1 + len(found)
         expected[9] += 1 + len(report.run.judges) if report.run.judges else 0
     return +expected

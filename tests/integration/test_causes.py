@@ -62,10 +62,10 @@ for line in sys.stdin:
 '''
 
 CAUSES = {
-    "wrong tool": "refund expected, cancel called",
-    "wrong argument": "refund: different amount",
-    "missing call": "refund not called",
-    "extra call": "escalate called, not expected",
+    "wrong tool": "cancel was called instead of refund",
+    "wrong argument": "refund was called with another amount",
+    "missing call": "refund was not called",
+    "extra call": "escalate was called and is not expected",
     "wrong answer": "response_match_score below its threshold",
     "crash": "the agent raised an exception: KeyError: order # at #",
     "timeout": "the agent timed out after # s for the turn",

@@ -29,7 +29,11 @@ def test_every_case_that_does_not_pass_has_one_cause(scenario: str) -> None:
     ("criteria", "values", "cause"),
     [
         # a criterion of calls fails: how they differ
-        ({TOOLS: 1.0, WORDS: 0.8}, {TOOLS: [0.0], WORDS: [0.0]}, "book: different city"),
+        (
+            {TOOLS: 1.0, WORDS: 0.8},
+            {TOOLS: [0.0], WORDS: [0.0]},
+            "book was called with another city",
+        ),
         # it passes, so that other calls are allowed
         (
             {TOOLS: 1.0, WORDS: 0.8},
@@ -37,7 +41,7 @@ def test_every_case_that_does_not_pass_has_one_cause(scenario: str) -> None:
             "response_match_score below its threshold",
         ),
         # there is none: calls that differ are the best guess
-        ({WORDS: 0.8}, {WORDS: [0.0]}, "book: different city"),
+        ({WORDS: 0.8}, {WORDS: [0.0]}, "book was called with another city"),
     ],
 )
 def test_what_is_told_of_calls_that_differ(

@@ -145,7 +145,8 @@ class Host(frameworks.FrameworkHost):
         """See FrameworkHost."""
         from strands.hooks import HookRegistry
 
-        frameworks.intercept(HookRegistry, "invoke_callbacks_async", _watch)
+        registries = frameworks.subclasses_of(HookRegistry)
+        frameworks.intercept(registries, invoke_callbacks_async=_watch)
         ask_before_tools()
 
     def share(self, agent: Any) -> None:
