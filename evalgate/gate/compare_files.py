@@ -308,6 +308,11 @@ def _changed_criteria(
 ) -> Iterator[tuple[tuple[str, str], Wording]]:
     """The criteria, by suite key and name, that scored something else on the base, with the
     difference. `base_suites`: the base's suites under head's names."""
+    head_prompts = {
+        (suite.key, use.name): use.prompt_version
+        for suite in head.run.suites
+        for use in suite.criteria
+    }
     for suite in suites:
         base_suite = base_suites.get(suite.key)
         uses = {use.name: use for use in base_suite.criteria} if base_suite else {}
@@ -315,7 +320,7 @@ def _changed_criteria(
             if base_suite is None or use.name not in uses:
                 continue
             base_version = uses[use.name].prompt_version
-            head_version = head.prompt_of(suite.key, use.name)
+            head_version = head_prompts.get((suite.key, use.name), "")
             if _settings(uses[use.name], base) != _settings(use, head):
                 yield (suite.key, use.name), Sentence("other_options")
             elif base_version != head_version:

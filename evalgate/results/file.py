@@ -611,16 +611,6 @@ class Stored:
     file: str = ""
     entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)  # what its run says of cases
 
-    def prompt_of(self, suite: str, name: str) -> str:
-        """The version of the prompt of a criterion's judge; "" if the file has none."""
-        uses = (
-            use
-            for stored_suite in self.run.suites
-            if stored_suite.key == suite
-            for use in stored_suite.criteria
-        )
-        return next((use.prompt_version for use in uses if use.name == name), "")
-
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
     """Read a results.json. Raises ConfigError if it cannot be read, has another version, or does
