@@ -10,6 +10,7 @@ from evalgate.errors import Place
 from evalgate.formats import adk_shapes, repair
 from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
 from evalgate.formats.json_source import Spot
+from evalgate.formats.kind import ADK_CASE_KEYS, DATASET_KEYS
 from evalgate.model import (
     Case,
     Content,
@@ -25,13 +26,9 @@ from evalgate.model import (
 from evalgate.model.shapes import to_snake
 from evalgate.values import JsonObject
 
-_SIGNS = frozenset(
-    {"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history", "messages"}
-)
-_ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 _OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
 _OF_ADK = _OF_RUN | {"eval_id", "conversation", "session_input"}
-_READ = _SIGNS | {
+_READ = DATASET_KEYS | {
     "id",
     "case_id",
     "reference",
@@ -47,7 +44,7 @@ def is_dataset_case(raw: Any) -> bool:
     if not isinstance(raw, dict):
         return False
     keys = {to_snake(key) for key in raw}
-    return bool(keys & _SIGNS) and not keys & _ADK_SIGNS
+    return bool(keys & DATASET_KEYS) and not keys & ADK_CASE_KEYS
 
 
 def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> Case | None:

@@ -368,7 +368,7 @@ class Problems:
         """Report pydantic's findings about `raw`, the value at `path`."""
         paths: set[Path] = set()
         for finding in error.errors(include_url=False):
-            inner_path = _user_path(finding["loc"], raw)
+            inner_path = fault_path(finding["loc"], raw)
             if inner_path in paths and finding["type"] not in ("missing", "extra_forbidden"):
                 continue  # the branches of a union repeat the same finding
             paths.add(inner_path)
@@ -528,18 +528,22 @@ def described(value: Any) -> str:
     return kind if value else f"{kind} without content"
 
 
-def _user_path(loc: Sequence[str | int], raw: Any) -> Path:
-    """`loc` without the names of union branches, in snake_case."""
+def fault_path(steps: Sequence[str | int], raw: Any) -> Path:
+    """The path of a fault as the file spells it, without the names of union branches."""
     path: list[str | int] = []
-    node = raw
-    for part in loc:
-        if isinstance(part, int):
-            path.append(part)
-            node = node[part] if isinstance(node, list | tuple) and part < len(node) else None
-        elif isinstance(node, dict):  # otherwise a branch of a union, not a key of the file
-            name = part if part in node else to_snake(part)
-            path.append(name)
-            node = node.get(name)
+    node: Any = raw
+    for number, step in enumerate(steps, start=1):
+        name = step
+        if isinstance(node, dict):
+            name = step if step in node else to_snake(str(step))
+            is_member = name in node
+        else:
+            is_member = isinstance(node, list | tuple) and step in range(len(node))
+        if is_member:
+            node = node[name]
+        elif number < len(steps):  # the name of one of several shapes
+            continue
+        path.append(name)
     return tuple(path)
 
 

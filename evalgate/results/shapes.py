@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticSerializationError, to_json
 
-from evalgate.formats import adk_shapes
+from evalgate.formats import adk_shapes, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, AppDetailsWire, EventWire, InvocationWire
 from evalgate.model import (
     AgentDetails,
@@ -154,18 +154,7 @@ _WORDS: Final = {
 def first_fault(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]:
     """The path of the first fault, as the file has it, and the fault in words."""
     fault = error.errors(include_url=False, include_input=False)[0]
-    path: list[str | int] = []
-    node: Any = raw
-    steps: tuple[Any, ...] = fault["loc"]
-    for number, step in enumerate(steps, start=1):
-        if (isinstance(node, dict) and step in node) or (
-            isinstance(node, list) and isinstance(step, int) and step < len(node)
-        ):
-            node = node[step]
-        elif number < len(steps):  # the name of one of several shapes
-            continue
-        path.append(step)
-    return tuple(path), _WORDS.get(fault["type"], fault["msg"])
+    return json_source.fault_path(fault["loc"], raw), _WORDS.get(fault["type"], fault["msg"])
 
 
 # --- grades --------------------------------------------------------------------------------------
