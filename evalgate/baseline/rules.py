@@ -90,7 +90,11 @@ def in_force(
     if context is not None and context.on_base_branch:
         base = None
     settings, notices = baseline_settings.in_force(head_settings, base, context)
-    base_rules = None if base is None else _base_rules(base.project)
+    base_rules = None if base is None else base.project.rules
+    base_settings = None if base is None else base.project.settings
+    if base_rules is None and base_settings is not None and base_settings.places is not None:
+        # the base has no evaluation file yet: the rules of its evalgate.yml
+        base_rules = BaseRules(suites=(), policy=load.policy_of(base_settings, ()))
     if base is None or base_rules is None:
         rules = _head_rules(head_settings, settings, suites, base, hint=hint)
     else:
@@ -103,14 +107,6 @@ def in_force(
     if base is not None and compared is not None:
         suites = _with_base_code(suites, rules, base, compared)
     return replace(rules, suites=suites, problems=(*notices, *rules.problems, *client_notices))
-
-
-def _base_rules(base_project: BaseProject) -> BaseRules | None:
-    """The base's rules. If the base has no evaluation file yet, those of its evalgate.yml."""
-    base_settings = base_project.settings
-    if base_project.rules is not None or base_settings is None or base_settings.places is None:
-        return base_project.rules
-    return BaseRules(suites=(), policy=load.policy_of(base_settings, ()))
 
 
 def _head_rules(
@@ -322,63 +318,50 @@ class _CommonCriteria:
         both_decide: bool,
         are_metrics_edited: bool,
     ) -> None:
+        self._both_decide = both_decide
+        self._are_metrics_edited = are_metrics_edited
         self.edits: list[GateEdit] = []
         self.criteria: dict[str, tuple[CriterionUse, ...]] = {}
         self.unasked: list[str] = []
-        all_suites = []
-        for suite in suites:
-            base_suite = base_suites.get(suite.key)
-            if (
-                base_suite is None
-                or suite.problem
-                or base_suite.key in rules.unruled
-                or any(use.is_of_ces for use in base_suite.criteria)
+        comparable = {
+            key: suite.criteria
+            for key, suite in base_suites.items()
+            if key not in rules.unruled and not any(use.is_of_ces for use in suite.criteria)
+        }
+        self.suites = tuple(
+            suite
+            if suite.problem or suite.key not in comparable
+            else self._with_base(suite, comparable[suite.key])
+            for suite in suites
+        )
+
+    def _with_base(self, suite: Suite, base_criteria: Sequence[CriterionUse]) -> Suite:
+        """Head's suite, with the criteria that only the base has as informational ones."""
+        head_uses = {use.name: use for use in suite.criteria}
+        book = []
+        informational_criteria = []
+        for use in base_criteria:
+            head_use = head_uses.get(use.name)
+            if head_use is not None and _is_measured_alike(
+                use, head_use, are_metrics_edited=self._are_metrics_edited
             ):
-                all_suites.append(suite)
+                book.append(_with_base_rule(use, head_use))
+            elif use.informational:
                 continue
-            base_criteria, informational_criteria, unasked = _base_criteria(
-                base_suite, suite, both_decide=both_decide, are_metrics_edited=are_metrics_edited
-            )
-            self.unasked += unasked
-            edits = list(
-                _criterion_edits(base_suite.criteria, suite, are_metrics_edited=are_metrics_edited)
-            )
-            if edits:
-                self.criteria[suite.key] = base_criteria
-                self.edits += edits
-            all_suites.append(
-                replace(suite, criteria=(*suite.criteria, *informational_criteria))
-                if informational_criteria
-                else suite
-            )
-        self.suites = tuple(all_suites)
-
-
-def _base_criteria(
-    base_suite: Suite, suite: Suite, *, both_decide: bool, are_metrics_edited: bool
-) -> tuple[tuple[CriterionUse, ...], list[CriterionUse], list[str]]:
-    """The criteria of the base's book for a suite; those that head does not have, as informational
-    criteria; and, in words, the judged ones that are skipped."""
-    head_uses = {use.name: use for use in suite.criteria}
-    criteria = []
-    informational_criteria = []
-    unasked = []
-    for use in base_suite.criteria:
-        head_use = head_uses.get(use.name)
-        if head_use is not None and _is_measured_alike(
-            use, head_use, are_metrics_edited=are_metrics_edited
-        ):
-            criteria.append(_with_base_rule(use, head_use))
-        elif use.informational:
-            continue
-        elif use.is_judged and not both_decide:
-            unasked.append(f"`{use.name}` in {suite.key}")
-        else:
-            name = use.name if head_use is None else BASE_NAME.format(use.name)
-            base_use = replace(use, name=name, metric=use.metric or use.name)
-            criteria.append(base_use)
-            informational_criteria.append(replace(base_use, threshold=None, informational=True))
-    return tuple(criteria), informational_criteria, unasked
+            elif use.is_judged and not self._both_decide:
+                self.unasked.append(f"`{use.name}` in {suite.key}")
+            else:
+                name = use.name if head_use is None else BASE_NAME.format(use.name)
+                base_use = replace(use, name=name, metric=use.metric or use.name)
+                book.append(base_use)
+                informational_criteria.append(replace(base_use, threshold=None, informational=True))
+        edits = [
+            *_criterion_edits(base_criteria, suite, are_metrics_edited=self._are_metrics_edited)
+        ]
+        if edits:
+            self.criteria[suite.key] = tuple(book)
+            self.edits += edits
+        return replace(suite, criteria=(*suite.criteria, *informational_criteria))
 
 
 def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
