@@ -342,10 +342,15 @@ class _CommonCriteria:
         informational_criteria = []
         for use in base_criteria:
             head_use = head_uses.get(use.name)
-            if head_use is not None and _is_measured_alike(
-                use, head_use, are_metrics_edited=self._are_metrics_edited
+            # judges are ignored, because they are asked once
+            is_edited = use.code is not None and self._are_metrics_edited
+            if (
+                head_use is not None
+                and (use.code, _options(use)) == (head_use.code, _options(head_use))
+                and not is_edited
             ):
-                book.append(_with_base_rule(use, head_use))
+                rule = {name: getattr(use, name) for name in RULE_FIELDS}
+                book.append(replace(head_use, **rule))
             elif use.informational:
                 continue
             elif use.is_judged and not self._both_decide:
@@ -364,11 +369,8 @@ class _CommonCriteria:
         return replace(suite, criteria=(*suite.criteria, *informational_criteria))
 
 
-def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
-    """True if two uses of a name give the same score. Judges are ignored, because they are asked
-    once."""
-    is_edited = base.code is not None and are_metrics_edited
-    return base.code == head.code and _options(base) == _options(head) and not is_edited
+RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
+"""Fields of a criterion that decide on its scores."""
 
 
 def _options(use: CriterionUse) -> dict[str, object]:
@@ -377,11 +379,6 @@ def _options(use: CriterionUse) -> dict[str, object]:
         for name, value in use.options.items()
         if name not in ("judge_model_options", "judge")
     }
-
-
-def _with_base_rule(base: CriterionUse, head: CriterionUse) -> CriterionUse:
-    names = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
-    return replace(head, **{name: getattr(base, name) for name in names})
 
 
 def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRules) -> Policy:

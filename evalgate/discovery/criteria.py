@@ -307,7 +307,7 @@ class CriteriaFinder:
         self.problems: list[Problem] = []
         self._settings = settings
         self._specs = specs
-        self._gate_file = settings.places.file if settings.places is not None else "evalgate.yml"
+        self._gate_file = settings.locate().file
         self._read: dict[str, tuple[CriterionUse, ...]] = {}
         self._foreign: dict[str, bool] = {}
         self._other_configs: dict[str, None] = {}
@@ -407,7 +407,11 @@ class CriteriaFinder:
                 self._other_configs[config_path] = None
                 return config_path
             if alike:
-                self._report_several(alike)
+                message = f"{words.listed(alike)} each hold criteria and none is called test_config.json, so none is used"
+                hint = "Rename one to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml."
+                self.problems.append(
+                    errors.warning("near-name", message, Place(file=alike[0]), hint)
+                )
         return None
 
     def _holds_criteria(self, path: str) -> bool:
@@ -445,11 +449,6 @@ class CriteriaFinder:
             yield errors.note(
                 "criteria-elsewhere", message, Place(file=next(iter(self._other_configs)))
             )
-
-    def _report_several(self, paths: Sequence[str]) -> None:
-        message = f"{words.listed(paths)} each hold criteria and none is called test_config.json, so none is used"
-        hint = "Rename one to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml."
-        self.problems.append(errors.warning("near-name", message, Place(file=paths[0]), hint))
 
     def _is_foreign(self, path: str) -> bool:
         """True if the file is not a config of agents-cli: others use the name eval_config.yaml too.
@@ -496,9 +495,8 @@ class CriteriaFinder:
         metrics of the dataset's `config`, and set thresholds for them."""
         name = f"{self._gate_file}#{index}#{config}"
         if name not in self._read:
-            places_of = self._settings.places or (lambda *_: Place(file=self._gate_file))
             text = json.dumps({"criteria": raw}, default=str)
-            locate = partial(places_of, "suites", index)
+            locate = partial(self._settings.locate, "suites", index)
             reading = formats.parse_criteria(
                 text, file=self._gate_file, locate=lambda path: locate(*path)
             )

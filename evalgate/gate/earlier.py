@@ -279,7 +279,8 @@ def _not_continued(path: Path, reason: str, settings: Settings) -> ConfigError:
 def _tree(
     top: Path, excluded_paths: Iterable[str | Path], root: Path, context: Context
 ) -> Snapshot:
-    """The checkout at `top`, of head or of the base, with all of its committed files."""
+    """The checkout at `top`, of head or of the base, with all of its committed files.
+    `excluded_paths`: absolute, or relative to `root`."""
 
     def is_committed(path: Path) -> bool:
         return (
@@ -287,21 +288,14 @@ def _tree(
             or git.first_committed([path], root, context.environ) is not None
         )
 
-    is_excluded = discovery_agents.is_evaluation_file
+    absolute = (Path(os.path.normpath(root / path)) for path in excluded_paths if str(path))
     return Snapshot(
         top,
-        _inside_checkout(top, root, excluded_paths),
-        is_excluded=is_excluded,
+        frozenset(
+            path.relative_to(top).as_posix() for path in absolute if path.is_relative_to(top)
+        ),
+        is_excluded=discovery_agents.is_evaluation_file,
         is_committed=is_committed,
-    )
-
-
-def _inside_checkout(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str]:
-    """The paths, absolute or relative to `root`, that are inside the checkout: POSIX, relative to
-    its top."""
-    absolute = (Path(os.path.normpath(root / path)) for path in paths if str(path))
-    return frozenset(
-        path.relative_to(top).as_posix() for path in absolute if path.is_relative_to(top)
     )
 
 

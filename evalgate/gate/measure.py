@@ -499,9 +499,6 @@ class _Measuring:
             ):
                 yield task
 
-    def _head_run(self) -> Run:
-        return reuse.marked(self._session.run(self._session.sides[HEAD]), self._taken[HEAD])
-
     def _problems(self) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
         differ."""
@@ -533,7 +530,8 @@ class _Measuring:
         """Both sides in their current state, by each rule book."""
         base_side = self._base
         rules = self._rules
-        head = self._head_run()
+        head_side = self._session.sides[HEAD]
+        head = reuse.marked(self._session.run(head_side), self._taken[HEAD])
         base = None
         unpaired = NOTHING
         shared = frozenset[str]()

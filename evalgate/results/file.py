@@ -772,9 +772,8 @@ def _read_shard(shard_entry: Any) -> Shard:
 
 
 STORED_FIELDS: Final = (
-    *("origin", "problem", "no_agent", "base_failed"),
-    *("unchanged", "unread", "edited", "is_past"),
-)
+    "origin", "problem", "no_agent", "base_failed", "unchanged", "unread", "edited", "is_past",
+)  # fmt: skip
 """The fields of a comparison that are not computed from both runs."""
 
 
@@ -784,8 +783,6 @@ def _read_comparison(comparison_entry: Any) -> Comparison:
             suite=case.suite,
             case_id=case.case_id,
             status=case.status,
-            head=None,
-            base=None,
             why=case.why,
         )
         for case in comparison_entry.cases
