@@ -458,6 +458,10 @@ class Settings(BaseModel):
         """The rules for scoring, simulation and verdicts."""
         return deviations.under(adk_compat=self.adk_compat)
 
+    def locate(self, *path: str | int) -> Place:
+        """The place of a part of evalgate.yml, or of its nearest parent there."""
+        return Place(file="evalgate.yml") if self.places is None else self.places(*path)
+
     def place_of(self, name: str, *path: str | int) -> Place | None:
         """A setting's place in evalgate.yml, in any spelling; None if it is not set there."""
         if self.places is None:
