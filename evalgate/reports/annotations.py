@@ -114,11 +114,6 @@ def _overflow_notices(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[st
     )
 
 
-def _relaxed(report: Report) -> str:
-    is_relaxed = report.edits.decide and not report.verdict.blocks
-    return edits.rules(report.edits) if is_relaxed else ""
-
-
 def render_outputs(report: Report) -> Mapping[str, str]:
     """Output values by name, as in action.yml. `scores`: the mean of each criterion over all cases
     that have a value, null without any; `delta`: head's mean minus base's, `{}` without a
@@ -129,6 +124,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
     judge_totals = model_run.total_of(report.run.judges)
+    relaxed_rules = edits.rules(report.edits) if report.is_relaxed else ""
     cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
     return {
         "verdict": report.verdict.kind.value,
@@ -142,7 +138,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "total": str(counts.total),
         "scores": _scores(report),
         "delta": json.dumps(deltas, separators=(",", ":")),
-        "relaxed": plain.one_line(plain.clip(_relaxed(report), REASON_LIMIT)),
+        "relaxed": plain.one_line(plain.clip(relaxed_rules, REASON_LIMIT)),
         "evidence": "" if report.verdict.book is None else f"{report.verdict.book.worse:.4g}",
         "judge-calls": str(judge_totals.calls),
         "judge-cost-usd": "" if judge_totals.unpriced else cost,

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, VerdictKind, call_diff
-from evalgate.reports import agent_changes, cases, causes, edits, moved, turns, view, wording
+from evalgate.reports import agent_changes, cases, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
 from evalgate.reports.phrases import phrase
@@ -197,10 +197,10 @@ def _broken_cases(
 
 def _causes(v: View, width: int) -> Iterator[Line]:
     """The causes that several cases share, with the number of cases for each."""
-    if not causes.worth_a_list(v.causes):
+    top_causes = v.shared_causes[:CAUSES]
+    if not top_causes:
         return
     yield Line(phrase("causes_title"), "bold")
-    top_causes = v.causes[:CAUSES]
     widths = (
         max(len(f"{len(cause.cases):,}") for cause in top_causes),
         max(len(cause.status) for cause in top_causes),
@@ -555,7 +555,7 @@ def _verdict_lines(v: View) -> Iterator[Line]:
     word = wording.kind_word(report.verdict.kind).upper()
     headline = wording.headline(report).upper() if answers else f"{word}: {reason}"
     yield Line(headline, KINDS[report.verdict.kind])
-    if report.edits.decide and not report.verdict.blocks:
+    if report.is_relaxed:
         yield Line(edits.rules(report.edits, mark=_label), "yellow")
     case_fall = moved.notable(v)
     yield Line(wording.next_step(report, placement="above"))

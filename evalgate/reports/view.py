@@ -40,6 +40,7 @@ from evalgate.values import frozen_dataclass
 UNKNOWN = "-"
 LISTED = 8
 JUDGES = 20
+LEAST_CASES = 3
 SHA = 12
 MESSAGE_LIMIT = 1_000
 TITLE_LIMIT = 120
@@ -61,6 +62,15 @@ class View:
         """The causes of failures. They are computed early, because conversations are deleted after
         the run."""
         return reports_causes.causes_of(self.cases)
+
+    @property
+    def shared_causes(self) -> tuple[Cause, ...]:
+        """The causes, if a list of them before the cases helps: several cases share one. An agent
+        failure in all of them is reported as one already."""
+        count = sum(len(cause.cases) for cause in self.causes)
+        is_list = count >= LEAST_CASES and count > len(self.causes)
+        is_reported = len(self.causes) == 1 and not self.causes[0].cases[0].failing
+        return self.causes if is_list and not is_reported else ()
 
     @property
     def broken(self) -> tuple[SuiteVerdict, ...]:
@@ -400,7 +410,6 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     ]
     error_cases = [case for case in failing_cases if not _is_warning(case)]
     warning_cases = [case for case in failing_cases if _is_warning(case)]
-    is_relaxed = report.edits.decide and not report.verdict.blocks
     return (
         *(_case_remark(case, Severity.ERROR, report.links) for case in error_cases),
         *(
@@ -410,7 +419,7 @@ def remarks(report: Report) -> tuple[Remark, ...]:
         *(
             _rule_remark(edit, report.links)
             for edit in report.edits.rules()
-            if is_relaxed and edit.place is not None
+            if report.is_relaxed and edit.place is not None
         ),
     )
 

@@ -126,7 +126,7 @@ def headline(report: Report) -> str:
     only relaxed rules allow."""
     verdict = report.verdict
     is_shown = not verdict.blocks and verdict.kind is not VerdictKind.PASS
-    return phrase("headline", verdict.kind, report.edits.decide and not verdict.blocks, is_shown)
+    return phrase("headline", verdict.kind, report.is_relaxed, is_shown)
 
 
 def answers(report: Report) -> tuple[GateAnswer, ...]:
