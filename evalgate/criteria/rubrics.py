@@ -157,15 +157,13 @@ def _bare(name: str) -> str:
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
     """The votes of a reply by rubric id. A rubric that the reply omits has no vote."""
-    statement = prompting.state(text, frozenset({"verdict"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
-        statement,
-        item_of=lambda entry: rubric.rubric_id if (rubric := _rubric_of(entry, rubrics)) else None,
-        vote_in=lambda entry: prompting.vote_of(
-            entry["verdict"], LABELS, rationale=prompting.prose_of(entry, *_REASONS)
-        ),
-        labels=LABELS,
+        text,
         key="verdict",
+        labels=LABELS,
+        lines=_entries_of_lines,
+        item_of=lambda entry: rubric.rubric_id if (rubric := _rubric_of(entry, rubrics)) else None,
+        rationale_of=lambda entry: prompting.prose_of(entry, *_REASONS),
     )
 
 
@@ -379,7 +377,6 @@ def grade_turns(
     judged_turns = [
         judge_rubrics(
             results[number],
-            sampled_requests[number],
             [rubric for rubric in turn_rubrics if ids is None or rubric.rubric_id in ids],
             turn=number,
         )
@@ -400,7 +397,7 @@ def grade_conversation(
     sampled_request = _sampled(
         ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics
     )
-    turn = judge_rubrics(ask.panel.vote(sampled_request), sampled_request, rubrics, turn=None)
+    turn = judge_rubrics(ask.panel.vote(sampled_request), rubrics, turn=None)
     grade = judged.conclude([turn], nothing=no_rubric_grade, deviations=ask.deviations)
     return judged.at_the_end(grade, turns_before=len(actual) - 1)
 
@@ -410,26 +407,18 @@ def no_rubrics(rubric_type: str) -> NotEvaluated:
     return not_evaluated(Reason.RUBRICS_MISSING, "no_rubrics", rubric_type)
 
 
-def judge_rubrics(
-    result: VoteResult,
-    sampled_request: SampledRequest,
-    rubrics: Sequence[Rubric],
-    *,
-    turn: int | None,
-) -> JudgedTurn:
+def judge_rubrics(result: VoteResult, rubrics: Sequence[Rubric], *, turn: int | None) -> JudgedTurn:
     """The verdicts of a sampled request, one finding per rubric. The turn has a lack if any rubric
     has no verdict (in ADK: if all have none)."""
     verdicts = [result.items[rubric.rubric_id] for rubric in rubrics]
     lacks = [judged.lack_of(verdict, result.samples) for verdict in verdicts]
     scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
     lack = next((lack for lack in lacks if lack is not None), None)
-    is_partial = bool(scores) and not sampled_request.deviations.turn_unjudged
+    is_partial = bool(scores) and not result.request.deviations.turn_unjudged
     return JudgedTurn(
         scores=scores,
         findings=tuple(
-            judged.finding_of(
-                result, sampled_request, item=rubric.rubric_id, subject=rubric.text, turn=turn
-            )
+            judged.finding_of(result, item=rubric.rubric_id, subject=rubric.text, turn=turn)
             for rubric in rubrics
         ),
         lack=None if is_partial else lack,

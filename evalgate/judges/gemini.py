@@ -58,7 +58,7 @@ def open_client(setting: JudgeSetting) -> Judge:
         return GeminiJudge(setting, _client(setting))
     except Exception as error:  # noqa: BLE001 - google-auth and google-genai raise unrelated errors here
         problem = str(error)
-    raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
+    raise JudgeFailed(setting.failure(JudgeFailureKind.NOT_CONFIGURED, detail=problem))
 
 
 def _client(setting: JudgeSetting) -> Client:
@@ -104,8 +104,8 @@ class GeminiJudge(Judge):
             config = _config(request)
         except ValidationError as error:
             fields = ", ".join(".".join(map(str, detail["loc"])) for detail in error.errors()[:3])
-            return base.failure(
-                JudgeFailureKind.BAD_REQUEST, setting, detail=f"judge_model_config: {fields}"
+            return setting.failure(
+                JudgeFailureKind.BAD_REQUEST, detail=f"judge_model_config: {fields}"
             )
         try:
             response = self._client.models.generate_content(
@@ -142,10 +142,10 @@ def _reply_of(
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
         detail = f"prompt: {feedback.block_reason.value}"
-        return base.failure(JudgeFailureKind.BLOCKED, setting, detail=detail, usage=usage)
+        return setting.failure(JudgeFailureKind.BLOCKED, detail=detail, usage=usage)
     candidate = response.candidates[0] if response.candidates else None
     if candidate is None:
-        return base.failure(JudgeFailureKind.EMPTY, setting, detail="no candidate", usage=usage)
+        return setting.failure(JudgeFailureKind.EMPTY, detail="no candidate", usage=usage)
     finish = candidate.finish_reason.value if candidate.finish_reason else ""
     content = candidate.content
     parts = tuple(
@@ -157,13 +157,11 @@ def _reply_of(
         parts=parts, usage=usage, model_version=response.model_version, finish=finish
     )
     if finish in _BLOCKED:
-        return base.failure(
-            JudgeFailureKind.BLOCKED, setting, detail=f"reply: {finish}", usage=usage
-        )
+        return setting.failure(JudgeFailureKind.BLOCKED, detail=f"reply: {finish}", usage=usage)
     if finish == "MAX_TOKENS":
-        return base.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage)
+        return setting.failure(JudgeFailureKind.TRUNCATED, usage=usage)
     if not any(part.text.strip() and not part.thought for part in parts):
-        return base.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage)
+        return setting.failure(JudgeFailureKind.EMPTY, detail=finish, usage=usage)
     return reply
 
 
@@ -195,23 +193,21 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     if isinstance(error, auth_errors.GoogleAuthError):
         is_unreachable = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if is_unreachable else JudgeFailureKind.UNAUTHORIZED
-        return base.failure(kind, setting, detail=str(error))
+        return setting.failure(kind, detail=str(error))
     # The client moved from httpx to httpx2 and raises errors of either: they are recognized by
     # name.
     names = {error_class.__name__ for error_class in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
-        return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
+        return setting.failure(JudgeFailureKind.TIMEOUT, detail=f"{setting.timeout_s:g} s")
     if names & {"TransportError", "InvalidURL"} or isinstance(error, OSError):
-        return base.failure(
-            JudgeFailureKind.CONNECTION, setting, detail=f"{type(error).__name__}: {error}"
+        return setting.failure(
+            JudgeFailureKind.CONNECTION, detail=f"{type(error).__name__}: {error}"
         )
     # a body that is not JSON, has another shape, is too large
     if isinstance(error, ValueError | ExchangeFailed):
         detail = str(error) if isinstance(error, ExchangeFailed) else type(error).__name__
-        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=detail)
-    return base.failure(
-        JudgeFailureKind.BAD_REQUEST, setting, detail=f"{type(error).__name__}: {error}"
-    )
+        return setting.failure(JudgeFailureKind.MALFORMED, detail=detail)
+    return setting.failure(JudgeFailureKind.BAD_REQUEST, detail=f"{type(error).__name__}: {error}")
 
 
 def _api_failure(
@@ -243,7 +239,7 @@ def _api_failure(
         if delay is None
         else delay
     )
-    return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait_s)
+    return setting.failure(kind, detail=f"{status} {message or ''}", retry_after_s=wait_s)
 
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")

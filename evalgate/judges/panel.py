@@ -216,7 +216,7 @@ class VotingPanel:
                 future = self._under_way[address] = Future()
         if not is_first:
             reply = replace(future.result(), cached=True)
-            self._ledger.read(request)
+            self._ledger.add(request, cached=1)
             return reply
         # another thread may have stored the answer between the lookup above and the lock
         try:
@@ -234,7 +234,7 @@ class VotingPanel:
     def _cached_reply(self, request: JudgeRequest, address: str) -> JudgeReply | None:
         cached_reply = self._cache.read(address) if self._cache is not None else None
         if cached_reply is not None:
-            self._ledger.read(request)
+            self._ledger.add(request, cached=1)
             self._keep(request, cached_reply, is_fresh=False)
         return cached_reply
 
@@ -254,11 +254,12 @@ class VotingPanel:
         try:
             client = self._clients.client(request.model)
         except JudgeFailed as error:
-            self._ledger.failed(request, error.failure)
+            self._ledger.add(request, failures={error.failure.kind.value: 1})
             return error.failure
 
         def record_retry(failure: JudgeFailure) -> None:
-            self._ledger.retried(request, failure, cost_usd=_cost(client, failure.usage))
+            cost_usd = _cost(client, failure.usage)
+            self._ledger.add(request, retries=1, usage=failure.usage, cost_usd=cost_usd)
 
         try:
             reply = client.limiter.run(
@@ -268,12 +269,18 @@ class VotingPanel:
             failure = replace(
                 error.failure, message=mapped_wording(error.failure.message, self._clients.redact)
             )
-            self._ledger.failed(request, failure, cost_usd=_cost(client, failure.usage))
+            self._ledger.add(
+                request,
+                failures={failure.kind.value: 1},
+                usage=failure.usage,
+                cost_usd=_cost(client, failure.usage),
+            )
             return failure
         if reply.cached:  # a replay
-            self._ledger.read(request)
+            self._ledger.add(request, cached=1)
         else:
-            self._ledger.add_call(request, usage=reply.usage, cost_usd=_cost(client, reply.usage))
+            cost_usd = _cost(client, reply.usage)
+            self._ledger.add(request, calls=1, usage=reply.usage, cost_usd=cost_usd)
         return reply
 
     def _ask_paid(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
@@ -419,7 +426,7 @@ def decide(sampled_request: SampledRequest, samples: Sequence[Sample]) -> VoteRe
         verdicts[item] = ItemVerdict(
             passed=outcome, count=count, vote=vote, sample=winning_sample.index
         )
-    return VoteResult(items=verdicts, samples=tuple(samples))
+    return VoteResult(request=sampled_request, items=verdicts, samples=tuple(samples))
 
 
 def _needed(count: VoteCount) -> int:

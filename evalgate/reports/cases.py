@@ -26,7 +26,6 @@ from evalgate.model import (
     Reason,
     Report,
     Reruns,
-    Run,
     Score,
     Suite,
     VerdictKind,
@@ -366,16 +365,6 @@ def evidence(row: CriterionComparison) -> str:
     return words.odds(row.evidence)
 
 
-def criterion_text(row: CriterionComparison) -> str:
-    """The result of a criterion, for a table; the reason, if it was not measured."""
-    return phrase("criterion_word", row)
-
-
-def turned(row: CriterionComparison) -> str:
-    """`3 now fail, 1 now passes`: the cases that this criterion turned, or ""."""
-    return phrase("turned", row.cases.broken, row.cases.fixed)
-
-
 def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
     """The criteria that decide, worst first; the informational ones; and those of cases that decide
     nothing, except the informational ones."""
@@ -424,12 +413,6 @@ def evidence_sentence(book: Book) -> str:
     """The evidence of the bets, and its meaning."""
     broken_keys = bets.certainly_broken(book.factors, needed=book.needed) if book.is_worse else ()
     return phrase("bets", book, [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken_keys])
-
-
-def runs_words(head: Run, base: Run | None) -> str:
-    """The number of runs per case on each side, without reruns; stored results may have another
-    number."""
-    return phrase("runs", head.repeats, None if base is None else base.repeats)
 
 
 def power_sentence(power: Power | None) -> str:

@@ -74,6 +74,12 @@ class Turn:
         return self.actual.tool_calls if self.actual else None
 
     @property
+    def calls_differ(self) -> bool:
+        """True if the calls are not those of the evaluation file."""
+        expected_calls = self.expected_calls
+        return expected_calls is not None and not call_diff.same(expected_calls, self.actual_calls)
+
+    @property
     def expected_answer(self) -> str | None:
         """The answer in the evaluation file, None if it has none."""
         return answer_text(self.expected.final_response) if self.expected else None

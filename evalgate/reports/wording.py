@@ -14,7 +14,6 @@ from evalgate.model import (
     CaseKey,
     CaseStatus,
     CaseVerdict,
-    Comparison,
     CriterionVerdict,
     FailureOrigin,
     GateKind,
@@ -52,16 +51,6 @@ MARKS: Final[Mapping[VerdictKind, str]] = {
     VerdictKind.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
     VerdictKind.NOT_MEASURED: "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}",
 }
-
-
-@frozen_dataclass
-class GateAnswer:
-    """One gate's answer, on one line and bounded. `kind` None: it passes because there was nothing
-    to compare."""
-
-    question: str
-    kind: VerdictKind | None
-    reason: str
 
 
 COUNTED: Final = (
@@ -129,17 +118,18 @@ def headline(report: Report) -> str:
     return phrase("headline", verdict.kind, report.is_relaxed, is_shown)
 
 
-def answers(report: Report) -> tuple[GateAnswer, ...]:
+def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
     """The gates' answers if there are two, the blocking one first; () for one gate, whose answer is
-    the verdict's reason."""
+    the verdict's reason. Each has the question, the kind (None: it passes because there was nothing
+    to compare), and the reason on one line."""
     gates = report.verdict.gates
     if len(gates) < 2:
         return ()
     return tuple(
-        GateAnswer(
-            question=phrase("question", gate.gate),
-            kind=None if unasked(gate, report) else gate.kind,
-            reason=bounded(gate.reason, REASON_LIMIT),
+        (
+            phrase("question", gate.gate),
+            None if unasked(gate, report) else gate.kind,
+            bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
     )
@@ -163,6 +153,11 @@ def last_output(failure: AgentFailure, most_lines: int = 12) -> str:
         most_lines=most_lines,
         limit=125 * most_lines,
     ).strip("\n")
+
+
+def case_output(case: CaseView) -> str:
+    """The agent's output at its failure, if that decided the case."""
+    return "" if case.failing or case.failure is None else last_output(case.failure)
 
 
 UNSCORED: Final = frozenset(
@@ -376,20 +371,14 @@ def _all_old(report: Report, failed_keys: Collection[tuple[str, str]]) -> bool:
     return old_keys.issuperset(failed_keys)
 
 
-def _unchanged_agent_step(report: Report, comparison: Comparison) -> str:
-    """The next step if the agent is the base's."""
-    failed_keys = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
-    if failed_keys & set(comparison.edited):
-        return phrase("step_edited_cases")
-    return phrase("step_untouched")
-
-
 def _fail_step(report: Report) -> str:
     comparison = report.comparison
     if report.edits.decide and not report.edits.by_base:
         return phrase("step_stricter", edits.rules(report.edits, mark=plain.quoted))
     if comparison is not None and comparison.is_untouched(report.run):
-        return _unchanged_agent_step(report, comparison)
+        failed_keys = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
+        is_edited = not failed_keys.isdisjoint(comparison.edited)
+        return phrase("step_edited_cases" if is_edited else "step_untouched")
     kinds = {gate.gate: gate.kind for gate in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
         return phrase("step_regression")

@@ -180,9 +180,7 @@ def test_thousands_of_cases_are_all_there_in_their_order() -> None:
     text = junit.render(build.report(words))
     (suite,) = junitparser.JUnitXml.fromstring(text.encode())
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (500 + 5, 2, 1, 1)
-    assert [case.name for case in suite] == [
-        f"case_{number}" for number in range(1, 500 + 6)
-    ]
+    assert [case.name for case in suite] == [f"case_{number}" for number in range(1, 500 + 6)]
     schema().assertValid(etree.fromstring(text.encode()))
 
 
