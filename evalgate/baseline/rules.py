@@ -18,7 +18,8 @@ from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.config import load, places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.discovery import agent_source, agents as discovery_agents, project
+from evalgate.discovery import agents as discovery_agents, project
+from evalgate.discovery.agent_source import ImportGraph
 from evalgate.errors import Place, Problem
 from evalgate.formats import FORMATS, fingerprints
 from evalgate.model import (
@@ -882,4 +883,4 @@ def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -
             return None
 
     files = (path.relative_to(root).as_posix() for path in modules)
-    return (root / name for name in agent_source.followed(files, text_of))
+    return (root / name for name in ImportGraph(text_of).reached(files))

@@ -177,8 +177,9 @@ def next_steps(plan: Starter, written_paths: list[str]) -> Iterator[str]:
         pairs = words.listed(f"{name} from {secret}" for name, secret in renamed.items())
         yield f"GitHub refuses secrets whose names begin with GITHUB_, so the workflow sets {pairs}."
     if writes_workflow and plan.uses_cloud:
+        page = starter.page_url(plan.action, starter.SIGN_IN_PAGE)
         yield (
-            "Set who the workflow signs in to Google Cloud as (docs/action.md, Vertex AI): "
+            f"Set who the workflow signs in to Google Cloud as ({page}): "
             + "; ".join(f"gh variable set {name}" for name in starter.CLOUD_VARIABLES)
         )
     yield "Check what a run needs: evalgate doctor"

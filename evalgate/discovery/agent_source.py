@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 import warnings
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 from evalgate import agents
 from evalgate.discovery import dotenv
@@ -20,6 +22,7 @@ from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
+from evalgate.system import redact
 from evalgate.values import frozen_dataclass
 
 MOST_FILES = 1000
@@ -109,12 +112,13 @@ ReadText = Callable[[str], str | None]
 
 def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     """Read the source of an agent; empty if it is not Python code in the checkout."""
-    files = _start_of(use, read)
+    graph = ImportGraph(read)
+    files = _start_of(use, graph.read)
     if not files:
         return AgentSource()
     folder = str(PurePosixPath(files[0]).parent)
-    sources = followed(files, read).values()
-    example, samples = _nearest(EXAMPLES, folder, read)
+    sources = [_facts(file, graph.read(file) or "") for file in graph.reached(files)]
+    example, samples = _nearest(EXAMPLES, folder, graph.read)
     return AgentSource(
         imports=tuple({module for source in sources for module in source.imports}),
         toolsets=frozenset().union(*(source.toolsets for source in sources)),
@@ -125,25 +129,47 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
         models=frozenset().union(*(source.models for source in sources)),
         has_own_key=any(source.has_own_key for source in sources),
         logs_in=any(source.logs_in for source in sources),
-        values=_nearest((dotenv.NAME,), folder, read)[1],
+        values=_nearest((dotenv.NAME,), folder, graph.read)[1],
         samples=samples,
     )
 
 
-def followed(files: Iterable[str], read: ReadText) -> dict[str, ModuleSource]:
-    """The facts of these files, and of all modules of the checkout that they import, at most
-    MOST_FILES."""
-    queue = list(files)
-    sources: dict[str, ModuleSource] = {}
-    while queue and len(sources) < MOST_FILES:
-        file = queue.pop(0)
-        text = None if file in sources else read(file)
-        if text is None:
-            continue
-        sources[file] = read_module(text) if file.endswith(".py") else _of_yaml(text)
-        for level, name in sources[file].imports:
-            queue += _modules(file, level, name, read)
-    return sources
+class ImportGraph:
+    """The imports among the files of a checkout. Each file is read and parsed at most once."""
+
+    def __init__(self, read: ReadText) -> None:
+        self.read = functools.cache(read)  # a module has many importers
+        self._imported = functools.cache(self._find_imported)
+        self.modules = functools.cache(self._find_modules)
+
+    def reached(self, files: Iterable[str]) -> list[str]:
+        """These files, and all modules of the checkout that they import, at most MOST_FILES."""
+        reached: dict[str, None] = {}
+        queue = deque(files)
+        while queue and len(reached) < MOST_FILES:
+            file = queue.popleft()
+            if file not in reached and self.read(file) is not None:
+                reached[file] = None
+                queue += self._imported(file)
+        return list(reached)
+
+    def _find_imported(self, file: str) -> list[str]:
+        module = parse(self.read(file) or "") if file.endswith(".py") else None
+        folder = str(PurePosixPath(file).parent)
+        imports = () if module is None else imports_of(module)
+        return [path for level, name in imports for path in self.modules(folder, level, name)]
+
+    def _find_modules(self, folder: str, level: int, name: str) -> list[str]:
+        """The files of the checkout that an import in a module of the folder may load."""
+        names = name.split(".") if name else []
+        folders = [folder, *map(str, PurePosixPath(folder).parents)]
+        if level:
+            return _in(folders[level - 1], names, self.read) if level <= len(folders) else []
+        for base in folders:
+            for start in (base, _join(base, "src")):
+                if files := _in(start, names, self.read):
+                    return files
+        return []
 
 
 def _start_of(use: AgentUse, read: ReadText) -> list[str]:
@@ -161,20 +187,6 @@ def _start_of(use: AgentUse, read: ReadText) -> list[str]:
         files = [*(_join(folder, name) for name in names), f"{folder}.py"]
         if existing_files := [file for file in files if read(file) is not None]:
             return existing_files
-    return []
-
-
-def _modules(file: str, level: int, name: str, read: ReadText) -> list[str]:
-    """The files of the checkout that an import in `file` may load."""
-    folder = PurePosixPath(file).parent
-    names = name.split(".") if name else []
-    if level:
-        folders = [folder, *folder.parents]
-        return _in(str(folders[level - 1]), names, read) if level <= len(folders) else []
-    for base in (folder, *folder.parents):
-        for start in (str(base), _join(str(base), "src")):
-            if files := _in(start, names, read):
-                return files
     return []
 
 
@@ -206,7 +218,10 @@ def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, di
     return "", {}
 
 
-def _of_yaml(text: str) -> ModuleSource:
+def _facts(file: str, text: str) -> ModuleSource:
+    """The facts in a module, or in an agent's YAML."""
+    if file.endswith(".py"):
+        return read_module(text)
     return ModuleSource(models=frozenset(filter(None, map(_model_name, _YAML_MODEL.findall(text)))))
 
 
@@ -230,6 +245,33 @@ def parse(text: str) -> ast.Module | None:
         return None
 
 
+def imports_of(module: ast.Module) -> tuple[tuple[int, str], ...]:
+    """Level and dotted name of each import of a module, and of each name that it imports."""
+    imports: dict[tuple[int, str], None] = {}
+    for node in _walk_blocks(module):
+        imports |= {(level, name): None for _, level, name in _imported_names(node)}
+        if isinstance(node, ast.ImportFrom):
+            imports[node.level, node.module or ""] = None
+    return tuple(imports)
+
+
+def _imported_names(node: ast.AST) -> Iterator[tuple[ast.alias, int, str]]:
+    """The names that an import statement binds, each with its level and dotted name."""
+    level, module = (node.level, node.module or "") if isinstance(node, ast.ImportFrom) else (0, "")
+    for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+        yield alias, level, f"{module}.{alias.name}".strip(".*")
+
+
+def _walk_blocks(module: ast.Module) -> Iterator[ast.AST]:
+    """All statements of a module. Expressions, most of the nodes, contain none."""
+    pending: deque[ast.AST] = deque([module])
+    while pending:
+        node = pending.popleft()
+        yield node
+        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+            pending += getattr(node, name, ())
+
+
 _Pending: TypeAlias = tuple[ast.AST, bool]
 """A node, and True if its variables are optional: a missing variable is caught, or has a
 substitute."""
@@ -250,7 +292,6 @@ class _ModuleReader:
         self._sets: dict[str, str] = {}
         self._tested: set[str] = set()
         self._models: set[str] = set()
-        self._imports: list[tuple[int, str]] = []
         self._has_own_key = False
         self._logs_in = False
         self._toolsets: set[str] = set()
@@ -259,38 +300,27 @@ class _ModuleReader:
     def source(self) -> ModuleSource:
         """The facts of the module."""
         self._constants = constants_of(self._module)
-        for node in ast.walk(self._module):  # imports come first, because they give aliases
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                self._import(node)
+        for node in _walk_blocks(self._module):  # imports come first, because they give aliases
+            for alias, level, name in _imported_names(node):
+                if alias.asname or isinstance(node, ast.ImportFrom):
+                    self._aliases[alias.asname or alias.name] = f"{'.' * level}{name}"
         pending: list[_Pending] = [(self._module, False)]
         while pending:
             node, is_optional = pending.pop()
             self._look(node, is_optional=is_optional)
             for name, value in _pairs(node):
                 self._models_in(value, name)
-            pending += _below(node, is_optional)
+            pending += _below(node, is_optional=is_optional)
         return ModuleSource(
             needs=frozenset(self._needs - self._tested),
             sets=self._sets,
             models=frozenset(self._models),
-            imports=tuple(dict.fromkeys(self._imports)),
+            imports=imports_of(self._module),
             has_own_key=self._has_own_key,
             logs_in=self._logs_in,
             toolsets=frozenset(self._toolsets),
             contexts=frozenset(self._contexts),
         )
-
-    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        level, module = (
-            (node.level, node.module or "") if isinstance(node, ast.ImportFrom) else (0, "")
-        )
-        for alias in node.names:
-            name = f"{module}.{alias.name}".strip(".*")
-            self._imports.append((level, name))
-            if alias.asname or isinstance(node, ast.ImportFrom):
-                self._aliases[alias.asname or alias.name] = f"{'.' * level}{name}"
-        if isinstance(node, ast.ImportFrom):
-            self._imports.append((level, module))
 
     def _look(self, node: ast.AST, *, is_optional: bool) -> None:
         match node:
@@ -333,14 +363,12 @@ class _ModuleReader:
             (keyword.value for keyword in node.keywords if keyword.arg == "default"), None
         )
         default = arguments[1] if len(arguments) > 1 else default
-        has_default = default is not None and not (
-            isinstance(default, ast.Constant) and default.value is None
-        )
         key = self._key(arguments[0])
         if function_name == f"{_ENVIRON}.setdefault":
             self._sets |= dict.fromkeys(key, _text(default) or "")
-        elif not (has_default or is_optional):
-            self._needs |= key
+        elif not is_optional:
+            is_none = isinstance(default, ast.Constant) and default.value is None
+            self._needs |= {name for name in key if is_none or _lacks(default, name)}
         if default is not None:
             self._models_in(default, "".join(key))
 
@@ -356,13 +384,10 @@ class _ModuleReader:
                 annotation = {_name(part) for part in ast.walk(statement.annotation)}
                 if statement.target.id == "model_config" or "ClassVar" in annotation:
                     continue
-                alias, has_default = _field(statement.value)
+                alias, default = _field(statement.value)
                 name = f"{prefix}{statement.target.id}"
-                self._needs |= (
-                    set()
-                    if has_default
-                    else {alias or (name if is_case_sensitive else name.upper())}
-                )
+                name = alias or (name if is_case_sensitive else name.upper())
+                self._needs |= {name} if _lacks(default, name) else set()
 
     def _models_in(self, value: ast.expr, name: str) -> None:
         """Add the models in the value of a name."""
@@ -412,9 +437,9 @@ def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             pass
 
 
-def _below(node: ast.AST, is_optional: bool) -> Iterator[_Pending]:  # noqa: FBT001 - private
+def _below(node: ast.AST, *, is_optional: bool) -> Iterator[_Pending]:
     """The children of a node, without code that runs only in a script."""
-    if isinstance(node, ast.If) and "__name__" in {_name(leaf) for leaf in _leaves(node.test)}:
+    if _is_guard(node):
         yield from ((child, is_optional) for child in node.orelse)
         return
     optional_nodes: Iterable[ast.AST] = ()
@@ -426,6 +451,11 @@ def _below(node: ast.AST, is_optional: bool) -> Iterator[_Pending]:  # noqa: FBT
     yield from (
         (child, is_optional or id(child) in optional_ids) for child in ast.iter_child_nodes(node)
     )
+
+
+def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
+    """True for `if __name__ == "__main__"`."""
+    return isinstance(node, ast.If) and "__name__" in map(_name, _leaves(node.test))
 
 
 def _catches(exception_node: ast.expr | None) -> bool:
@@ -444,19 +474,21 @@ def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Constant]:
             pending += ast.iter_child_nodes(node)
 
 
-def _field(value: ast.expr | None) -> tuple[str, bool]:
-    """The variable name that a settings field sets explicitly, and True if the field has a
-    default."""
+def _field(value: ast.expr | None) -> tuple[str, ast.expr | None]:
+    """The variable name that a settings field sets explicitly, and its default."""
     if not isinstance(value, ast.Call) or _name(value.func) != "Field":
-        return "", value is not None
+        return "", value
     keywords = {keyword.arg: keyword.value for keyword in value.keywords}
     aliases = (_text(keywords.get(key)) for key in ("validation_alias", "alias", "env"))
-    alias = next((alias for alias in aliases if alias), "")
-    default: Any = value.args[0] if value.args else keywords.get("default")
-    has_default = default is not None and not (
-        isinstance(default, ast.Constant) and default.value is Ellipsis
-    )
-    return alias, has_default or "default_factory" in keywords
+    default = value.args[0] if value.args else keywords.get("default")
+    return next(filter(None, aliases), ""), default or keywords.get("default_factory")
+
+
+def _lacks(default: ast.expr | None, name: str) -> bool:
+    """True if a variable has no default; an empty one is none for a secret."""
+    if not isinstance(default, ast.Constant):
+        return default is None
+    return default.value is Ellipsis or (not default.value and redact.is_named(name))
 
 
 def _name(node: ast.AST | None) -> str:
@@ -488,24 +520,16 @@ EXAMPLE_FOLDERS = frozenset({
 """Folders whose agents are rarely the main agent of a repository."""
 
 
-def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
+def find_frameworks(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse]:
     """The agents that modules of these files make, by their driver and options.
 
     Left out: tests; agents that another agent calls or that guard it; agents of examples, if there
     are others."""
-    names = {name for driver in agents.DRIVERS.values() for name in driver.modules}
     uses: dict[str, list[AgentUse]] = {}
     helper_calls: set[str] = set()
-    for file in files:
-        name = PurePosixPath(file).name
-        if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
-            continue
-        text = read(file) or ""
-        module = parse(text) if any(name in text for name in names) else None
-        if module is not None:
-            source = _ModuleReader(module).source()
-            uses[file] = list(_made_in(module, source, _importable(file, source, read)))
-            helper_calls |= _agents_of_others(module, uses[file])
+    for file, module in _parsed(files, graph, _framework_names()):
+        uses[file] = list(_made_in(file, module, graph))
+        helper_calls |= _agents_of_others(module, uses[file])
     main_files = [file for file in uses if uses[file] and not is_example(file)]
     yield from (
         use
@@ -522,11 +546,10 @@ def is_example(place: str) -> bool:
     return not EXAMPLE_FOLDERS.isdisjoint(re.split(r"[/.:]", place.lower()))
 
 
-def _made_in(
-    module: ast.Module, source: ModuleSource, importable: tuple[str, str]
-) -> Iterator[AgentUse]:
-    imported_packages = {name.partition(".")[0] for level, name in source.imports if not level}
-    folder, dotted = importable
+def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[AgentUse]:
+    imports = imports_of(module)
+    imported_packages = _packages(imports)
+    folder, dotted = _importable(file, imports, graph)
     path = {} if folder == "." else {"path": folder}
     for driver in agents.DRIVERS.values():
         if imported_packages.isdisjoint(driver.modules):
@@ -581,16 +604,17 @@ def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]
 
 
 _ANSWERING = re.compile(
-    r"^(answer|ask|chat|respond|reply|query|handle|process|agent|run|invoke)(_|$)|"
-    r"_(answer|response|reply)$"
+    r"(answer|ask|chat|respond|reply|query|handle|process|agent|run|invoke)(_\w*)?|"
+    r"\w*_(answer|response|reply)"
 )
+_ANSWERING_FUNCTION = re.compile(rf"\bdef\s+({_ANSWERING.pattern})\b")
 
 
-def find_functions(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
+def find_functions(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse]:
     """The functions and methods with one text parameter and a name for answering, such as `answer`,
     `run_agent`, `Desk.chat`. Tests are left out."""
-    for file, module, source in _parsed(files, read):
-        folder, dotted = _importable(file, source, read)
+    for file, module in _parsed(files, graph, _ANSWERING_FUNCTION):
+        folder, dotted = _importable(file, imports_of(module), graph)
         path = {} if folder == "." else {"path": folder}
         for call in _answering(module):
             yield AgentUse(driver=agents.OF_FUNCTIONS, options={"call": f"{dotted}:{call}", **path})
@@ -610,7 +634,7 @@ def _answers(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0
     required_names = _required(function)[after:]
     kind = _name(required_names[0].annotation) if required_names else ""
     is_public = not function.name.startswith("_")
-    has_name = is_public and _ANSWERING.search(function.name) is not None
+    has_name = is_public and _ANSWERING.fullmatch(function.name) is not None
     return has_name and len(required_names) == 1 and kind in ("", "str")
 
 
@@ -733,24 +757,27 @@ SERVERS = frozenset({"chainlit", "fastapi", "flask", "gradio", "streamlit", "uvi
 """Packages whose programs serve, and do not ask an agent themselves."""
 
 
-def find_programs(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
+def find_programs(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse]:
     """The programs that make an agent of a framework, or import a module that does, those near the
     root first. Tests are left out."""
     drivers_by_file: dict[str, str] = {}
-    programs: list[tuple[str, ModuleSource]] = []
     files = sorted(files, key=lambda file: (file.count("/"), not file.endswith("main.py")))
-    for file, module, source in _parsed(files, read):
-        packages = {name.partition(".")[0] for level, name in source.imports if not level}
+    for file, module in _parsed(files, graph, _framework_names()):
+        packages = _packages(imports_of(module))
         for driver in agents.DRIVERS.values():
             nodes = () if packages.isdisjoint(driver.modules) else ast.walk(module)
             if any(isinstance(node, ast.expr) and _makes(node, driver.makers) for node in nodes):
                 drivers_by_file[file] = driver.name
-        if packages.isdisjoint(SERVERS) and any(map(_runs, module.body)):
-            programs.append((file, source))
-    for file, source in programs[:MOST_PROGRAMS]:
-        places = [place for place in followed([file], read) if place in drivers_by_file]
+    programs = (
+        (file, imports)
+        for file, module in _parsed(files if drivers_by_file else (), graph, _RUNNING)
+        if any(map(_runs, module.body))
+        and _packages(imports := imports_of(module)).isdisjoint(SERVERS)
+    )
+    for file, imports in itertools.islice(programs, MOST_PROGRAMS):
+        places = [place for place in graph.reached([file]) if place in drivers_by_file]
         if places:
-            folder, dotted = _importable(file, source, read)
+            folder, dotted = _importable(file, imports, graph)
             path = {} if folder == "." else {"path": folder}
             yield AgentUse(
                 driver=drivers_by_file[places[0]],
@@ -759,31 +786,55 @@ def find_programs(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
             )
 
 
-def _parsed(files: Iterable[str], read: ReadText) -> Iterator[tuple[str, ast.Module, ModuleSource]]:
-    """The modules among these files, without tests."""
+def _parsed(
+    files: Iterable[str], graph: ImportGraph, words: re.Pattern[str]
+) -> Iterator[tuple[str, ast.Module]]:
+    """The modules among these files that contain one of the words, without tests."""
     for file in files:
         is_test = PurePosixPath(file).name.startswith(_TESTS) or "tests/" in file
-        module = parse(read(file) or "") if file.endswith(".py") and not is_test else None
+        text = "" if is_test or not file.endswith(".py") else graph.read(file) or ""
+        module = parse(text) if words.search(text) else None
         if module is not None:
-            yield file, module, _ModuleReader(module).source()
+            yield file, module
+
+
+def _framework_names() -> re.Pattern[str]:
+    names = {name for driver in agents.DRIVERS.values() for name in driver.modules}
+    return re.compile("|".join(map(re.escape, sorted(names))))
+
+
+def _packages(imports: Iterable[tuple[int, str]]) -> set[str]:
+    """The top packages of absolute imports."""
+    return {name.partition(".")[0] for level, name in imports if not level}
 
 
 def _runs_at_import(statement: ast.stmt) -> bool:
-    """True for `asyncio.run(...)` at the top level, which also runs if the module is imported."""
-    call = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
-    function = call.func if isinstance(call, ast.Call) else None
-    return isinstance(function, ast.Attribute) and (_name(function.value), function.attr) in (
-        ("asyncio", "run"),
-        ("loop", "run_until_complete"),
-    )
+    """True for code outside functions that asks for input or runs an event loop: it also runs if
+    its module is imported."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        function = node.func if isinstance(node, ast.Call) else None
+        if (_name(getattr(function, "value", None)), _name(function)) in _RUNNING_CALLS:
+            return True
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            pending += (child for child, _ in _below(node, is_optional=False))
+    return False
+
+
+_RUNNING_CALLS = (("asyncio", "run"), ("loop", "run_until_complete"), ("", "input"))
+_RUNNING = re.compile(rf"{PROGRAM}|\b(run|main|run_until_complete|input)\(")
 
 
 def _runs(statement: ast.stmt) -> bool:
     """True for a statement that runs a program: under `if __name__ == "__main__"`, or a call."""
-    if isinstance(statement, ast.If):
-        return "__name__" in {_name(leaf) for leaf in _leaves(statement.test)}
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and _name(call.func) in ("run", "main", "run_until_complete")
+    is_main = isinstance(call, ast.Call) and _name(call.func) in (
+        "run",
+        "main",
+        "run_until_complete",
+    )
+    return is_main or _is_guard(statement) or _runs_at_import(statement)
 
 
 def _is_marked(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.ClassDef]:
@@ -849,26 +900,29 @@ def _agents_of_others(module: ast.Module, uses: Iterable[AgentUse]) -> set[str]:
     }
 
 
-def _importable(file: str, source: ModuleSource, read: ReadText) -> tuple[str, str]:
+def _importable(
+    file: str, imports: Iterable[tuple[int, str]], graph: ImportGraph
+) -> tuple[str, str]:
     """The folder from which to import a module, and its name there: the root or `src`, or the
     deepest folder that is not an identifier. A module that imports by names from a folder above it
     is imported from there; one whose top folder is named like an installed package, from its own
     folder."""
     path = PurePosixPath(file.removesuffix("/__init__.py").removesuffix(".py"))
     folder = path.parent
-    bare_names = {name for level, name in source.imports if not level}
+    bare_names = {name for level, name in imports if not level}
     for base in (folder, *folder.parents[:-1]):
         names = bare_names - {path.name} if base == folder else bare_names
-        if read(str(base / "__init__.py")) is None and any(
-            _in(str(base), name.split("."), read) for name in names
+        if graph.read(str(base / "__init__.py")) is None and any(
+            _in(str(base), name.split("."), graph.read) for name in names
         ):
             return str(base), ".".join(path.relative_to(base).parts)
+    place = str(PurePosixPath(file).parent)
     # `from smolagents import Agent` in a folder smolagents/ is of the installed package
     is_shadowed = any(
-        not level and name.partition(".")[0] == path.parts[0] and not _modules(file, 0, name, read)
-        for level, name in source.imports
+        not level and name.partition(".")[0] == path.parts[0] and not graph.modules(place, 0, name)
+        for level, name in imports
     )
-    if is_shadowed and read(str(folder / "__init__.py")) is None:
+    if is_shadowed and graph.read(str(folder / "__init__.py")) is None:
         return str(folder), path.name
     parts = path.parts
     start = max(
@@ -876,9 +930,9 @@ def _importable(file: str, source: ModuleSource, read: ReadText) -> tuple[str, s
         default=int(parts[0] == "src" and len(parts) > 1),
     )
     # `from ..words import` needs two folders to be packages
-    highest_level = max((level for level, _ in source.imports), default=0)
+    highest_level = max((level for level, _ in imports), default=0)
     start = min(start, max(len(parts) - 1 - highest_level, 0))
-    is_package = highest_level > 0 or (read(str(folder / "__init__.py")) is not None)
+    is_package = highest_level > 0 or (graph.read(str(folder / "__init__.py")) is not None)
     if start and parts[0] != "src" and not is_package:
         return str(folder), path.name
     return "/".join(parts[:start]) or ".", ".".join(parts[start:])

@@ -83,12 +83,12 @@ def reader(root: Path) -> agent_source.ReadText:
 
     def read(path: str) -> str | None:
         try:
-            file = (root / path).resolve()
-            if (
-                not file.is_file()
-                or file.stat().st_size > LARGEST_SOURCE_BYTES
-                or not file.is_relative_to(root)
-            ):
+            file = root / path
+            # most files that an import may mean are missing
+            if not file.is_file() or file.stat().st_size > LARGEST_SOURCE_BYTES:
+                return None
+            file = file.resolve()
+            if not file.is_relative_to(root):
                 return None
             return file.read_text(encoding="utf-8", errors="replace")
         except (OSError, RuntimeError, ValueError):

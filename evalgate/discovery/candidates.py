@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -10,7 +9,7 @@ from pathlib import PurePosixPath
 from evalgate import agents
 from evalgate.config.settings import Settings
 from evalgate.discovery import agent_source, agents as discovery_agents
-from evalgate.discovery.agent_source import ReadText
+from evalgate.discovery.agent_source import ImportGraph
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError
@@ -73,14 +72,14 @@ def find_agents(settings: Settings) -> list[AgentUse]:
             for path in choice.candidates
         ]
     files = list(discovery_agents.code_files(settings.root))
-    read = functools.cache(discovery_agents.reader(settings.root))  # a module has many importers
+    graph = ImportGraph(discovery_agents.reader(settings.root))
     # a module makes its main agent last, and the main module imports those of others
-    made_uses = [*agent_source.find_frameworks(files, read)][::-1]
-    uses += sorted(made_uses, key=lambda use: -_import_count(use, made_uses, read))
+    made_uses = [*agent_source.find_frameworks(files, graph)][::-1]
+    uses += sorted(made_uses, key=lambda use: -_import_count(use, made_uses, graph))
     uses = [use for use in uses if _is_below(use, settings)]
-    functions = [] if uses else agent_source.find_functions(files, read)
+    functions = [] if uses else agent_source.find_functions(files, graph)
     known_options = [use.options for use in uses]
-    others = (*agent_source.find_programs(files, read), *functions)
+    others = (*agent_source.find_programs(files, graph), *functions)
     # a maker may lack what a program gives it
     uses[LIKELIEST:LIKELIEST] = [
         use for use in others if use.options not in known_options and _is_below(use, settings)
@@ -96,12 +95,12 @@ MOST_RANKED = 20
 """The number of modules with agents up to which their imports decide the order."""
 
 
-def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], read: ReadText) -> int:
+def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], graph: ImportGraph) -> int:
     """The number of other agents' modules that an agent's module imports."""
     places = {_place_of(other_use) for other_use in other_uses} - {_place_of(use)}
     if not places or len(places) > MOST_RANKED:
         return 0
-    reached = agent_source.followed([f"{_place_of(use)}.py"], read)
+    reached = graph.reached([f"{_place_of(use)}.py"])
     return len(places & {file.removesuffix(".py") for file in reached})
 
 

@@ -44,14 +44,18 @@ LARGEST_CONFIG = 1024 * 1024
 
 
 def check(
-    uses: Iterable[CriterionUse], *, specs: Mapping[str, CriterionSpec], is_compared: bool = False
+    uses: Iterable[CriterionUse],
+    *,
+    specs: Mapping[str, CriterionSpec],
+    is_compared: bool = False,
+    metrics: Collection[str] = (),
 ) -> tuple[tuple[CriterionUse, ...], tuple[Problem, ...]]:
     """Check each criterion's name, threshold and options. Returns the criteria in order, and the
     problems.
 
     Criteria with an error are returned as written. Custom metrics (`code`) have no scale and
     options, so only a threshold that is not a number is reported. `is_compared`: the base decides
-    criteria without a threshold."""
+    criteria without a threshold. `metrics`: names of custom metrics, for hints."""
     checked_uses: list[CriterionUse] = []
     problems: list[Problem] = []
     for use in uses:
@@ -60,13 +64,12 @@ def check(
             problems.extend(_threshold_problems(use, None))
             checked_uses.append(use)
         elif spec is None:
-            names = ", ".join(
-                sorted(name for name, criterion in specs.items() if not criterion.informational)
-            )
+            deciding = {name for name, criterion in specs.items() if not criterion.informational}
+            names = ", ".join((*sorted(metrics), *sorted(deciding)))
             hint = (
                 f"Known criteria: {names}. A metric of your own needs an entry in `custom_metrics`."
             )
-            hint = words.did_you_mean(use.name, specs, fallback=hint)
+            hint = words.did_you_mean(use.name, (*metrics, *specs), fallback=hint)
             message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
             problems.append(errors.error("unknown-criterion", message, use.place, hint))
             checked_uses.append(use)
@@ -510,11 +513,18 @@ class CriteriaFinder:
                 else use
                 for use in reading.criteria
             )
-            self._read[name] = self._checked(replace(reading, criteria=tuple(uses)), locate())
+            self._read[name] = self._checked(
+                replace(reading, criteria=tuple(uses), metrics=frozenset(metrics)), locate()
+            )
         return self._read[name]
 
     def _checked(self, reading: CriteriaReading, place: Place) -> tuple[CriterionUse, ...]:
-        uses, problems = check(reading.criteria, specs=self._specs, is_compared=reading.is_compared)
+        uses, problems = check(
+            reading.criteria,
+            specs=self._specs,
+            is_compared=reading.is_compared,
+            metrics=reading.metrics,
+        )
         is_read = not any(problem.severity is Severity.ERROR for problem in reading.problems)
         empty_problems = _asserts_nothing(uses, place) if is_read else ()
         self.problems += [*reading.problems, *problems, *empty_problems]

@@ -104,6 +104,7 @@ def parse_dataset_config(
         criteria=tuple(use for use in uses if use is not None),
         problems=problems.all(),
         is_compared=True,
+        metrics=frozenset(pool),
     )
 
 
@@ -144,6 +145,7 @@ class _MetricsReader:
         self._problems = problems
         self._file = file
         self._read = read
+        self._pool_names: tuple[str, ...] = ()
 
     def pool(self, raw: Any, key: str) -> dict[str, tuple[Path, JsonObject]]:
         """The metrics of `custom_metrics`, or of another key, by name, each with its place. They
@@ -166,6 +168,7 @@ class _MetricsReader:
                 self._problems.error("missing-key", message, path=path, hint=hint)
             else:
                 pool[name] = path, metric
+        self._pool_names = tuple(pool)
         return pool
 
     def names(
@@ -284,12 +287,12 @@ class _MetricsReader:
             if isinstance(metric.get("metric_spec_parameters"), dict):
                 options["parameters"] = metric["metric_spec_parameters"]
             return self._use_of(name, metric, path, options=options, metric_name=SERVICE_METRIC)
-        known = [*SAME_AS_ADK, *OF_SERVICE]
+        known = [*self._pool_names, *SAME_AS_ADK, *OF_SERVICE]
         message = f"`{name}` is neither in `custom_metrics` nor a metric that can be measured here"
         if pool_path is not None:
             message = f"`{name}` has no {words.listed(f'`{key}`' for key in _SOURCE_KEYS[:3])}"
         hint = words.did_you_mean(
-            base, known, fallback=f"built-in metrics: {', '.join(sorted(known))}"
+            base, known, fallback=f"known metrics: {', '.join(sorted(known))}"
         )
         self._problems.error("unknown-criterion", message, path=path, hint=hint)
         return None

@@ -172,7 +172,13 @@ def parse_criteria(
     uses = _uses(fields, problems)
     key, raw = fields.get("user_simulator_config", ("", None))
     simulator = None if raw is None else parse_simulator(raw, path=(key,), problems=problems)
-    return CriteriaReading(criteria=uses, simulator=simulator, problems=problems.all())
+    _, custom = fields.get("custom_metrics", ("", None))
+    return CriteriaReading(
+        criteria=uses,
+        simulator=simulator,
+        problems=problems.all(),
+        metrics=frozenset(custom if isinstance(custom, dict) else ()),
+    )
 
 
 def _members(text: str, problems: Problems) -> JsonObject | None:

@@ -50,12 +50,13 @@ class EvalSetReading:
 class CriteriaReading:
     """The result of reading a criteria file. `criteria`: the valid ones; `simulator`: ADK's
     user_simulator_config, or None. `is_compared`: criteria may lack a threshold, because the base
-    decides."""
+    decides. `metrics`: the names of all metrics that the file defines."""
 
     criteria: tuple[CriterionUse, ...] = ()
     simulator: SimulatorUse | None = None
     problems: tuple[Problem, ...] = ()
     is_compared: bool = False
+    metrics: frozenset[str] = frozenset()
 
 
 _MARKS_BY_KIND = {

@@ -17,7 +17,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, agents as discovery_agents
-from evalgate.discovery.agent_source import AgentSource
+from evalgate.discovery.agent_source import AgentSource, ImportGraph
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
@@ -41,8 +41,9 @@ BACKUP_SUFFIX = ".orig"
 CLOUD_VARIABLES = ("GCP_WORKLOAD_IDENTITY_PROVIDER", "GCP_SERVICE_ACCOUNT")
 """Repository variables with the identity for Google Cloud; they are not secret."""
 
+SIGN_IN_PAGE = "action.md#vertex-ai"
 SIGN_IN_STEP = f"""\
-      # docs/action.md, Vertex AI; a fork's pull request gets no id-token
+      # a fork's pull request gets no id-token: {{page}}
       - if: github.event.pull_request.head.repo.full_name == github.repository
         uses: google-github-actions/auth@7c6bc770dae815cd3e89ee6cdf493a5fab2cc093 # v3.0.0
         with:
@@ -86,7 +87,8 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     read_source = discovery_agents.reader(settings.root)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
     known_uses = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
-    rules, chosen_uses, undecided = render_rules(settings, project)
+    action = action or publisher() or ACTION
+    rules, chosen_uses, undecided = render_rules(settings, project, action)
     sources = [agent_source.of_agent(use, read_source) for use in (*known_uses, *chosen_uses)]
     if any(environ.get(key) for key in GOOGLE_KEYS):  # a key here says more than an example
         flag = agent_source.VERTEX[0]
@@ -98,7 +100,6 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
             for source in sources
         ]
     variable_values, judge_values, uses_cloud = _variables_for(settings, project, sources)
-    action = action or publisher() or ACTION
     root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
     files = {
         WORKFLOW: render_workflow(
@@ -264,7 +265,7 @@ def render_workflow(
     )
     if signs_in:
         text = text.replace("checks: write}", "checks: write, id-token: write}")
-        new_step = SIGN_IN_STEP + new_step
+        new_step = SIGN_IN_STEP.replace("{page}", page_url(action, SIGN_IN_PAGE)) + new_step
     return text.replace(step, new_step)
 
 
@@ -294,11 +295,16 @@ def publisher() -> str:
     return f"{match[1]}/evalgate/gate@v1" if match else ""
 
 
+def page_url(action: str, page: str) -> str:
+    """The address of a page of the documentation, as the action's publisher has it."""
+    return f"https://github.com/{action.partition('/')[0]}/evalgate/blob/v1/docs/{page}"
+
+
 # --- evalgate.yml ---------------------------------------------------------------------------------
 
 
 def render_rules(
-    settings: Settings, project: Project
+    settings: Settings, project: Project, action: str
 ) -> tuple[str, list[AgentUse], tuple[str, ...]]:
     """The text of evalgate.yml, the first agent of each of its rules, and the suites for which the
     user must still choose one.
@@ -313,7 +319,8 @@ def render_rules(
     ]
     if not unassigned_keys or settings.gate_file.agents:
         return "", [], ()
-    lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
+    page = page_url(action, "agents")
+    lines = [f"# Which agent each evaluation file runs: {page}", "agents:"]
     undecided: list[str] = []
     chosen_uses: list[AgentUse] = []
     for texts, (uses, keys) in _candidates(settings, unassigned_keys).items():
@@ -347,7 +354,8 @@ def _candidates(
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
     framework_agents = list(
         agent_source.find_frameworks(
-            discovery_agents.code_files(settings.root), discovery_agents.reader(settings.root)
+            discovery_agents.code_files(settings.root),
+            ImportGraph(discovery_agents.reader(settings.root)),
         )
     )
     groups: dict[tuple[str, ...], tuple[list[AgentUse], list[str]]] = {}

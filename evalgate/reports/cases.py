@@ -20,6 +20,7 @@ from evalgate.model import (
     CriterionComparison,
     CriterionUse,
     CriterionVerdict,
+    Edits,
     GateKind,
     GradedTrial,
     Power,
@@ -400,19 +401,21 @@ def _is_one_agent(comparison: Comparison) -> bool:
     )
 
 
-def certainty(comparison: Comparison) -> str:
-    """The evidence, and the chance to notice a broken case; "" if an agent is compared with
-    itself."""
-    if _is_one_agent(comparison):
+def certainty(report: Report) -> str:
+    """The evidence, and the chance to notice a broken case; "" without a comparison, or if an
+    agent is compared with itself."""
+    comparison = report.comparison
+    if comparison is None or _is_one_agent(comparison):
         return ""
     power = "" if comparison.book.is_worse else power_sentence(comparison.power)
-    return f"{evidence_sentence(comparison.book)} {power}".rstrip()
+    return f"{evidence_sentence(comparison.book, report.edits)} {power}".rstrip()
 
 
-def evidence_sentence(book: Book) -> str:
-    """The evidence of the bets, and its meaning."""
+def evidence_sentence(book: Book, edits: Edits) -> str:
+    """The evidence of the bets, by whose rules if both sides' differ, and its meaning."""
     broken_keys = bets.certainly_broken(book.factors, needed=book.needed) if book.is_worse else ()
-    return phrase("bets", book, [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken_keys])
+    names = [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken_keys]
+    return phrase("bets", book, names, bool(edits.rules()), edits.by_base)
 
 
 def power_sentence(power: Power | None) -> str:

@@ -130,7 +130,7 @@ def _summary_head(v: View) -> list[str]:
     report = v.report
     comparison_parts = (
         [
-            _draw("compared", v.comparison, 200),
+            _draw("compared", report, 200),
             _draw("fixed", v),
             _draw("excluded", v.comparison),
         ]
@@ -367,7 +367,7 @@ def _evidence(v: View, room: int) -> str:
     parts = [
         _draw("measured", v),
         _draw("agent_changed", v),
-        _draw("compared", comparison, CRITERIA)
+        _draw("compared", v.report, CRITERIA)
         if comparison is not None and comparison.criteria
         else _draw("criteria", v.criteria, CRITERIA),
         _falls(v, room=FALLS_ROOM, criteria=FALLS),

@@ -6,7 +6,9 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from xml.sax.saxutils import escape
+from xml.etree import ElementTree as ET
+
+from junit_xml import TestCase, TestSuite
 
 from evalgate.model import (
     CriterionVerdict,
@@ -26,9 +28,11 @@ from evalgate.text import plain, words
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
+CHUNK = 500
+"""The number of cases that are elements at the same time."""
+COUNTS = ("tests", "failures", "errors", "skipped")
 INDENT = "  "
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
-IN_ATTRIBUTES = {'"': "&quot;", "\n": "&#10;", "\t": "&#09;"}
 
 
 def render(report: Report) -> str:
@@ -39,78 +43,153 @@ def render(report: Report) -> str:
     not fail on what the gate allows. Times and attributes are those of the Jenkins schema; a
     failure's text begins with its file and line. With a base, a last testsuite has the answers of
     both gates as properties. Its one possible testcase: a gate that fails although no case does."""
-    v = view.view_of(report)
     cases_by_suite: defaultdict[str, list[CaseView]] = defaultdict(list)
-    for case in v.cases:
+    for case in view.view_of(report).cases:
         cases_by_suite[case.verdict.suite].append(case)
-    suites = "".join(
-        _broken_file(suite, report)
-        if suite in v.broken
+    root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
+    suite_texts: list[str] = []
+    broken = view.view_of(report).broken
+    suite_parts = [
+        _suite_parts(_broken_file(suite, report))
+        if suite in broken
         else _suite(suite, cases_by_suite[suite.suite], report)
         for suite in report.verdict.suites
-    )
-    if report.comparison is not None:
-        suites += _gates(report, has_failed_case="<failure " in suites or "<error " in suites)
-    attributes = {
-        "name": plain.label(report.title, 100),
-        "tests": _count("testcase", suites),
-        "failures": _count("failure", suites),
-        "errors": _count("error", suites),
-        "time": f"{report.run.seconds:.3f}",
-    }
-    root = _element(0, "testsuites", attributes, suites)
-    return f'<?xml version="1.0" encoding="utf-8"?>{root}\n'
-
-
-def _element(
-    level: int, tag: str, attributes: Mapping[str, str], body: str = "", *, text: str = ""
-) -> str:
-    """An element on lines of its own, without empty attributes. `body`: its children as text."""
-    start = f"\n{INDENT * level}"
-    named_texts = [
-        f'{name}="{escape(fact, IN_ATTRIBUTES)}"' for name, fact in attributes.items() if fact
     ]
-    opening = " ".join([f"{start}<{tag}", *named_texts])
-    if text:
-        return f"{opening}>{escape(text)}</{tag}>"
-    return f"{opening}>{body}{start}</{tag}>" if body else f"{opening} />"
+    if report.comparison is not None:
+        has_failed_case = any(
+            int(suite_element.get(name, "0"))
+            for suite_element, _ in suite_parts
+            for name in ("failures", "errors")
+        )
+        suite_parts.append(_gates(report, has_failed_case=has_failed_case))
+    for suite_element, test_cases in suite_parts:
+        for name in ("tests", "failures", "errors"):
+            root.set(name, str(int(root.get(name, "0")) + int(suite_element.get(name, "0"))))
+        suite_texts += [
+            _opening_tag(suite_element, level=1),
+            *test_cases,
+            f"\n{INDENT}</testsuite>",
+        ]
+    root.set("time", f"{report.run.seconds:.3f}")
+    return "".join(
+        [
+            '<?xml version="1.0" encoding="utf-8"?>\n',
+            _opening_tag(root, level=0),
+            *suite_texts,
+            "\n</testsuites>\n",
+        ]
+    )
 
 
-def _count(tag: str, elements: str) -> str:
-    """The number of elements with this tag: texts have no `<`, it is escaped."""
-    return str(elements.count(f"<{tag} "))
+def _suite(
+    suite: SuiteVerdict, case_views: list[CaseView], report: Report
+) -> tuple[ET.Element, list[str]]:
+    """The testsuite without its test cases, and their texts. Cases are elements only in chunks, so
+    that many do not fill the memory."""
+    counts = labels.count(case.label for case in case_views)
+    numbers = {
+        name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()
+    }
+    suite_element = _suite_element(suite, [], report, numbers)
+    test_cases: list[str] = []
+    for start in range(0, len(case_views), CHUNK):
+        chunk = case_views[start : start + CHUNK]
+        element = _suite_element(suite, chunk, report, {})
+        for name in COUNTS:
+            suite_element.set(
+                name, str(int(suite_element.get(name, "0")) + int(element.get(name, "0")))
+            )
+        for test_case, case in zip(element.iter("testcase"), chunk, strict=True):
+            test_case.set("time", f"{case.seconds:.3f}")
+        test_cases.append(_case_text(element))
+    suite_element.set("time", f"{sum(case.seconds for case in case_views):.3f}")
+    return suite_element, test_cases
+
+
+def _gates(report: Report, *, has_failed_case: bool) -> tuple[ET.Element, list[str]]:
+    """The gates' answers. `has_failed_case`: a case shows the failure already."""
+    gates = report.verdict.gates
+    properties = {
+        gate.gate.value: f"{wording.kind_word(gate.kind)}: {wording.bounded(gate.reason, TEXT_LIMIT)}"
+        for gate in gates
+    }
+    gate_cases = [] if has_failed_case else [_gate_case(gate, report) for gate in gates]
+    test_suite = TestSuite(
+        "evalgate",
+        [test_case for test_case in gate_cases if test_case.failures or test_case.errors],
+        timestamp=report.run.started_at[:19],
+        properties=properties,
+    )
+    return _suite_parts(test_suite)
+
+
+def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
+    """An evaluation file that could not be measured: one test case, which is an error."""
+    name = plain.visible(suite.suite)
+    test_case = TestCase(phrase("broken_file_case"), classname=name)
+    reason = wording.bounded(suite.reason, TEXT_LIMIT)
+    if suite.advisory:
+        test_case.add_skipped_info(
+            message=phrase("skipped", wording.kind_word(VerdictKind.NOT_MEASURED), reason)
+        )
+    else:
+        test_case.add_error_info(message=reason, error_type="not_measured")
+    return TestSuite(name, [test_case], timestamp=report.run.started_at[:19], file=name)
+
+
+def _suite_parts(test_suite: TestSuite) -> tuple[ET.Element, list[str]]:
+    """A testsuite without its test cases, which took no time, and their text."""
+    element: ET.Element = test_suite.build_xml_doc()
+    element.attrib.pop("disabled", None)
+    for test_case in element.iter("testcase"):
+        test_case.set("time", "0.000")
+    body = _case_text(element)
+    for test_case in element.findall("testcase"):
+        element.remove(test_case)
+    element.set("time", "0.000")
+    return element, [body] if element.get("tests") != "0" else []
+
+
+def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
+    test_case = TestCase(gate.gate.value, classname="evalgate")
+    reason = wording.bounded(gate.reason, TEXT_LIMIT)
+    is_deciding = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
+    match gate.kind:
+        case VerdictKind.FAIL:
+            test_case.add_failure_info(message=reason, failure_type=gate.gate.value)
+        case VerdictKind.NOT_MEASURED if is_deciding:
+            test_case.add_error_info(message=reason, error_type="not_measured")
+        case _:
+            pass  # its property says it
+    return test_case
+
+
+def _opening_tag(element: ET.Element, *, level: int) -> str:
+    """The text of an element without its end tag, so that further children can follow."""
+    ET.indent(element, level=level)
+    text = ET.tostring(element, encoding="unicode")
+    opening = (
+        f"{text.removesuffix(' />')}>"
+        if text.endswith(" />")
+        else text.removesuffix(f"</{element.tag}>").rstrip()
+    )
+    return f"\n{INDENT * level}{opening}" if level else opening
+
+
+def _case_text(suite: ET.Element) -> str:
+    container = ET.Element("testsuite")
+    container.extend(suite.iter("testcase"))
+    ET.indent(container, level=1)
+    return (
+        ET.tostring(container, encoding="unicode")
+        .removeprefix("<testsuite>")
+        .removesuffix(f"\n{INDENT}</testsuite>")
+    )
 
 
 def _suite_element(
-    name: str,
-    report: Report,
-    test_cases: str,
-    *,
-    properties: Mapping[str, str],
-    seconds: float = 0.0,
-    file: str = "",
-) -> str:
-    attributes = {
-        "errors": _count("error", test_cases),
-        "failures": _count("failure", test_cases),
-        "name": name,
-        "skipped": _count("skipped", test_cases),
-        "tests": _count("testcase", test_cases),
-        "time": f"{seconds:.3f}",
-        "timestamp": report.run.started_at[:19],
-        "file": file,
-    }
-    rows = [
-        _element(3, "property", {"name": fact_name, "value": fact})
-        for fact_name, fact in properties.items()
-        if fact
-    ]
-    body = _element(2, "properties", {}, "".join(rows)) if rows else ""
-    return _element(1, "testsuite", attributes, body + test_cases)
-
-
-def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> str:
-    counts = labels.count(case.label for case in case_views)
+    suite: SuiteVerdict, case_views: list[CaseView], report: Report, numbers: Mapping[str, str]
+) -> ET.Element:
     facts = {
         "verdict": wording.kind_word(suite.kind),
         "reason": wording.bounded(suite.reason, TEXT_LIMIT),
@@ -118,99 +197,54 @@ def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> s
         "repeats": str(report.run.repeats),
         "commit": plain.one_line(report.links.commit or report.run.commit),
     }
-    facts |= {
-        name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()
-    }
-    name = plain.visible(suite.suite)
-    return _suite_element(
-        name,
-        report,
-        "".join(map(_test_case, case_views)),
-        properties=facts,
-        seconds=sum(case.seconds for case in case_views),
-        file=name,
+    test_suite = TestSuite(
+        plain.visible(suite.suite),
+        [_test_case(case) for case in case_views],
+        timestamp=report.run.started_at[:19],
+        file=plain.visible(suite.suite),
+        properties={name: text for name, text in facts.items() if text} | {**numbers},
     )
+    element: ET.Element = test_suite.build_xml_doc()
+    # The package writes float noise, leaves out a time of zero, and counts `disabled`, which
+    # Jenkins does not know.
+    element.attrib.pop("disabled", None)
+    return element
 
 
-def _gates(report: Report, *, has_failed_case: bool) -> str:
-    """The gates' answers. `has_failed_case`: a case shows the failure already."""
-    gates = report.verdict.gates
-    answers = {
-        gate.gate.value: f"{wording.kind_word(gate.kind)}: {wording.bounded(gate.reason, TEXT_LIMIT)}"
-        for gate in gates
-    }
-    test_cases = "" if has_failed_case else "".join(_gate_case(gate, report) for gate in gates)
-    return _suite_element("evalgate", report, test_cases, properties=answers)
-
-
-def _gate_case(gate: GateVerdict, report: Report) -> str:
-    """A gate that fails the job; "" if its property says enough."""
-    reason = wording.bounded(gate.reason, TEXT_LIMIT)
-    is_deciding = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
-    match gate.kind:
-        case VerdictKind.FAIL:
-            outcome = _outcome("failure", reason, kind=gate.gate.value)
-        case VerdictKind.NOT_MEASURED if is_deciding:
-            outcome = _outcome("error", reason, kind="not_measured")
-        case _:
-            return ""
-    return _case_element(gate.gate.value, "evalgate", outcome)
-
-
-def _broken_file(suite: SuiteVerdict, report: Report) -> str:
-    """An evaluation file that could not be measured: one test case, which is an error."""
-    name = plain.visible(suite.suite)
-    reason = wording.bounded(suite.reason, TEXT_LIMIT)
-    outcome = (
-        _skipped(VerdictKind.NOT_MEASURED, reason)
-        if suite.advisory
-        else _outcome("error", reason, kind="not_measured")
-    )
-    test_case = _case_element(phrase("broken_file_case"), name, outcome)
-    return _suite_element(name, report, test_case, properties={}, file=name)
-
-
-def _case_element(name: str, file: str, body: str, *, seconds: float = 0.0) -> str:
-    attributes = {"name": name, "classname": file, "time": f"{seconds:.3f}"}
-    return _element(2, "testcase", attributes, body)
-
-
-def _outcome(tag: str, message: str, *, kind: str = "", output: str = "") -> str:
-    return _element(3, tag, {"type": kind or tag, "message": message}, text=output)
-
-
-def _skipped(kind: VerdictKind, reason: str) -> str:
-    return _outcome("skipped", phrase("skipped", wording.kind_word(kind), reason))
-
-
-def _test_case(case: CaseView) -> str:
+def _test_case(case: CaseView) -> TestCase:
     suffix = next((ending for ending in SUFFIXES if case.suite.key.endswith(ending)), "")
-    values = _values(case.verdict.criteria)
-    return _case_element(
+    test_case = TestCase(
         plain.visible(case.verdict.case_id) or "(empty)",
-        plain.visible(case.suite.key.removesuffix(suffix)),
-        _case_outcome(case) + (_element(3, "system-out", {}, text=values) if values else ""),
-        seconds=case.seconds,
+        classname=plain.visible(case.suite.key.removesuffix(suffix)),
+        stdout=_values(case.verdict.criteria),
     )
-
-
-def _case_outcome(case: CaseView) -> str:
     match case.verdict.kind:
         case VerdictKind.PASS:
-            return ""
-        case VerdictKind.INCONCLUSIVE as kind:
-            return _skipped(kind, wording.bounded(case.verdict.reason, TEXT_LIMIT))
+            pass
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if (
             case.allowed is not None and not case.skipped
         ):
-            reason = _failure_message(case) or _reason(case)
-            return _outcome("skipped", phrase("allowed", case.failure_origin, reason))
+            test_case.add_skipped_info(
+                message=phrase(
+                    "allowed", case.failure_origin, _failure_message(case) or _reason(case)
+                )
+            )
         case VerdictKind.FAIL if not case.agent_failed:
-            return _outcome("failure", _failure_message(case), kind="fail", output=_body(case))
+            test_case.add_failure_info(
+                message=_failure_message(case), output=_body(case), failure_type="fail"
+            )
         case VerdictKind.NOT_MEASURED if case.skipped:
-            return _outcome("skipped", _reason(case))
-        case _:
-            return _outcome("error", _reason(case), kind=_error_type(case), output=_body(case))
+            test_case.add_skipped_info(message=_reason(case))
+        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
+            test_case.add_error_info(
+                message=_reason(case), output=_body(case), error_type=_error_type(case)
+            )
+        case VerdictKind.INCONCLUSIVE:
+            reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
+            test_case.add_skipped_info(
+                message=phrase("skipped", wording.kind_word(case.verdict.kind), reason)
+            )
+    return test_case
 
 
 def _failure_message(case: CaseView) -> str:

@@ -427,7 +427,7 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
     for note in origin.notes:
         text = plain.one_line(plain.clip(str(note), REASON_LIMIT))
         yield Line(plain.clip_end(text, REASON_LIMIT))
-    yield Line(cases.certainty(comparison), "dim")
+    yield Line(cases.certainty(v.report), "dim")
 
 
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:

@@ -14,6 +14,7 @@ from evalgate.model import (
     CaseKey,
     CaseStatus,
     CaseVerdict,
+    Change,
     CriterionVerdict,
     FailureOrigin,
     GateKind,
@@ -381,7 +382,8 @@ def _fail_step(report: Report) -> str:
         return phrase("step_edited_cases" if is_edited else "step_untouched")
     kinds = {gate.gate: gate.kind for gate in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
-        return phrase("step_regression")
+        rows = comparison.criteria if comparison is not None else ()
+        return phrase("step_regression", any(row.change is Change.REGRESSED for row in rows))
     origins = {case.origin for case in comparison.cases if case.origin} if comparison else set()
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
         return phrase("step_pre_existing")

@@ -241,7 +241,7 @@ TWO = {
     "west/bot/agent.py": PLAIN,
 }
 AGENTS = """\
-# Which agent each evaluation file runs: docs/agents
+# Which agent each evaluation file runs: https://github.com/OWNER/evalgate/blob/v1/docs/agents
 agents:
   - suites: ["evals/a.evalset.json"]
     driver: adk

@@ -11,6 +11,16 @@ from evalgate.agents.python import CallOptions, PythonDriver
 HOSTS = Path(__file__).parent / "worker"
 
 
+class FrameworkDriver(PythonDriver):
+    """A framework. Its worker's module, its package and its Python module are named after it, if
+    its class has no other names."""
+
+    def __init_subclass__(cls) -> None:
+        cls.host = str(HOSTS / cls.name.replace("-", "_"))
+        cls.package = cls.package or cls.name
+        cls.modules = cls.modules or frozenset({cls.framework.partition(".")[0]})
+
+
 class FrameworkOptions(CallOptions):
     """The agent, its further inputs, and its environment."""
 
@@ -36,12 +46,11 @@ class LangGraphOptions(FrameworkOptions):
     )
 
 
-class LangGraphDriver(PythonDriver):
+class LangGraphDriver(FrameworkDriver):
     """Graphs of LangGraph, and the agents that LangChain makes of them."""
 
     name = "langgraph"
     package = "langchain"
-    host = str(HOSTS / "langgraph")
     framework = "langgraph"
     modules = frozenset({"langgraph", "langchain"})
     makers = frozenset(
@@ -50,62 +59,46 @@ class LangGraphDriver(PythonDriver):
     options = LangGraphOptions
 
 
-class PydanticAIDriver(PythonDriver):
+class PydanticAIDriver(FrameworkDriver):
     """Agents of Pydantic AI."""
 
     name = "pydantic-ai"
-    package = "pydantic-ai"
-    host = str(HOSTS / "pydantic_ai")
     framework = "pydantic_ai"
-    modules = frozenset({"pydantic_ai"})
     makers = frozenset({"Agent"})
     options = FrameworkOptions
 
 
-class OpenAIAgentsDriver(PythonDriver):
+class OpenAIAgentsDriver(FrameworkDriver):
     """Agents of the OpenAI Agents SDK."""
 
     name = "openai-agents"
-    package = "openai-agents"
-    host = str(HOSTS / "openai_agents")
     framework = "agents"
-    modules = frozenset({"agents"})
     makers = frozenset({"Agent"})
     options = FrameworkOptions
 
 
-class SmolagentsDriver(PythonDriver):
+class SmolagentsDriver(FrameworkDriver):
     """Agents of smolagents."""
 
     name = "smolagents"
-    package = "smolagents"
-    host = str(HOSTS / "smolagents")
     framework = "smolagents"
-    modules = frozenset({"smolagents"})
     makers = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
-    options = CallOptions
 
 
-class StrandsDriver(PythonDriver):
+class StrandsDriver(FrameworkDriver):
     """Agents of Strands."""
 
     name = "strands"
     package = "strands-agents"
-    host = str(HOSTS / "strands")
     framework = "strands"
-    modules = frozenset({"strands"})
     makers = frozenset({"Agent"})
-    options = CallOptions
 
 
-class LlamaIndexDriver(PythonDriver):
+class LlamaIndexDriver(FrameworkDriver):
     """Agents and agent workflows of LlamaIndex."""
 
     name = "llama-index"
-    package = "llama-index"
-    host = str(HOSTS / "llama_index")
     framework = "llama_index.core"
-    modules = frozenset({"llama_index"})
     makers = frozenset(
         {
             "FunctionAgent",
@@ -115,17 +108,14 @@ class LlamaIndexDriver(PythonDriver):
             "from_tools_or_functions",
         }
     )
-    options = CallOptions
 
 
-class AutoGenDriver(PythonDriver):
+class AutoGenDriver(FrameworkDriver):
     """Agents and teams of AutoGen's AgentChat."""
 
     name = "autogen"
     package = "autogen-agentchat"
-    host = str(HOSTS / "autogen")
     framework = "autogen_agentchat"
-    modules = frozenset({"autogen_agentchat"})
     makers = frozenset(
         {
             "AssistantAgent",
@@ -136,19 +126,14 @@ class AutoGenDriver(PythonDriver):
             "GraphFlow",
         }
     )
-    options = CallOptions
 
 
-class AgentFrameworkDriver(PythonDriver):
+class AgentFrameworkDriver(FrameworkDriver):
     """Agents of the Microsoft Agent Framework."""
 
     name = "agent-framework"
-    package = "agent-framework"
-    host = str(HOSTS / "agent_framework")
     framework = "agent_framework"
-    modules = frozenset({"agent_framework"})
     makers = frozenset({"Agent", "ChatAgent", "create_agent", "as_agent", "build"})
-    options = CallOptions
 
 
 class CrewAIOptions(CallOptions):
@@ -159,28 +144,21 @@ class CrewAIOptions(CallOptions):
     )
 
 
-class CrewAIDriver(PythonDriver):
+class CrewAIDriver(FrameworkDriver):
     """Crews and agents of CrewAI."""
 
     name = "crewai"
-    package = "crewai"
-    host = str(HOSTS / "crewai")
     framework = "crewai"
-    modules = frozenset({"crewai"})
     makers = frozenset({"Crew", "CrewBase", "Agent"})
     options = CrewAIOptions
 
 
-class SemanticKernelDriver(PythonDriver):
+class SemanticKernelDriver(FrameworkDriver):
     """Agents of Semantic Kernel."""
 
     name = "semantic-kernel"
-    package = "semantic-kernel"
-    host = str(HOSTS / "semantic_kernel")
     framework = "semantic_kernel"
-    modules = frozenset({"semantic_kernel"})
     makers = frozenset({"ChatCompletionAgent", "OpenAIResponsesAgent", "AzureResponsesAgent"})
-    options = CallOptions
 
 
 DRIVERS = (

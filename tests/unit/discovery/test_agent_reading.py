@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,12 @@ ROOT = Path(__file__).resolve().parents[3]
             "class S(BaseSettings):\n    a: str = Field(...)\n    b: str = Field(alias='KEY')\n    c: ClassVar[int]",
             {"A", "KEY"},
         ),
+        # an empty text is no key
+        (
+            "class S(BaseSettings):\n    a_key: str = ''\n    b_key: str | None = None\n    c: str = ''",
+            {"A_KEY", "B_KEY"},
+        ),
+        ("import os\nos.getenv('A_KEY', ''), os.getenv('B', '')", {"A_KEY"}),
         ("class S(BaseModel):\n    a: str", set()),
         ("this is no Python", set()),
     ],
@@ -140,6 +147,21 @@ def test_modules_are_followed(
 ) -> None:
     found = agent_source.of_agent(AgentUse(driver="adk", options=options), files.get)
     assert sorted(found.needs) == names
+
+
+def test_a_module_of_many_importers_is_read_once() -> None:
+    names = [f"part_{number}" for number in range(9)]
+    imports = "\n".join(f"import {name}, missing_{name}" for name in names)
+    files = {f"app/{name}.py": imports for name in ("agent", *names)}
+    reads: Counter[str] = Counter()
+
+    def read(path: str) -> str | None:
+        reads[path] += 1
+        return files.get(path)
+
+    agent_source.of_agent(AgentUse(driver="adk", options={"path": "app"}), read)
+    assert files.keys() <= reads.keys()
+    assert set(reads.values()) == {1}
 
 
 def test_the_nearest_files_with_variables_count() -> None:

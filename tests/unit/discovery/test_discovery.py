@@ -5,6 +5,8 @@ import json
 import pytest
 from builders import repositories
 
+from evalgate import criteria
+from evalgate.config import load
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.discovery import discover as discovery_discover, walk as discovery_walk
@@ -736,6 +738,40 @@ def test_a_metrics_file_comes_along(discover, repo):
     (suite,) = discover(root).suites
     (use,) = (use for use in suite.criteria if not use.informational)
     assert (use.code, use.options["source"], use.is_compared) == ("eval/m.py", source, True)
+
+
+METRIC = (
+    "custom_metrics: [{name: own_metric, custom_function: 'def evaluate(instance): return 1'}]\n"
+)
+CODE = {"code_config": {"name": "app.metrics.own"}}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        # a rule of evalgate.yml for a metric that agents-cli's config defines
+        {
+            "x-dataset.json": DATASET,
+            "eval_config.yaml": METRIC,
+            "evalgate.yml": "suites: [{match: ['**'], criteria: {own_metrik: 0.5}}]",
+        },
+        # metrics that the same file defines
+        {"x-dataset.json": DATASET, "eval_config.yaml": f"metrics_to_run: [own_metrik]\n{METRIC}"},
+        {
+            "x-dataset.json": DATASET,
+            "test_config.json": {
+                **config(own_metrik=0.5),
+                "custom_metrics": {"own_metric": CODE},
+            },
+        },
+    ],
+)
+def test_a_misspelled_metric_of_the_repository_is_recognized(repo, files):
+    root = repo({"app/agent.py": AGENT, **files})
+    settings = load.load_settings({"root": root})
+    problems = discovery_discover.discover(settings, specs=criteria.CRITERIA).problems
+    (hint,) = (problem.hint for problem in problems if problem.code == "unknown-criterion")
+    assert hint == "Did you mean `own_metric`?"
 
 
 @pytest.mark.parametrize(

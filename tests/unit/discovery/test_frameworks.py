@@ -8,6 +8,7 @@ import pytest
 
 from evalgate.config.settings import Settings
 from evalgate.discovery import agent_source, candidates
+from evalgate.discovery.agent_source import ImportGraph
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ from evalgate.discovery import agent_source, candidates
     ],
 )
 def test_agents_are_found(file: str, source: str, found: str) -> None:
-    agents = agent_source.find_frameworks([file], {file: source}.get)
+    agents = agent_source.find_frameworks([file], ImportGraph({file: source}.get))
     shown = [" ".join([each.driver, *each.options.values()]) for each in agents]
     assert shown == ([found] if found else [])
 
@@ -205,10 +206,13 @@ CLERK = "from strands import Agent\nclerk = Agent()"
             {"backend/bot.py": f"import tools\n{CLERK}", "backend/tools.py": ""},
             ["strands bot:clerk backend"],
         ),
+        # a conversation that begins as the module is imported; in a function it does not
+        ({"bot.py": f"{CLERK}\nwhile True:\n    clerk(input())\n"}, ["strands bot:__main__"]),
+        ({"bot.py": f"{CLERK}\ndef main():\n    clerk(input())\n"}, ["strands bot:clerk"]),
     ],
 )
 def test_the_agent_that_a_repository_is_about(sources: dict[str, str], found: list[str]) -> None:
-    agents = agent_source.find_frameworks(sources, sources.get)
+    agents = agent_source.find_frameworks(sources, ImportGraph(sources.get))
     assert [" ".join([use.driver, *use.options.values()]) for use in agents] == found
 
 
@@ -234,7 +238,7 @@ RUNNING = "from strands import Agent\ndef main():\n    Agent()('Hello')\nif __na
     ],
 )  # fmt: skip
 def test_programs_that_ask_an_agent(sources: dict[str, str], found: list[str]) -> None:
-    programs = agent_source.find_programs(sources, sources.get)
+    programs = agent_source.find_programs(sources, ImportGraph(sources.get))
     assert [f"{use.driver} {use.options['call']}" for use in programs] == found
 
 

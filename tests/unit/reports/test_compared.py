@@ -20,7 +20,10 @@ from evalgate.model import (
     CaseStatus,
     CaseVerdict,
     Change,
+    EditKind,
+    Edits,
     FailureOrigin,
+    GateEdit,
     Power,
     VerdictKind,
 )
@@ -83,16 +86,26 @@ def test_evidence_stands_only_where_it_means_something(given: dict[str, Any], sh
     assert cases.evidence(comparing.row(**given)) == shown
 
 
+RULES = (GateEdit(kind=EditKind.RULE, subject="pass_rate", base="0.9", head="0.5"),)
+
+
 @pytest.mark.parametrize(
-    ("worse", "said"),
+    ("worse", "edits", "said"),
     [
-        (0.7, "No evidence that head is worse (20 : 1 blocks)."),
-        (5.0, "Evidence 5 : 1 that head is worse (20 : 1 blocks)."),
-        (43.0, "at most 1 in 43 checks would show this much evidence."),
+        (0.7, Edits(), "No evidence that head is worse (20 : 1 blocks)."),
+        (5.0, Edits(), "Evidence 5 : 1 that head is worse (20 : 1 blocks)."),
+        (43.0, Edits(), "at most 1 in 43 checks would show this much evidence."),
+        # both rule books have their own evidence
+        (5.0, Edits(edits=RULES), "head is worse, by the change's own rules (20 : 1 blocks)."),
+        (
+            5.0,
+            Edits(edits=RULES, by_base=True),
+            "head is worse, by the base branch's rules (20 : 1 blocks).",
+        ),
     ],
 )
-def test_evidence_in_words(worse: float, said: str) -> None:
-    assert said in cases.evidence_sentence(Book(worse=worse))
+def test_evidence_in_words(worse: float, edits: Edits, said: str) -> None:
+    assert said in cases.evidence_sentence(Book(worse=worse), edits)
 
 
 @pytest.mark.parametrize(
@@ -186,13 +199,14 @@ def test_how_often_each_side_ran(head: int, base: int | None, said: str) -> None
 
 
 def test_an_agent_beside_itself_is_no_sample() -> None:
-    comparison = COMPARED["base_unchanged"]().comparison
+    report = COMPARED["base_unchanged"]()
+    comparison = report.comparison
     assert comparison is not None
     alone = dataclasses.replace(
         comparison, unchanged=tuple({case.suite for case in comparison.cases})
     )
     assert cases.base_words(alone) == "the same agent as head's"
-    assert cases.certainty(alone) == ""
+    assert cases.certainty(dataclasses.replace(report, comparison=alone)) == ""
 
 
 def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparison:

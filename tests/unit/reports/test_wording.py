@@ -66,10 +66,22 @@ def test_the_next_step_where_head_alone_cannot_tell() -> None:
     assert wording.next_step(SCENARIOS["inconclusive"]()).startswith("Too little could be measured")
 
 
-def test_a_regression_alone_asks_for_no_new_expectations() -> None:
-    report = comparing.report("pass*5 " * 8 + "0.8*5 " * 40, "pass*5 " * 48)
+@pytest.mark.parametrize(
+    ("head", "base", "names_drop"),
+    [
+        ("pass*5 " * 8 + "0.8*5 " * 40, "pass*5 " * 48, True),  # a criterion's mean
+        ("error*5 " * 8, "pass*5 " * 8, False),  # crashes alone
+        ("error*5 " * 4 + "pass*5 " * 8, "pass*5 " * 12, False),
+    ],
+)
+def test_a_regression_alone_asks_for_no_new_expectations(
+    head: str, base: str, *, names_drop: bool
+) -> None:
+    report = comparing.report(head, base)
     assert report.verdict.kind is VerdictKind.FAIL
-    assert "Fix the regression" in wording.next_step(report)
+    step = wording.next_step(report)
+    assert step.startswith("Fix the regression")
+    assert ("max_drop" in step) == names_drop
 
 
 NEW = Policy(threshold=ThresholdRule.NEW, pass_rate=0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from evalgate.worker import pipe
@@ -119,7 +120,8 @@ async def _call_tool(
         content_class = getattr(agent_framework, "Content", None)  # None before 1.0
         return text if content_class is None else [content_class.from_text(text)]
 
-    return await session.run_tool_as(tool.name, args, run, read=read, make=make, number=number)
+    answer_call = partial(session.run_tool, tool.name, args, number=number)
+    return await frameworks.settle(answer_call, run, read=read, make=make)
 
 
 class Host(frameworks.FrameworkHost):
@@ -153,6 +155,8 @@ class Host(frameworks.FrameworkHost):
         """See FrameworkHost."""
         import agent_framework
 
-        frameworks.intercept(agent_framework.BaseChatClient, "_inner_get_response", _ask_model)
+        clients = frameworks.subclasses_of(agent_framework.BaseChatClient)
+        frameworks.intercept(clients, _inner_get_response=_ask_model)
         name = "FunctionTool" if hasattr(agent_framework, "FunctionTool") else "AIFunction"
-        frameworks.intercept(getattr(agent_framework, name), "invoke", _call_tool)
+        tools = frameworks.subclasses_of(getattr(agent_framework, name))
+        frameworks.intercept(tools, invoke=_call_tool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from . import frameworks
@@ -102,7 +103,8 @@ async def _call_tool(
         )
 
     args = arguments.get("arguments") or {}
-    return await session.run_tool_as(name, args, run, read=read, make=make, number=number)
+    answer_call = partial(session.run_tool, name, args, number=number)
+    return await frameworks.settle(answer_call, run, read=read, make=make)
 
 
 class Host(frameworks.FrameworkHost):
@@ -126,16 +128,13 @@ class Host(frameworks.FrameworkHost):
 
         return ChatAgent, Team
 
-    def is_agent(self, candidate: Any) -> bool:
-        """See FrameworkHost. Old versions have protocols that `isinstance` does not take."""
-        return not {*self.kinds()}.isdisjoint(type(candidate).__mro__)
-
     def prepare(self) -> None:
         """See FrameworkHost."""
         from autogen_core import tools
         from autogen_core.models import ChatCompletionClient
 
-        frameworks.intercept(tools.BaseTool, "run_json", _run_tool)
-        frameworks.intercept(ChatCompletionClient, "create", _ask_model)
+        subclasses_of = frameworks.subclasses_of
+        frameworks.intercept(subclasses_of(tools.BaseTool), run_json=_run_tool)
+        frameworks.intercept(subclasses_of(ChatCompletionClient), create=_ask_model)
         if hasattr(tools, "Workbench"):  # since 0.5
-            frameworks.intercept(tools.Workbench, "call_tool", _call_tool)
+            frameworks.intercept(subclasses_of(tools.Workbench), call_tool=_call_tool)

@@ -151,9 +151,10 @@ class Host(frameworks.FrameworkHost):
 
         # before 0.114 `LLM` has no base
         model_class = crewai.LLM.__mro__[1] if crewai.LLM.__mro__[1] is not object else crewai.LLM
-        frameworks.intercept_here(model_class, "call", _ask_model)
-        frameworks.intercept_here(BaseTool, "run", _run_tool)
-        frameworks.intercept_here(CrewStructuredTool, "invoke", _run_tool)
+        subclasses_of = frameworks.subclasses_of
+        frameworks.intercept(subclasses_of(model_class), call=_ask_model)
+        frameworks.intercept(subclasses_of(BaseTool), run=_run_tool)
+        frameworks.intercept(subclasses_of(CrewStructuredTool), invoke=_run_tool)
         maker: Any = self._target
         if inspect.isclass(maker) and hasattr(maker, "crew"):
             self._target = lambda: maker().crew()  # type: ignore[attr-defined]  # just looked for

@@ -15,7 +15,7 @@ import sys
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -195,27 +195,6 @@ class FrameworkSession(ABC):
             outcome["response"] = result
             return result
 
-    async def run_tool_as(
-        self,
-        name: str,
-        args: Any,
-        original: Callable[[], Awaitable[Any]],
-        *,
-        read: Callable[[Any], Any],
-        make: Callable[[Any], Any],
-        number: str = "",
-    ) -> Any:
-        """Run a tool whose framework wraps answers. `read` unwraps the framework's answer, `make`
-        wraps an answer of a rule or a cassette."""
-        answers: list[Any] = []
-
-        async def run() -> Any:
-            answers.append(await original())
-            return read(answers[0])
-
-        answer = await self.run_tool(name, args, run, number=number)
-        return answers[0] if answers else make(answer)
-
     def refuse(self, name: str, args: Any, number: str, error: str) -> None:
         """Report a call of a missing tool, after the model got the error."""
         number = self.tool_begins(name, args, number, late=True)
@@ -269,10 +248,10 @@ CURRENT: ContextVar[FrameworkSession | None] = ContextVar("evalgate_session", de
 
 
 _CALLS: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", default=frozenset())
-"""The objects and methods whose calls are intercepted already: what a method calls of its super is
-not intercepted again."""
+"""The objects and methods whose calls are intercepted already: what they call of themselves or of
+their super is not intercepted again."""
 
-Interceptor = Callable[[FrameworkSession, Any, Callable[[], Any], Message], Awaitable[Any]]
+Interceptor = Callable[[Any, Any, Callable[[], Any], Message], Any]
 """A replacement of a method. It gets the conversation, the object, the method and its arguments."""
 
 
@@ -283,69 +262,74 @@ def subclasses_of(base: Any) -> Iterator[Any]:
         yield from subclasses_of(subclass)
 
 
-def intercept(base: Any, name: str, interceptor: Interceptor) -> None:
-    """Run `interceptor` in place of an async method of a class and its subclasses.
+def intercept(classes: Iterable[Any], **interceptors: Interceptor) -> None:
+    """Run an interceptor in place of each of these methods of some classes: in the thread that
+    calls it, or as a coroutine if it is one.
 
-    A method that calls `super()` is intercepted once. A call that streams its answer is not
-    intercepted."""
-    for subclass in subclasses_of(base):
-        original = vars(subclass).get(name)
-        if original is not None and not hasattr(original, "is_intercepted"):
-            setattr(subclass, name, _intercepted(original, name, interceptor))
+    A call that streams its answer is not intercepted."""
+    for owner in classes:
+        for name, interceptor in interceptors.items():
+            original = vars(owner).get(name)
+            if original is not None and not hasattr(original, "is_intercepted"):
+                setattr(owner, name, _intercepted(original, min(interceptors), interceptor))
 
 
-def _intercepted(original: Any, name: str, interceptor: Interceptor) -> Any:
+def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:
+    """The method with its interceptor. `group`: a name for the methods that may call each other."""
     signature = inspect.signature(original)
 
     @wraps(original)
     def method(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
-        key = (id(self), name)
-        if session is None or key in _CALLS.get() or options.get("stream"):
-            return original(self, *args, **options)
-        arguments = signature.bind(self, *args, **options).arguments
-
-        async def run() -> Any:
-            token = _CALLS.set(_CALLS.get() | {key})
-            try:
-                return await interceptor(
-                    session, self, lambda: original(self, *args, **options), arguments
-                )
-            finally:
-                _CALLS.reset(token)
-
-        return run()
-
-    method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
-    return method
-
-
-def intercept_here(base: Any, name: str, interceptor: Callable[..., Any]) -> None:
-    """`intercept` for a method that blocks, in the thread that calls it."""
-    for subclass in subclasses_of(base):
-        original = vars(subclass).get(name)
-        if original is not None and not hasattr(original, "is_intercepted"):
-            setattr(subclass, name, _intercepted_here(original, name, interceptor))
-
-
-def _intercepted_here(original: Any, name: str, interceptor: Callable[..., Any]) -> Any:
-    signature = inspect.signature(original)
-
-    @wraps(original)
-    def method(self: Any, *args: Any, **options: Any) -> Any:
-        session = CURRENT.get()
-        key = (id(self), name)
+        key = (id(self), group)
         if session is None or key in _CALLS.get():
             return original(self, *args, **options)
-        token = _CALLS.set(_CALLS.get() | {key})
-        try:
-            arguments = signature.bind(self, *args, **options).arguments
+        arguments = signature.bind(self, *args, **options).arguments
+        if arguments.get("stream"):
+            return original(self, *args, **options)
+
+        def call() -> Any:
             return interceptor(session, self, lambda: original(self, *args, **options), arguments)
-        finally:
-            _CALLS.reset(token)
+
+        async def run() -> Any:
+            with _inside(key):
+                return await call()
+
+        if inspect.iscoroutinefunction(interceptor):
+            return run()
+        with _inside(key):
+            return call()
 
     method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
     return method
+
+
+@contextmanager
+def _inside(key: tuple[int, str]) -> Iterator[None]:
+    token = _CALLS.set(_CALLS.get() | {key})
+    try:
+        yield
+    finally:
+        _CALLS.reset(token)
+
+
+async def settle(
+    answer_call: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]],
+    original: Callable[[], Awaitable[Any]],
+    *,
+    read: Callable[[Any], Any],
+    make: Callable[[Any], Any],
+) -> Any:
+    """The answer of a tool whose framework wraps answers. `answer_call` runs `original`, or has the
+    answer of a rule or a cassette. `read` unwraps the framework's answer, `make` wraps another."""
+    answers: list[Any] = []
+
+    async def run() -> Any:
+        answers.append(await original())
+        return read(answers[0])
+
+    answer = await answer_call(run)
+    return answers[0] if answers else make(answer)
 
 
 def named_arguments(text: Any) -> Message:
@@ -416,7 +400,7 @@ class FrameworkHost(server.Host, ABC):
 
     def is_agent(self, candidate: Any) -> bool:
         """True if an object is an agent of the framework, not a factory of agents."""
-        return isinstance(candidate, self.kinds())
+        return _is_of(candidate, self.kinds())
 
     def askers(self) -> tuple[Any, ...]:
         """The classes that have `entrances`: of agents, and of what asks several agents, of which
@@ -450,7 +434,7 @@ class FrameworkHost(server.Host, ABC):
                     programs.hold_at(
                         subclass,
                         self.entrances,
-                        lambda asked: self.is_agent(asked) or isinstance(asked, askers),
+                        lambda asked: self.is_agent(asked) or _is_of(asked, askers),
                     )
             else:
                 self._target = member(call)
@@ -545,13 +529,19 @@ class FrameworkHost(server.Host, ABC):
     def agent_in(self, holder: Any) -> Any:
         """The agent that an object is, or the only one among its items or attributes; None for
         another object."""
-        if self.is_agent(holder) or isinstance(holder, self.askers()):
+        if self.is_agent(holder) or _is_of(holder, self.askers()):
             return holder if self.is_agent(holder) else None
         is_list = isinstance(holder, (tuple, list))
         parts = holder if is_list else getattr(holder, "__dict__", {}).values()
         agents_by_id = {id(part): part for part in parts if self.is_agent(part)}
         is_holder = is_list or not (inspect.isclass(holder) or inspect.isroutine(holder))
         return next(iter(agents_by_id.values())) if is_holder and len(agents_by_id) == 1 else None
+
+
+def _is_of(candidate: Any, classes: Iterable[Any]) -> bool:
+    """True if an object has one of the classes. `isinstance` refuses protocols, as old AutoGen has
+    them."""
+    return not {*classes}.isdisjoint(type(candidate).__mro__)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

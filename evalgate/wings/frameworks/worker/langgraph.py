@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
 from typing import Any, get_args
 
 from evalgate.worker import pipe
@@ -13,7 +14,6 @@ from . import frameworks
 from .frameworks import FrameworkSession, Message
 
 CALL: ContextVar[tuple[str, Any]] = ContextVar("evalgate_tool_call", default=("", None))
-RUNNING: ContextVar[Any] = ContextVar("evalgate_tool", default=None)
 
 INPUTS = (
     *("question", "query", "user_query", "user_question", "input", "user_input", "user_message"),
@@ -222,86 +222,46 @@ def report_tools() -> None:
     """Report every LangChain tool that a conversation runs, and ask about it."""
     from langchain_core.tools import BaseTool
 
-    if getattr(BaseTool.run, "reports", False):
-        return
-    run = BaseTool.run
-    arun = BaseTool.arun
+    frameworks.intercept((BaseTool,), run=_note_call, arun=_note_call_async)
 
-    @wraps(run)
-    def run_reported(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
-        _guard(type(self))
-        token = CALL.set((options.get("tool_call_id") or "", tool_input))
-        try:
-            return run(self, tool_input, *more, **options)
-        finally:
-            CALL.reset(token)
 
-    @wraps(arun)
-    async def arun_reported(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
-        _guard(type(self))
-        token = CALL.set((options.get("tool_call_id") or "", tool_input))
-        try:
-            return await arun(self, tool_input, *more, **options)
-        finally:
-            CALL.reset(token)
+def _note_call(_: Session, tool: Any, run: Callable[[], Any], arguments: Message) -> Any:
+    with _call_of(tool, arguments):
+        return run()
 
-    run_reported.reports = True  # type: ignore[attr-defined]  # marks it
-    BaseTool.run = run_reported
-    BaseTool.arun = arun_reported
+
+async def _note_call_async(
+    _: Session, tool: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    with _call_of(tool, arguments):
+        return await run()
+
+
+@contextmanager
+def _call_of(tool: Any, arguments: Message) -> Iterator[None]:
+    """Note a tool's call: its methods do not get the model's arguments, or the call's number."""
+    _guard(type(tool))
+    token = CALL.set((arguments.get("tool_call_id") or "", arguments["tool_input"]))
+    try:
+        yield
+    finally:
+        CALL.reset(token)
 
 
 def _guard(tool_class: type) -> None:
-    """Wrap a class's tool methods. If one method calls another, only the first is reported."""
-    for base in tool_class.__mro__:
-        for name, wrap in (("_run", _wrap_run), ("_arun", _wrap_arun)):
-            original = vars(base).get(name)
-            if original is not None and not hasattr(original, "guards"):
-                guarded = wrap(original)
-                guarded.guards = True
-                setattr(base, name, guarded)
+    """Report the calls of a class's tools. If one method calls another, only the first is
+    reported."""
+    frameworks.intercept(tool_class.__mro__, _run=_run_tool, _arun=_run_tool_async)
 
 
-def _conversation_of(tool: Any) -> Session | None:
-    """The conversation that must report a call, or None if it has reported it, or there is no
-    conversation."""
-    session = frameworks.CURRENT.get()
-    return session if isinstance(session, Session) and RUNNING.get() is not tool else None
+def _run_tool(session: Session, tool: Any, run: Callable[[], Any], _: Message) -> Any:
+    result = session.run_tool_here(**session.call_report(tool), run=run)
+    return _unwrap_result(tool, result, session)
 
 
-def _wrap_run(original: Any) -> Any:
-    @wraps(original)
-    def guarded(self: Any, *args: Any, **options: Any) -> Any:
-        session = _conversation_of(self)
-        if session is None:
-            return original(self, *args, **options)
-        token = RUNNING.set(self)
-        try:
-            result = session.run_tool_here(
-                **session.call_report(self), run=lambda: original(self, *args, **options)
-            )
-        finally:
-            RUNNING.reset(token)
-        return _unwrap_result(self, result, session)
-
-    return guarded
-
-
-def _wrap_arun(original: Any) -> Any:
-    @wraps(original)
-    async def guarded(self: Any, *args: Any, **options: Any) -> Any:
-        session = _conversation_of(self)
-        if session is None:
-            return await original(self, *args, **options)
-        token = RUNNING.set(self)
-        try:
-            result = await session.run_tool(
-                **session.call_report(self), run=lambda: original(self, *args, **options)
-            )
-        finally:
-            RUNNING.reset(token)
-        return _unwrap_result(self, result, session)
-
-    return guarded
+async def _run_tool_async(session: Session, tool: Any, run: Callable[[], Any], _: Message) -> Any:
+    result = await session.run_tool(**session.call_report(tool), run=run)
+    return _unwrap_result(tool, result, session)
 
 
 def _kind(tool: Any) -> str:

@@ -102,18 +102,13 @@ async def _ask_first(
     context_name = getattr(tool, "ctx_param_name", None)
     args = {name: value for name, value in args.items() if name != context_name}
     name = tool.metadata.get_name()
-    outputs: list[Any] = []
 
-    async def original() -> Any:
-        outputs.append(await run())
-        return outputs[0].raw_output
+    def make(answer: Any) -> Any:
+        return ToolOutput(tool_name=name, content=str(answer), raw_input=args, raw_output=answer)
 
-    kind = "agent" if name == "handoff" else "tool"
-    answer = await session.tools.ask(name, args, kind).settle(original)
-    return (
-        outputs[0]
-        if outputs
-        else ToolOutput(tool_name=name, content=str(answer), raw_input=args, raw_output=answer)
+    call = session.tools.ask(name, args, "agent" if name == "handoff" else "tool")
+    return await frameworks.settle(
+        call.settle, run, read=lambda output: output.raw_output, make=make
     )
 
 
@@ -142,4 +137,4 @@ class Host(frameworks.FrameworkHost):
         """See FrameworkHost."""
         from llama_index.core.tools.types import AsyncBaseTool
 
-        frameworks.intercept(AsyncBaseTool, "acall", _ask_first)
+        frameworks.intercept(frameworks.subclasses_of(AsyncBaseTool), acall=_ask_first)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import wraps
 from typing import Any
 
 from . import frameworks
@@ -115,12 +114,9 @@ def ask_before_tools() -> None:
     except ImportError:  # before 0.4.3
         from pydantic_ai.tools import Tool
 
-        frameworks.intercept(Tool, "run", _ask_first)
-        return
-    for toolset_class in frameworks.subclasses_of(AbstractToolset):
-        original = vars(toolset_class).get("call_tool")
-        if original is not None and not hasattr(original, "asks"):
-            toolset_class.call_tool = _wrap_call_tool(original)
+        frameworks.intercept(frameworks.subclasses_of(Tool), run=_ask_first)
+    else:
+        frameworks.intercept(frameworks.subclasses_of(AbstractToolset), call_tool=_call_tool)
 
 
 async def _ask_first(
@@ -131,42 +127,29 @@ async def _ask_first(
 
     if session.tools is None:
         return await run()
-    call = arguments["message"]
-    parts: list[Any] = []
+    message = arguments["message"]
 
-    async def original() -> Any:
-        parts.append(await run())
-        return parts[0].content
+    def make(answer: Any) -> Any:
+        return ToolReturnPart(tool.name, answer, message.tool_call_id)
 
-    answer = await session.tools.ask(tool.name, call.args_as_dict()).settle(original)
-    return parts[0] if parts else ToolReturnPart(tool.name, answer, call.tool_call_id)
+    call = session.tools.ask(tool.name, message.args_as_dict())
+    return await frameworks.settle(call.settle, run, read=lambda part: part.content, make=make)
 
 
-def _wrap_call_tool(original: Any) -> Any:
-    @wraps(original)
-    async def call_tool(self: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> Any:
-        session = frameworks.CURRENT.get()
-        # an agent in a tool has its own messages
-        call_key = (id(ctx.messages), ctx.tool_call_id)
-        is_output = getattr(tool.tool_def, "kind", "function") == "output"
-        if (
-            not isinstance(session, Session)
-            or session.tools is None
-            or is_output
-            or RUNNING.get() == call_key
-        ):
-            return await original(self, name, tool_args, ctx, tool)
-        token = RUNNING.set(call_key)
-        try:
-            # the model's arguments
-            _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))
-            call = session.tools.ask(name, args)
-            return await call.settle(lambda: original(self, name, tool_args, ctx, tool))
-        finally:
-            RUNNING.reset(token)
-
-    call_tool.asks = True  # type: ignore[attr-defined]  # marks it
-    return call_tool
+async def _call_tool(session: Session, _: Any, run: Callable[[], Any], arguments: Message) -> Any:
+    __, name, tool_args, ctx, tool = arguments.values()
+    # an agent in a tool has its own messages
+    call_key = (id(ctx.messages), ctx.tool_call_id)
+    is_output = getattr(tool.tool_def, "kind", "function") == "output"
+    if session.tools is None or is_output or RUNNING.get() == call_key:
+        return await run()
+    token = RUNNING.set(call_key)
+    try:
+        # the model's arguments
+        _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))
+        return await session.tools.ask(name, args).settle(run)
+    finally:
+        RUNNING.reset(token)
 
 
 class Host(frameworks.FrameworkHost):

@@ -122,7 +122,7 @@ class Host(frameworks.FrameworkHost):
             ChatCompletionClientBase,
         )
 
-        frameworks.intercept(
-            ChatCompletionClientBase, "_inner_get_chat_message_contents", _ask_model
-        )
-        frameworks.intercept(Kernel, "invoke_function_call", _call_function)
+        clients = frameworks.subclasses_of(ChatCompletionClientBase)
+        frameworks.intercept(clients, _inner_get_chat_message_contents=_ask_model)
+        kernels = frameworks.subclasses_of(Kernel)
+        frameworks.intercept(kernels, invoke_function_call=_call_function)

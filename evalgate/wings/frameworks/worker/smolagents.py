@@ -127,60 +127,41 @@ def report_tools() -> None:
     from smolagents import Tool, ToolCallingAgent
     from smolagents.agents import MultiStepAgent
 
-    if hasattr(Tool.__call__, "reports"):
-        return
-    Tool.__call__ = _wrap_call(Tool.__call__, "tool")
-    MultiStepAgent.__call__ = _wrap_call(MultiStepAgent.__call__, "agent")
-    execute = ToolCallingAgent.execute_tool_call
-
-    @wraps(execute)
-    def execute_tool_call(self: Any, tool_name: str, arguments: Any) -> Any:
-        session = frameworks.CURRENT.get()
-        if session is not None and tool_name not in {**self.tools, **self.managed_agents}:
-            number = session.tool_begins(
-                tool_name, arguments if isinstance(arguments, dict) else {"input": arguments}
-            )
-            if session.tools is None:
-                session.tool_ends(number, tool_name, {"error": "there is no such tool"})
-        return execute(self, tool_name, arguments)
-
-    ToolCallingAgent.execute_tool_call = execute_tool_call
+    frameworks.intercept((Tool, MultiStepAgent), __call__=_call)
+    frameworks.intercept((ToolCallingAgent,), execute_tool_call=_execute)
 
 
-def _wrap_call(original: Any, kind: str) -> Any:
-    @wraps(original)
-    def call(self: Any, *args: Any, **options: Any) -> Any:
-        session = frameworks.CURRENT.get()
-        if session is None or self.name == ANSWER:
-            return original(self, *args, **options)
-        arguments = _arguments(
-            self,
-            args,
-            {
-                key: argument
-                for key, argument in options.items()
-                if key != "sanitize_inputs_outputs"
-            },
-        )
-        return session.run_tool_here(
-            self.name, arguments, lambda: original(self, *args, **options), kind=kind
-        )
-
-    call.reports = True  # type: ignore[attr-defined]  # marks it
-    return call
+def _call(session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message) -> Any:
+    if tool.name == ANSWER:
+        return run()
+    kind = "agent" if hasattr(tool, "managed_agents") else "tool"
+    return session.run_tool_here(tool.name, _named(tool, arguments), run, kind=kind)
 
 
-def _arguments(tool: Any, args: tuple[Any, ...], options: Message) -> Message:
+def _named(tool: Any, arguments: Message) -> Message:
     """The arguments by name. A single dict is taken as the arguments."""
-    parameters = list(getattr(tool, "inputs", None) or ("task",))
-    if (
-        len(args) == 1
-        and not options
-        and isinstance(args[0], dict)
-        and all(key in parameters for key in args[0])
-    ):
-        return dict(args[0])
-    return {**dict(zip(parameters, args)), **options}  # noqa: B905 - the tool complains of what is left over
+    if "task" in arguments:  # an agent
+        return {"task": arguments["task"], **arguments.get("kwargs", {})}
+    positional = arguments.get("args", ())
+    options = arguments.get("kwargs", {})
+    parameters = list(tool.inputs)
+    is_single = len(positional) == 1 and not options and isinstance(positional[0], dict)
+    if is_single and positional[0].keys() <= {*parameters}:
+        return dict(positional[0])
+    return {**dict(zip(parameters, positional)), **options}  # noqa: B905 - the tool complains of what is left over
+
+
+def _execute(
+    session: FrameworkSession, agent: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    """Report a call of a missing tool, which ends before any tool runs."""
+    name = arguments["tool_name"]
+    args = arguments["arguments"]
+    if name not in {**agent.tools, **agent.managed_agents}:
+        number = session.tool_begins(name, args if isinstance(args, dict) else {"input": args})
+        if session.tools is None:
+            session.tool_ends(number, name, {"error": "there is no such tool"})
+    return run()
 
 
 class Host(frameworks.FrameworkHost):
@@ -209,9 +190,8 @@ class Host(frameworks.FrameworkHost):
         from smolagents import Model
 
         # before 1.15 a model was called itself
-        frameworks.intercept_here(
-            Model, "generate" if hasattr(Model, "generate") else "__call__", _ask_model
-        )
+        name = "generate" if hasattr(Model, "generate") else "__call__"
+        frameworks.intercept(frameworks.subclasses_of(Model), **{name: _ask_model})
         report_tools()
 
     def share(self, agent: Any) -> None:
