@@ -38,22 +38,21 @@ def render(report: Report) -> tuple[str, ...]:
         if problem.severity is Severity.ERROR or not is_shard
     ]
     unscored = "" if is_shard else wording.passed_unscored(report)
-    kinds = [
-        _Kind.of(remarks, problems, severity=Severity.ERROR, limit=PER_LEVEL),
-        _Kind.of(remarks, problems, severity=Severity.WARNING, limit=PER_LEVEL - bool(unscored)),
-        # one notice is reserved for the counts
-        _Kind.of(remarks, problems, severity=Severity.NOTE, limit=PER_LEVEL - 1),
-    ]
-    first_commands = (
-        [workflow_commands.render_command("warning", unscored, title="evalgate")]
-        if unscored
-        else []
-    )
-    return (
-        *first_commands,
-        *(line for kind in kinds for line in kind.lines),
-        *_overflow_notices(*kinds),
-    )
+    # one notice is reserved for the counts
+    limits = {
+        Severity.ERROR: PER_LEVEL,
+        Severity.WARNING: PER_LEVEL - bool(unscored),
+        Severity.NOTE: PER_LEVEL - 1,
+    }
+    kinds = [_kind(remarks, problems, severity, limit) for severity, limit in limits.items()]
+    # GitHub hides the others: cases and rules are in the reports, everything else is in the log
+    overflow = phrase("annotations_left", *kinds)
+    commands = [line for kind in kinds for line in kind.lines]
+    if unscored:
+        commands.insert(0, workflow_commands.render_command("warning", unscored, title="evalgate"))
+    if overflow:
+        commands.append(workflow_commands.render_command("notice", overflow, title="evalgate"))
+    return tuple(commands)
 
 
 @frozen_dataclass
@@ -64,37 +63,32 @@ class _Kind:
     cases_left: int
     problems_left: int
 
-    @classmethod
-    def of(
-        cls,
-        remarks: Sequence[Remark],
-        problems: Sequence[Problem],
-        *,
-        severity: Severity,
-        limit: int,
-    ) -> _Kind:
-        case_commands = [
-            workflow_commands.render_command(
-                remark.level.value,
-                remark.message,
-                file=remark.file,
-                line=remark.line,
-                title=remark.title,
-            )
-            for remark in remarks
-            if remark.level is severity
-        ]
-        problem_commands = [
-            workflow_commands.render_problem(_shorten(problem))
-            for problem in problems
-            if problem.severity is severity
-        ]
-        room = max(0, limit - len(case_commands))
-        return cls(
-            lines=(*case_commands[:limit], *problem_commands[:room]),
-            cases_left=max(0, len(case_commands) - limit),
-            problems_left=max(0, len(problem_commands) - room),
+
+def _kind(
+    remarks: Sequence[Remark], problems: Sequence[Problem], severity: Severity, limit: int
+) -> _Kind:
+    case_commands = [
+        workflow_commands.render_command(
+            severity.value,
+            remark.message,
+            file=remark.file,
+            line=remark.line,
+            title=remark.title,
         )
+        for remark in remarks
+        if remark.level is severity
+    ]
+    problem_commands = [
+        workflow_commands.render_problem(_shorten(problem))
+        for problem in problems
+        if problem.severity is severity
+    ]
+    room = max(0, limit - len(case_commands))
+    return _Kind(
+        lines=(*case_commands[:limit], *problem_commands[:room]),
+        cases_left=max(0, len(case_commands) - limit),
+        problems_left=max(0, len(problem_commands) - room),
+    )
 
 
 def _shorten(problem: Problem) -> Problem:
@@ -103,15 +97,6 @@ def _shorten(problem: Problem) -> Problem:
         plain.keep_advice(str(text), view.MESSAGE_LIMIT) for text in (problem.message, problem.hint)
     )
     return replace(problem, message=message, hint=hint)
-
-
-def _overflow_notices(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
-    """A notice on what GitHub hides: cases and rules are in the reports, everything else is in the
-    log."""
-    message = phrase("annotations_left", errors, warnings, notices)
-    return (
-        [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
-    )
 
 
 def render_outputs(report: Report) -> Mapping[str, str]:

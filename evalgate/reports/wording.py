@@ -11,7 +11,6 @@ from typing import Final, Literal, TypeAlias, assert_never
 from evalgate.model import (
     AgentFailure,
     Case,
-    CaseKey,
     CaseStatus,
     CaseVerdict,
     Change,
@@ -188,25 +187,20 @@ def passed_unscored(report: Report) -> str:
         for name, grade in trial.grades.items()
         if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
     ]
-    gap_kinds = ((unscored_gaps, False), (partial_gaps, True))
-    return " ".join(
-        _passed_as_in_adk(gaps, total=len(passed_cases), is_part=is_part)
-        for gaps, is_part in gap_kinds
-        if gaps
-    )
-
-
-def _passed_as_in_adk(
-    gaps: Sequence[tuple[CaseKey, str, str]], *, total: int, is_part: bool
-) -> str:
-    """`gaps`: case, criterion and reason. `is_part`: the score covers a part."""
-    names = words.listed(
-        dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3
-    )
-    reason = plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip(".")
-    return phrase(
-        "passed_unscored", len({key for key, _, _ in gaps}), total, is_part, names, reason
-    )
+    sentences = []
+    for gaps, is_part in ((unscored_gaps, False), (partial_gaps, True)):
+        if gaps:
+            criteria = dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps)
+            sentence = phrase(
+                "passed_unscored",
+                len({key for key, _, _ in gaps}),
+                len(passed_cases),
+                is_part,
+                words.listed(criteria, limit=3),
+                plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip("."),
+            )
+            sentences.append(sentence)
+    return " ".join(sentences)
 
 
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:
@@ -310,18 +304,12 @@ def _inconclusive_step(report: Report, placement: Placement) -> str:
         return phrase("step_cut_short")
     if has_failed_base(report):
         return phrase("step_failed_base") if report.verdict.blocks else ""
-    if not report.verdict.blocks and _only_flaky(report):
+    failures = [case for case in report.verdict.cases if _is_failure(case)]
+    are_flaky = all(case.nonblocking is NonBlocking.FLAKY for case in failures)
+    if failures and are_flaky and not report.verdict.blocks:
         return phrase("step_flaky", placement)
     is_past = report.comparison is not None and report.comparison.is_past
     return phrase("step_past" if is_past else "step_unscored")
-
-
-def _only_flaky(report: Report) -> bool:
-    """True if every failed case failed by accident."""
-    failed_cases = [case for case in report.verdict.cases if _is_failure(case)]
-    return bool(failed_cases) and all(
-        case.nonblocking is NonBlocking.FLAKY for case in failed_cases
-    )
 
 
 def _is_failure(case: CaseVerdict) -> bool:
@@ -338,23 +326,23 @@ def has_failed_base(report: Report) -> bool:
 
 
 def _pass_step(report: Report, placement: Placement) -> str:
-    all_cases = list(report.verdict.cases)
-    if not any(map(_is_failure, all_cases)):
+    failures = [case for case in report.verdict.cases if _is_failure(case)]
+    if not failures:
         is_first = report.comparison is not None and report.comparison.no_agent
         return phrase("step_no_baseline") if is_first else ""
-    cases = [case for suite in report.verdict.suites if not suite.advisory for case in suite.cases]
-    failed_by_key = {case.key: case for case in cases if _is_failure(case) and not case.quarantined}
+    advisory = {suite.suite for suite in report.verdict.suites if suite.advisory}
+    deciding_failures = [
+        case for case in failures if case.suite not in advisory and not case.quarantined
+    ]
     confirmed_keys = {
-        key for key, case in failed_by_key.items() if case.nonblocking is not NonBlocking.FLAKY
+        case.key for case in deciding_failures if case.nonblocking is not NonBlocking.FLAKY
     }
-    if not failed_by_key:
+    if not deciding_failures:
         return phrase("step_nonblocking_failures", placement)
     if not confirmed_keys:
         return phrase("step_flaky", placement)
     is_old = report.policy.threshold is ThresholdRule.NEW and _all_old(report, confirmed_keys)
-    return phrase(
-        "step_allowed", sum(map(_is_failure, all_cases)) > len(confirmed_keys), placement, is_old
-    )
+    return phrase("step_allowed", len(failures) > len(confirmed_keys), placement, is_old)
 
 
 OLD_ORIGINS: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
