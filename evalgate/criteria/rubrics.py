@@ -17,7 +17,6 @@ from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
 from evalgate.model import (
     AgentDetails,
-    Case,
     Finding,
     Grade,
     Invocation,
@@ -264,25 +263,25 @@ class RubricsDiffer(Exception):  # noqa: N818 - named after the problem
 # --- which rubrics --------------------------------------------------------------------------------
 
 
-def rubrics_of_turn(
-    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView, index: int
+def rubrics_of_turns(
+    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView, indexes: Iterable[int]
 ) -> tuple[Rubric, ...]:
-    """The rubrics of the criterion, then those of the case and of the turn that have this type or
-    no type.
+    """The rubrics of the criterion, then those of the case and of these turns that have this type
+    or no type.
 
     A repeated rubric counts once. Raises RubricsDiffer."""
-    return _together(criterion_rubrics, _of_type(rubric_type, _turn_rubrics(view, index)))
-
-
-def rubrics_of_conversation(
-    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView
-) -> tuple[Rubric, ...]:
-    """The rubrics of the criterion, of the case and of every turn, as in `rubrics_of_turn`. Raises
-    RubricsDiffer."""
     written_rubrics = [
-        rubric for index in range(len(view.actual)) for rubric in _turn_rubrics(view, index)
+        rubric
+        for index in indexes
+        for rubric in (*_of_case(view, index), *view.actual[index].rubrics)
+        if not rubric.type or _plain_type(rubric.type) == rubric_type
     ]
-    return _together(criterion_rubrics, _of_type(rubric_type, written_rubrics))
+    rubrics_by_id: dict[str, Rubric] = {}
+    for rubric in (*criterion_rubrics, *written_rubrics):
+        earlier_rubric = rubrics_by_id.setdefault(rubric.rubric_id, rubric)
+        if earlier_rubric.text != rubric.text:
+            raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: rename one of them")
+    return tuple(rubrics_by_id.values())
 
 
 def rubrics_of_turn_as_adk(
@@ -290,7 +289,7 @@ def rubrics_of_turn_as_adk(
 ) -> tuple[Rubric, ...]:
     """As in google-adk: rubrics without a type are dropped, and a repeated id is an error. Raises
     RubricsDiffer."""
-    case_rubrics = _of_case(view.case, view, index)
+    case_rubrics = _of_case(view, index)
     all_rubrics = [
         *(rubric for rubric in view.actual[index].rubrics if rubric not in case_rubrics),
         *case_rubrics,
@@ -304,34 +303,13 @@ def rubrics_of_turn_as_adk(
     return (*criterion_rubrics, *typed_rubrics)
 
 
-def _of_case(case: Case, view: TrialView, index: int) -> tuple[Rubric, ...]:
+def _of_case(view: TrialView, index: int) -> tuple[Rubric, ...]:
     turn_rubrics = view.expected[index].rubrics if view.expected else ()
-    return (*case.rubrics, *turn_rubrics)
-
-
-def _turn_rubrics(view: TrialView, index: int) -> tuple[Rubric, ...]:
-    return (*_of_case(view.case, view, index), *view.actual[index].rubrics)
-
-
-def _of_type(rubric_type: str, rubrics: Iterable[Rubric]) -> list[Rubric]:
-    return [
-        rubric for rubric in rubrics if not rubric.type or _plain_type(rubric.type) == rubric_type
-    ]
+    return (*view.case.rubrics, *turn_rubrics)
 
 
 def _plain_type(rubric_type: str) -> str:
     return rubric_type.strip().upper().replace("-", "_").replace(" ", "_")
-
-
-def _together(
-    criterion_rubrics: Sequence[Rubric], other_rubrics: Iterable[Rubric]
-) -> tuple[Rubric, ...]:
-    rubrics_by_id: dict[str, Rubric] = {}
-    for rubric in (*criterion_rubrics, *other_rubrics):
-        earlier_rubric = rubrics_by_id.setdefault(rubric.rubric_id, rubric)
-        if earlier_rubric.text != rubric.text:
-            raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: rename one of them")
-    return tuple(rubrics_by_id.values())
 
 
 def rubrics_differ(error: RubricsDiffer) -> NotEvaluated:
@@ -355,10 +333,13 @@ def grade_turns(
 
     ADK evaluates nothing if a turn has no rubric, and counts only the verdicts on the last turn's
     rubrics."""
-    choose = rubrics_of_turn if ask.deviations.loose_rubrics else rubrics_of_turn_as_adk
+    is_loose = ask.deviations.loose_rubrics
     try:
         rubrics = [
-            choose(rubric_type, criterion_rubrics, view, index) for index in range(len(view.actual))
+            rubrics_of_turns(rubric_type, criterion_rubrics, view, [index])
+            if is_loose
+            else rubrics_of_turn_as_adk(rubric_type, criterion_rubrics, view, index)
+            for index in range(len(view.actual))
         ]
     except RubricsDiffer as error:
         return rubrics_differ(error)

@@ -27,6 +27,7 @@ from evalgate.system.http import ExchangeFailed
 
 if TYPE_CHECKING:
     from google.genai import Client, types
+    from google.genai.errors import APIError
 
 
 _VERSION_IN_URL = re.compile(r"^(.*)/(v\d+\w*)/?$")
@@ -185,11 +186,7 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     from google.genai import errors  # noqa: PLC0415 - see `open_client`
 
     if isinstance(error, errors.APIError):
-        raw_headers = getattr(getattr(error, "response", None), "headers", None) or {}
-        headers = {str(name).lower(): str(value) for name, value in raw_headers.items()}
-        return _api_failure(
-            error.code, error.details, setting, headers=headers, message=error.message
-        )
+        return _api_failure(error, setting)
     if isinstance(error, auth_errors.GoogleAuthError):
         is_unreachable = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if is_unreachable else JudgeFailureKind.UNAUTHORIZED
@@ -210,14 +207,8 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     return setting.failure(JudgeFailureKind.BAD_REQUEST, detail=f"{type(error).__name__}: {error}")
 
 
-def _api_failure(
-    status: int,
-    body: Any,
-    setting: JudgeSetting,
-    *,
-    headers: Mapping[str, str],
-    message: str | None,
-) -> JudgeFailure:
+def _api_failure(api_error: APIError, setting: JudgeSetting) -> JudgeFailure:
+    body = api_error.details
     error = body.get("error", body) if isinstance(body, Mapping) else {}
     detail_list = error.get("details") if isinstance(error, Mapping) else None
     details = (
@@ -225,7 +216,7 @@ def _api_failure(
         if isinstance(detail_list, list)
         else []
     )
-    kind = base.kind_of_status(status)
+    kind = base.kind_of_status(api_error.code)
     reasons = {str(detail.get("reason")) for detail in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
         kind = JudgeFailureKind.UNAUTHORIZED  # the Gemini API answers 400 to a wrong key
@@ -233,13 +224,13 @@ def _api_failure(
         kind = JudgeFailureKind.FORBIDDEN  # no service in this country, or no billing
     elif kind is JudgeFailureKind.RATE_LIMITED and is_daily_quota(details):
         kind = JudgeFailureKind.QUOTA_SPENT
-    delay = parse_google(details)
-    wait_s = (
-        http.parse_retry_after(headers, current_moment=datetime.now(UTC))
-        if delay is None
-        else delay
-    )
-    return setting.failure(kind, detail=f"{status} {message or ''}", retry_after_s=wait_s)
+    wait_s = parse_google(details)
+    if wait_s is None:
+        raw_headers = getattr(getattr(api_error, "response", None), "headers", None) or {}
+        headers = {str(name).lower(): str(value) for name, value in raw_headers.items()}
+        wait_s = http.parse_retry_after(headers, current_moment=datetime.now(UTC))
+    detail = f"{api_error.code} {api_error.message or ''}"
+    return setting.failure(kind, detail=detail, retry_after_s=wait_s)
 
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")
@@ -258,14 +249,19 @@ def parse_google(details: Iterable[Any]) -> float | None:
 
 def is_daily_quota(details: Iterable[Any]) -> bool:
     """True if a `google.rpc.QuotaFailure` names a daily quota, which no run can wait for."""
-    for detail in _details_of_type(details, "QuotaFailure"):
-        violations = detail.get("violations")
-        for violation in violations if isinstance(violations, list) else []:
-            if isinstance(violation, Mapping) and _DAILY.search(
-                f"{violation.get('quotaId')} {violation.get('subject')}"
-            ):
-                return True
-    return False
+    violation_lists = [
+        detail.get("violations") for detail in _details_of_type(details, "QuotaFailure")
+    ]
+    violations = [
+        violation
+        for violation_list in violation_lists
+        for violation in (violation_list if isinstance(violation_list, list) else [])
+        if isinstance(violation, Mapping)
+    ]
+    return any(
+        _DAILY.search(f"{violation.get('quotaId')} {violation.get('subject')}")
+        for violation in violations
+    )
 
 
 def _details_of_type(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:

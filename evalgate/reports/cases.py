@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,6 @@ from evalgate.model import (
     Change,
     Comparison,
     CriterionComparison,
-    CriterionUse,
     CriterionVerdict,
     Edits,
     GateKind,
@@ -27,7 +26,6 @@ from evalgate.model import (
     Reason,
     Report,
     Reruns,
-    Score,
     Suite,
     VerdictKind,
 )
@@ -159,19 +157,12 @@ class CaseView:
     def shortfall(self) -> float:
         """The distance of the worst criterion from its threshold, in units of the threshold; 0.0 if
         none fails."""
-        pairs = (
-            (verdict.value, verdict.threshold)
+        gaps = [
+            abs(verdict.threshold - verdict.value) / max(abs(verdict.threshold), 1e-9)
             for verdict in self.failing
-            if verdict.value is not None
-        )
-        return max(
-            (
-                abs(limit - value) / max(abs(limit), 1e-9)
-                for value, limit in pairs
-                if limit is not None
-            ),
-            default=0.0,
-        )
+            if verdict.value is not None and verdict.threshold is not None
+        ]
+        return max(gaps, default=0.0)
 
     @property
     def main_trial(self) -> GradedTrial | None:
@@ -179,11 +170,11 @@ class CaseView:
         first."""
         if len(self.trials) <= 1:
             return self.trials[0] if self.trials else None
-        uses = {use.name: use for use in self.suite.criteria}.values()
+        uses = pairing.deciding(tuple({use.name: use for use in self.suite.criteria}.values()))
         return max(
             self.trials,
             key=lambda trial: (
-                _missed_count(trial, uses=uses),
+                pairing.pattern_of(trial, uses).count(False),
                 trial.failure is not None,
                 -trial.key.number,
             ),
@@ -288,15 +279,6 @@ def worst_first(case_views: Sequence[CaseView]) -> tuple[CaseView, ...]:
         return URGENCY.index(case.label) if case.label in URGENCY else len(URGENCY), -case.shortfall
 
     return tuple(sorted(case_views, key=rank))
-
-
-def _missed_count(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
-    grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational]
-    return sum(
-        1
-        for use, grade in grades
-        if isinstance(grade, Score) and not threshold.reaches(grade.value, use)
-    )
 
 
 def number(value: float | None, verdict: CriterionVerdict) -> str:

@@ -500,8 +500,8 @@ def _verdict_lines(v: View) -> Iterator[Line]:
     counts = wording.counts(v.totals.cases)
     judges = view.judges_summary(report.run.judges)
     yield Line(phrase("figures", v.totals, report.run.repeats, counts, judges))
-    for notice in wording.notices(report, v.cases):
-        yield Line(plain.one_line(f"{notice.title}: {notice.text}"))
+    for title, text in wording.notices(report, v.cases):
+        yield Line(plain.one_line(f"{title}: {text}"))
     answers = wording.answers(report)
     for question, kind, reason in answers:
         prefix = "" if kind is None else f"{wording.kind_word(kind)}. "

@@ -31,7 +31,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import Wording, frozen_dataclass
+from evalgate.values import Wording
 
 REASON_LIMIT = 600
 WHY_LIMIT = 600
@@ -254,14 +254,6 @@ def next_step(report: Report, *, placement: Placement = "below") -> str:
             assert_never(kind)
 
 
-@frozen_dataclass
-class Notice:
-    """A message for every reader, beside the verdict."""
-
-    title: str
-    text: str
-
-
 DRIFT = "provider-drift"
 QUARANTINE_CODES = frozenset(
     f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case")
@@ -271,12 +263,12 @@ NOTICE_NAMES = 5
 """How many cases a notice names."""
 
 
-def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
-    """Notices of a provider's change, and of quarantined cases and their results. Names are between
-    backticks."""
+def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[tuple[str, str]]:
+    """Messages for every reader, beside the verdict, each with a title: of a provider's change, and
+    of quarantined cases and their results. Names are between backticks."""
     for problem in report.problems:
         if problem.code == DRIFT:
-            yield Notice(title=phrase("drift_title"), text=f"{problem.message}. {problem.hint}")
+            yield phrase("drift_title"), f"{problem.message}. {problem.hint}"
     quarantined = [
         (case, case.verdict.quarantine) for case in cases if case.verdict.quarantine is not None
     ]
@@ -292,11 +284,11 @@ def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
             for case, entry in quarantined
         )
         title = phrase("quarantined_title", len(quarantined))
-        yield Notice(title=title, text=f"{words.listed(names, limit=NOTICE_NAMES)}.")
+        yield title, f"{words.listed(names, limit=NOTICE_NAMES)}."
     messages = [problem.message for problem in report.problems if problem.code in QUARANTINE_CODES]
     if messages:
         text = phrase("quarantine", messages[:NOTICE_NAMES], len(messages) - NOTICE_NAMES)
-        yield Notice(title=phrase("quarantine_title"), text=text)
+        yield phrase("quarantine_title"), text
 
 
 def _inconclusive_step(report: Report, placement: Placement) -> str:

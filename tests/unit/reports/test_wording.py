@@ -279,9 +279,7 @@ def test_what_every_reader_must_know_stands_at_the_top_and_is_escaped() -> None:
     )
     ended = errors.warning("quarantine-expired", "the quarantine of `x` expired")
     report = dataclasses.replace(report, problems=(told, ended))
-    notices = {
-        each.title: each.text for each in wording.notices(report, view.view_of(report).cases)
-    }
+    notices = dict(wording.notices(report, view.view_of(report).cases))
     assert list(notices) == [
         "Not caused by this pull request: the model changed",
         "7 quarantined cases (non-blocking)",
