@@ -163,7 +163,8 @@ class PlainWatcher:
                 judges_usd=judges_usd,
             )
             moment = time.monotonic()
-            is_due = moment - self._last_line_at >= self._every_s
+            is_last = not self._tally.reason and self._tally.done >= self._tally.total
+            is_due = moment - self._last_line_at >= self._every_s and not is_last
             self._last_line_at = moment if is_due else self._last_line_at
             first_started_at = self._first_started_at
             if not is_known:
