@@ -227,18 +227,15 @@ def _setting(
     )
 
 
-def absent(reason: str) -> AgentUse:
+def absent(reason: str, **marks: bool) -> AgentUse:
     """An agent for which every trial ends with NO_RECORDING and this reason."""
-    return AgentUse(driver=AgentUse.ABSENT, options={"why": reason})
+    return AgentUse(driver=AgentUse.ABSENT, options={"why": reason, **marks})
 
 
 def missing() -> AgentUse:
     """The agent of a suite for which the base has none. This is not an error: nothing can have
     become worse."""
-    return AgentUse(
-        driver=AgentUse.ABSENT,
-        options={"why": "the base has no agent for this suite", "missing": True},
-    )
+    return absent("the base has no agent for this suite", missing=True)
 
 
 def is_missing(use: AgentUse) -> bool:
@@ -248,7 +245,7 @@ def is_missing(use: AgentUse) -> bool:
 
 def unusable(reason: str) -> AgentUse:
     """An agent that cannot be opened because of its own side's configuration."""
-    return AgentUse(driver=AgentUse.ABSENT, options={"why": reason, "unusable": True})
+    return absent(reason, unusable=True)
 
 
 def is_unusable(use: AgentUse) -> bool:
