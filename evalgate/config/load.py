@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -109,19 +110,22 @@ def render_command(settings: Settings, *, folder: str) -> str:
     return shlex.join(command)
 
 
-def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
+def policy_of(
+    settings: Settings, suites: Iterable[Suite], *, names: Mapping[str, str] = MappingProxyType({})
+) -> Policy:
     """The policy for these suites. If several rules of evalgate.yml match a suite, the last one
-    wins."""
+    wins. `names`: the policy's names for suites, if they differ."""
     rates: dict[str, float] = {}
     advisory: set[str] = set()
     for suite in suites:
+        key = names.get(suite.key, suite.key)
         for rule in settings.gate_file.suites:
             if not places.matches(suite.key, rule.match):
                 continue
             if rule.pass_rate is not None:
-                rates[suite.key] = rule.pass_rate
+                rates[key] = rule.pass_rate
             if rule.severity is not None:
-                (advisory.add if rule.severity == "advisory" else advisory.discard)(suite.key)
+                (advisory.add if rule.severity == "advisory" else advisory.discard)(key)
     return Policy(
         fail_on=frozenset(FailOn(word) for word in settings.fail_on),
         pass_rate=settings.pass_rate,

@@ -159,8 +159,8 @@ class Settings(BaseModel):
     agent: Annotated[str, INPUT, SELECTING, HEAD, AGENT] = Field(
         default="",
         description="The agent: a folder, or `python:`, `command:`, `http:`, `replay:`.\n"
-        "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, `command:COMMAND`, "
-        "`http:URL`, `replay:PATH`. Default: found for each suite.",
+        "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, "
+        "`python:FOLDER/module:function`, `command:COMMAND`, `http:URL`, `replay:PATH`. Default: found for each suite.",
     )
     runs: Annotated[int, INPUT, RUNNING, HEAD, NONE] = Field(
         default=1,
@@ -436,6 +436,10 @@ class Settings(BaseModel):
     def deviations(self) -> Deviations:
         """The rules for scoring, simulation and verdicts."""
         return deviations.under(adk_compat=self.adk_compat)
+
+    def locate(self, *path: str | int) -> Place:
+        """The place of a part of evalgate.yml, or of its nearest parent there."""
+        return Place(file="evalgate.yml") if self.places is None else self.places(*path)
 
     def place_of(self, name: str, *path: str | int) -> Place | None:
         """A setting's place in evalgate.yml, in any spelling; None if it is not set there."""

@@ -61,7 +61,13 @@ def post(
 
     `links`: to the commit and the finished run. Raises ConfigError if the artifact does not contain
     results of evalgate, UnavailableError if GitHub fails."""
-    finished = _finished_run(event, client)
+    finished = event.run
+    if finished is None or not event.head.sha:
+        raise ConfigError("the event has no workflow run")
+    if event.repository.lower() != client.repository.lower():
+        raise ConfigError(
+            f"the finished run belongs to {event.repository}, but this workflow to {client.repository}"
+        )
     if finished.conclusion in NOT_RUN:
         return PostOutcome(
             reason=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}"
@@ -136,17 +142,6 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         links=links,
         version=__version__,
     )
-
-
-def _finished_run(event: EventContext, client: Client) -> FinishedRun:
-    """The run that the event is about. Raises ConfigError if it is not of this repository."""
-    if event.run is None or not event.head.sha:
-        raise ConfigError("the event has no workflow run")
-    if event.repository.lower() != client.repository.lower():
-        raise ConfigError(
-            f"the finished run belongs to {event.repository}, but this workflow to {client.repository}"
-        )
-    return event.run
 
 
 def _fetch_results(

@@ -62,6 +62,8 @@ def test_a_gate_file_that_is_no_text_says_how_to_save_it(tmp_path: Path, data: b
         ("agents/weather", "adk", {"path": "agents/weather"}),
         ("adk:agents/weather", "adk", {"path": "agents/weather"}),
         ("python:pkg.mod:answer", "python", {"call": "pkg.mod:answer"}),
+        # below an import folder, as `evalgate init` names other agents
+        ("python:app/api/mod:answer", "python", {"call": "mod:answer", "path": "app/api"}),
         ("command:node agent.mjs --fast", "command", {"command": "node agent.mjs --fast"}),
         ("http:http://127.0.0.1:8000", "http", {"url": "http://127.0.0.1:8000"}),
         ("replay:recorded", "replay", {"path": "recorded"}),
@@ -74,6 +76,7 @@ def test_the_agent_of_every_suite(
     (rule,) = chosen(tmp_path, "agents: [{path: other}]\n", agent=text).gate_file.agents
     use = agents.rule_use(rule)
     assert (use.driver, use.options, rule.suites) == (driver, options, ["**"])
+    assert text.endswith(agents.DRIVERS[driver].short_form(options))
 
 
 @pytest.mark.parametrize(
