@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from evalgate import __version__, agents
@@ -406,6 +406,7 @@ class Session:
             retries=settings.retries,
             stop=self.stop,
             say=watcher.say,
+            say_once=cache(watcher.say),
             simulate=user.simulation_of(panel, settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
