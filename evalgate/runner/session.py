@@ -538,7 +538,7 @@ class Session:
         return Run(
             suites=side.suites,
             trials=tuple(side.graded[key] for key in keys if key in side.graded),
-            transcripts=side.journal,
+            transcripts=side.journal.find,
             repeats=self._repeats,
             confirmations=tuple(
                 sorted(
