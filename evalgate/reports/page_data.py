@@ -342,7 +342,7 @@ def _run(
     run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]
 ) -> tuple[JsonObject, list[Any] | None]:
     """A run, also of a broken agent, and the traces of its turns; None without traces."""
-    transcript = run.transcripts.find(trial.key)
+    transcript = run.transcripts(trial.key)
     turns_done = transcript.invocations if transcript is not None else ()
     if trial.failure is not None and not turns_done:
         turns_done = trial.failure.partial

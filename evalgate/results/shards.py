@@ -401,7 +401,7 @@ def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> R
                 (trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key
             )
         ),
-        transcripts=outcomes,
+        transcripts=outcomes.find,
         repeats=first_run.repeats,
         truncated=next((run.truncated for run in runs if run.truncated), ""),
         seed=first_run.seed,
