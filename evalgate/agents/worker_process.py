@@ -328,9 +328,7 @@ class Questions:
         with self._lock:
             self._is_answered = True
             self._is_opaque |= message.opaque
-            new_questions = self._questions.symmetric_difference(message.questions) & set(
-                message.questions
-            )
+            new_questions = set(message.questions) - self._questions
             self._characters += sum(map(len, new_questions))
             if (
                 len(self._questions) + len(new_questions) > MOST_QUESTIONS

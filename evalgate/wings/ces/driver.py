@@ -237,10 +237,9 @@ class CesConversation(Turns):
     takes_history = True
 
     def __init__(self, live: Live, config: Json, setting: AgentSetting, case: Case) -> None:
-        super().__init__(setting.limits, redact.redactor(setting.world.environment))
+        super().__init__(case, setting.limits, redact.redactor(setting.world.environment))
         self._live, self._config = live, dict(config)
         self._app = str(config["session"]).partition("/sessions/")[0]
-        self._case = case
         self._variables: JsonObject = {}
         self._has_variables = False
         if case.history:
@@ -250,7 +249,7 @@ class CesConversation(Turns):
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        setup = self.begin(self._case)
+        setup = self.begin()
         initial_state = (
             dict(self._case.session.state) if self._case.session and not self.done else {}
         )
