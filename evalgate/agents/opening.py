@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from evalgate import agents
 from evalgate.agents import python_process
@@ -331,8 +330,8 @@ DETAIL_READ = 4_000
 _GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
 
-LITELLM: Final = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
-LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
+LITELLM = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
+LACKING: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     # os.environ["NAME"], as evalgate's worker reports it; in the traceback of a program, before and
     # since Python 3.13
     (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),

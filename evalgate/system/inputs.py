@@ -30,7 +30,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote_to_bytes
 
 import pathspec
@@ -45,7 +44,7 @@ ABSENT = "absent"
 LINK = "link "
 APART = "apart "
 """Kinds of names; LINK precedes its target, APART the kind of an excluded one."""
-OUTSIDE: Final = "outside"
+OUTSIDE = "outside"
 
 _KINDS = frozenset(
     {FILE, "name", FOLDER, "entries", "module", "packages", GLOB, "pyc", NAMES, EVERYTHING}

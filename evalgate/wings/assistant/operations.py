@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from evalgate.config import load
 from evalgate.errors import EvalgateError, ExitCode
@@ -24,12 +24,12 @@ from evalgate.values import Environ, JsonObject
 from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.edit import CODES, Refused, invalid
 
-MOST_RUNS: Final = 100
+MOST_RUNS = 100
 """The most runs of one evaluation in one operation."""
 MOST_WAITING = 100
 MOST_KEPT = 1000
 """Operations that are not over, and that are remembered."""
-_CODES: Final = {
+_CODES = {
     ExitCode.CONFIG: "FAILED_PRECONDITION",
     ExitCode.NOT_MEASURED: "UNAVAILABLE",
     ExitCode.NOTHING_TO_DO: "NOT_FOUND",

@@ -18,7 +18,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 import filelock
 from pydantic import BaseModel, Field, field_validator, model_validator
@@ -78,19 +77,19 @@ from evalgate.wings.ces.shapes import (
     ExecutionState,
 )
 
-_KINDS: Final = {
+_KINDS = {
     "UNREACHABLE": FailureKind.UNREACHABLE,
     "DEADLINE_EXCEEDED": FailureKind.TIMEOUT,
     "UNKNOWN": FailureKind.PROTOCOL,
 }
 """The kinds of failures by code, if the HTTP status does not show them."""
-_OURS: Final = re.compile(
+_OURS = re.compile(
     APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}"
 )
 """The names of resources that a run creates."""
-_EVENT: Final = re.compile(r"<event>([^<>]+)</event>")
-_CREDENTIALS: Final = "GOOGLE_APPLICATION_CREDENTIALS"
-MAX_EXPORT_BYTES: Final = 50 * 1024 * 1024
+_EVENT = re.compile(r"<event>([^<>]+)</event>")
+_CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
+MAX_EXPORT_BYTES = 50 * 1024 * 1024
 """The largest export of an app."""
 
 
@@ -466,12 +465,12 @@ def _inputs(content: Content, app: str) -> list[JsonObject]:
 
 # --- evaluations that the platform runs -----------------------------------------------------------
 
-_OUTCOME_FIELDS: Final = (
+_OUTCOME_FIELDS = (
     *("golden", "scenario"),
     *("evaluationMetricsThresholdOverride", "evaluationMetricsConfigOverride"),
 )
 """The parts of an evaluation that decide its outcome."""
-_ERRORS: Final = {
+_ERRORS = {
     ErrorType.QUOTA_EXHAUSTED: FailureKind.RATE_LIMITED,
     ErrorType.USER_SIMULATION_FAILURE: FailureKind.SIMULATOR,
 }

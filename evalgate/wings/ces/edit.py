@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import yaml as pyyaml
 
@@ -19,10 +19,10 @@ from evalgate.values import Json, JsonObject
 from evalgate.wings.ces import compare, shapes
 from evalgate.wings.ces.shapes import Handling, Proto
 
-EVERYTHING: Final = "*"
+EVERYTHING = "*"
 
 
-CODES: Final[Mapping[str, int]] = {
+CODES: Mapping[str, int] = {
     "CANCELLED": 1,
     "INVALID_ARGUMENT": 3,
     "NOT_FOUND": 5,

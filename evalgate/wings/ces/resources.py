@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import filelock
 import platformdirs
@@ -32,10 +32,10 @@ from evalgate.wings.ces.library import StoredFiles
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 from evalgate.wings.ces.shapes import Proto
 
-WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
-LOCK_SECONDS: Final = 30.0
-ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
-_APP: Final = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
+WRITABLE = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
+LOCK_SECONDS = 30.0
+ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
+_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
 Texts: TypeAlias = dict[str, tuple[str, str | None]]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from evalgate.model import AgentFailure, FailureKind, Invocation, Timings
 from evalgate.values import JsonObject, frozen_dataclass
@@ -48,7 +47,7 @@ from evalgate.wings.ces.shapes import (
     TurnReplayResult,
 )
 
-_ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
+_ERRORS: Mapping[FailureKind, ErrorType] = {
     FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
     FailureKind.SIMULATOR: ErrorType.USER_SIMULATION_FAILURE,
 }
@@ -269,7 +268,7 @@ def _evaluation_of(result: str) -> str:
     return result.partition("/results/")[0]
 
 
-_TYPES: Final = {
+_TYPES = {
     frozenset({True}): EvaluationType.GOLDEN,
     frozenset({False}): EvaluationType.SCENARIO,
 }
