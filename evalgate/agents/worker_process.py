@@ -189,9 +189,9 @@ class Mailboxes:
     def stall_of(self, box: Mailbox) -> Stalled | None:
         """The stall, if this conversation keeps the worker from all others; else None."""
         with self._lock:
-            return (
-                self._stall if self._stall is not None and self._stall.session == box.name else None
-            )
+            if self._stall is not None and self._stall.session == box.name:
+                return self._stall
+            return None
 
     def _current_stall_s(self, box: Mailbox) -> float:
         if self._stall is None or self._stall.session == box.name:

@@ -326,17 +326,15 @@ class Snapshot:
         kind = self._find(path, follows=False)[0]
         if kind == OUTSIDE:
             raise Unknown
-        return (
-            f"{kind}\n{self._target_kind(path)}"
-            if kind.startswith(LINK)
-            else kind.removeprefix(APART)
-        )
+        if kind.startswith(LINK):
+            return f"{kind}\n{self._target_kind(path)}"
+        return kind.removeprefix(APART)
 
     def _answer_folder(self, path: str) -> str:
         kind, folder = self._resolve_folder(path)
-        return (
-            _digest(self._descriptions(folder, self._visible(folder))) if kind == FOLDER else kind
-        )
+        if kind == FOLDER:
+            return _digest(self._descriptions(folder, self._visible(folder)))
+        return kind
 
     def _answer_entries(self, path: str) -> str:
         kind, folder = self._resolve_folder(path)

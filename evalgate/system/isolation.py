@@ -377,11 +377,11 @@ def refusal_reason() -> str:
         return "there is no `setpriv` (util-linux)"
     trial = (*_drop_rights(TRIAL_UID, TRIAL_UID), "--", "/bin/true")
     error_text = "" if landlock_rights() else _tool_error(trial)
-    return (
-        f"the system refuses it ({error_text}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
-        if error_text
-        else ""
-    )
+    if error_text:
+        return (
+            f"the system refuses it ({error_text}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
+        )
+    return ""
 
 
 @contextmanager
@@ -663,11 +663,9 @@ def _tool_error(command: Sequence[str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return (
-        ""
-        if finished.returncode == 0
-        else finished.stderr.strip()[-500:] or f"exit code {finished.returncode}"
-    )
+    if finished.returncode == 0:
+        return ""
+    return finished.stderr.strip()[-500:] or f"exit code {finished.returncode}"
 
 
 def _run_tool(name: str, *arguments: str) -> None:

@@ -43,11 +43,9 @@ def redactor_of_files(environment: Mapping[str, str]) -> Callable[[str], str]:
     def redact(text: str) -> str:
         text = redact_plain(text)
         plain = _without_markup(text)  # the pattern is slow, and a report long
-        return (
-            markdown_pattern.sub(MARK, text)
-            if any(secret in plain for secret in plain_secrets)
-            else text
-        )
+        if any(secret in plain for secret in plain_secrets):
+            return markdown_pattern.sub(MARK, text)
+        return text
 
     return redact
 

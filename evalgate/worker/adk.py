@@ -323,9 +323,9 @@ async def _module_agent(module: ModuleType, closing: AsyncExitStack) -> tuple[An
 
 
 def _split_app(app_or_agent: Any) -> tuple[Any, Any]:
-    return (
-        (app_or_agent, app_or_agent.root_agent) if _is_app(app_or_agent) else (None, app_or_agent)
-    )
+    if _is_app(app_or_agent):
+        return (app_or_agent, app_or_agent.root_agent)
+    return (None, app_or_agent)
 
 
 def _is_app(candidate: Any) -> bool:

@@ -145,11 +145,9 @@ def result_of(answer: Message) -> Any:
 
 def result_json(result: Any) -> Any:
     """A result as JSON. A result of another type becomes `{"result": ...}`, as frameworks do it."""
-    return (
-        to_json(result)
-        if result is None or isinstance(result, JSON_TYPES)
-        else {"result": to_json(result)}
-    )
+    if result is None or isinstance(result, JSON_TYPES):
+        return to_json(result)
+    return {"result": to_json(result)}
 
 
 def failure(error: Exception) -> Message:
@@ -486,11 +484,9 @@ class Tools:
         the call must run."""
         arguments = dict(args or {})
         run_tool = partial(_run, name, arguments, run)
-        return (
-            run_tool()
-            if self._session_tools is None
-            else self._session_tools.ask(name, arguments).wait(run_tool)
-        )
+        if self._session_tools is None:
+            return run_tool()
+        return self._session_tools.ask(name, arguments).wait(run_tool)
 
     async def call_async(
         self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
@@ -502,11 +498,9 @@ class Tools:
             result = _run(name, arguments, run)
             return await result if inspect.isawaitable(result) else result
 
-        return (
-            await run_tool()
-            if self._session_tools is None
-            else await self._session_tools.ask(name, arguments).settle(run_tool)
-        )
+        if self._session_tools is None:
+            return await run_tool()
+        return await self._session_tools.ask(name, arguments).settle(run_tool)
 
     def wrap(self, function: Callable[..., Any], *, name: str = "") -> Callable[..., Any]:
         """The function with a question before each call. A coroutine function stays one.

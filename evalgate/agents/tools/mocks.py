@@ -46,11 +46,9 @@ class Latency(ToolFile):
     @model_validator(mode="before")
     @classmethod
     def _seconds_alone(cls, value: Any) -> Any:
-        return (
-            {"seconds": value}
-            if isinstance(value, int | float) and not isinstance(value, bool)
-            else value
-        )
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return {"seconds": value}
+        return value
 
 
 class CallPattern(ToolFile):

@@ -141,9 +141,9 @@ def schema_of(name: str) -> JsonObject:
         }
         required_keys = [shapes.key_of(owner, key) for key in definition.get("required", ())]
         schema: JsonObject = {"type": "object", "properties": properties}
-        return (
-            {**schema, "required": required_keys} if required_keys and message != name else schema
-        )
+        if required_keys and message != name:
+            return {**schema, "required": required_keys}
+        return schema
 
     def refer(message: str) -> JsonObject:
         if message not in definitions:

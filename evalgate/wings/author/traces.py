@@ -173,11 +173,9 @@ def _spans(raw: Any) -> Iterator[Span]:
 
 def _dicts(raw: Any, key: str) -> list[JsonObject]:
     elements = _snake_fields(raw, "").get(key)
-    return (
-        [element for element in elements if isinstance(element, dict)]
-        if isinstance(elements, list)
-        else []
-    )
+    if isinstance(elements, list):
+        return [element for element in elements if isinstance(element, dict)]
+    return []
 
 
 def _value(raw: Any, depth: int = 20) -> Any:

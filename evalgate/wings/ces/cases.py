@@ -305,11 +305,11 @@ def _plain(content: SessionInput | Chunk) -> list[Part]:
     if content.text is not None:
         return [Text(text=content.text)]
     media = content.image or content.blob
-    return (
-        [Attachment(data={"inline_data": {"mime_type": media.mime_type, "data": media.data}})]
-        if media
-        else []
-    )
+    if media:
+        return [
+            Attachment(data={"inline_data": {"mime_type": media.mime_type, "data": media.data}})
+        ]
+    return []
 
 
 def _response(response: ToolResponse) -> AdkResponse:

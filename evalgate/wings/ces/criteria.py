@@ -173,11 +173,9 @@ def _grade_checks(
 def _share(checks: Iterable[Check]) -> float | None:
     """The share of met checks, among those that count; None if none counts or one is unknown."""
     check_outcomes = [check.outcome for check in checks if check.outcome is not Outcome.SKIPPED]
-    return (
-        None
-        if not check_outcomes or outcomes.UNKNOWN in check_outcomes
-        else check_outcomes.count(Outcome.PASS) / len(check_outcomes)
-    )
+    if not check_outcomes or outcomes.UNKNOWN in check_outcomes:
+        return None
+    return check_outcomes.count(Outcome.PASS) / len(check_outcomes)
 
 
 def _finding(check: Check) -> Finding:

@@ -202,11 +202,9 @@ def _parse_record(line: str) -> tuple[str, str] | None:
         base, name = (json.loads(line)[key] for key in ("base", "name"))
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-    return (
-        (base, name)
-        if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name)
-        else None
-    )
+    if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name):
+        return (base, name)
+    return None
 
 
 def delete_leftovers(folder: Path, live: Live) -> int:
@@ -353,11 +351,9 @@ def _variables_in(message: Json) -> JsonObject | None:
         for key in ("updatedVariables", "defaultVariables")
         if isinstance(chunk.get(key), dict)
     ]
-    return (
-        {name: value for values in variables for name, value in values.items()}
-        if variables
-        else None
-    )
+    if variables:
+        return {name: value for values in variables for name, value in values.items()}
+    return None
 
 
 def _is_text(event: Event) -> bool:

@@ -304,9 +304,9 @@ NOT_RUN_VALUES = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": 
 def enum_in(shape: type[Proto], field: str) -> type[ProtoEnum] | None:
     """The enum of a field; None if it has none."""
     annotation = shape.model_fields[field].annotation
-    return (
-        annotation if isinstance(annotation, type) and issubclass(annotation, ProtoEnum) else None
-    )
+    if isinstance(annotation, type) and issubclass(annotation, ProtoEnum):
+        return annotation
+    return None
 
 
 @functools.cache
