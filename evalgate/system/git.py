@@ -548,7 +548,7 @@ class Repository:
         """Like `run`, as bytes; see `Git.run`."""
         return self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
 
-    def run_with_remote(self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S) -> bytes:
+    def run_with_remote(self, *arguments: str) -> bytes:
         """Like `run_bytes`, with the remote `origin`: with the credentials of the checkout, else
         with the token.
 
@@ -565,7 +565,7 @@ class Repository:
                     f"--git-dir={self.git_dir}",
                     *arguments,
                     cwd=str(self.folder),
-                    timeout_s=timeout_s,
+                    timeout_s=NETWORK_TIMEOUT_S,
                     settings=[*way, *self.remote.partial],
                 )
             except GitFailed as error:

@@ -179,7 +179,7 @@ class Done:
 class AppFiles:
     """An app and the files of its evaluations below a folder."""
 
-    def __init__(self, folder: Path, *, app: str, environment: Environ, endpoint: str = "") -> None:
+    def __init__(self, folder: Path, *, app: str, environment: Environ, endpoint: str) -> None:
         """`app`: its name. Without one, the files name it, except in CI, where anybody may have
         written them. Raises ConfigError."""
         if not folder.is_dir():

@@ -1,6 +1,6 @@
 """The API of Customer Engagement Suite over REST: resources, operations and sessions of an app.
 
-Every update has a mask, and every update and deletion has the etag that was read. A request that
+Every update has a mask and the etag that was read. A request that
 fails only for the moment is repeated (`LiveFailed.is_passing`)."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Live:
     (`another`)."""
 
     def __init__(
-        self, environment: Environ, *, endpoint: str = "", token: GoogleToken | None = None
+        self, environment: Environ, *, endpoint: str, token: GoogleToken | None = None
     ) -> None:
         """`environment`: credentials and proxies. Raises LiveFailed for an address that must not
         get a token."""
@@ -130,9 +130,9 @@ class Live:
             )
         return self.call("PATCH", str(body["name"]), query={"updateMask": mask}, body=body)
 
-    def delete(self, name: str, *, etag: str = "") -> None:
+    def delete(self, name: str) -> None:
         """Delete a resource, and wait if that takes time. Raises LiveFailed."""
-        answer = self.call("DELETE", name, query={"etag": etag} if etag else {})
+        answer = self.call("DELETE", name)
         if answer.get("name"):
             self.wait(answer)
 

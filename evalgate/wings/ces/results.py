@@ -219,7 +219,7 @@ def _seconds(duration: str | None) -> float | None:
 
 
 def run_of(
-    measured: Sequence[Measured], batch: Batch, *, dataset: str = ""
+    measured: Sequence[Measured], batch: Batch
 ) -> tuple[EvaluationRun, list[EvaluationResult]]:
     """The run of some evaluations, and the result of each."""
     results = [result_of(measurement, batch) for measurement in measured]
@@ -234,8 +234,7 @@ def run_of(
         display_name=batch.display_name or f"run - {batch.created_at}",
         create_time=batch.created_at,
         evaluation_results=tuple(evaluation_result.name for evaluation_result in results),
-        evaluations=() if dataset else tuple(names),
-        evaluation_dataset=dataset,
+        evaluations=tuple(names),
         evaluation_type=_TYPES.get(kinds, EvaluationType.MIXED),
         state=EvaluationRunState.COMPLETED,
         progress=Progress(
