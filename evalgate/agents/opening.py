@@ -137,18 +137,17 @@ def open_agents(
             )
             try:
                 if use.is_absent:
-                    raise AgentFailed(
-                        AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"]))
-                    )
-                if context.host is not None:
+                    message = str(use.options["why"])
+                    failure = AgentFailure(kind=FailureKind.NO_RECORDING, message=message)
+                    pools[key] = AbsentAgent(failure)
+                elif context.host is not None:
                     pools[key] = context.host(setting)
                 else:
                     full_use = _with_python(
                         use, root=root, lender=settings.root, environ=context.environ
                     )
-                    agent = agents.DRIVERS[full_use.driver].open(
-                        agents.options_of(full_use), setting
-                    )
+                    driver = agents.DRIVERS[full_use.driver]
+                    agent = driver.open(agents.options_of(full_use), setting)
                     is_remote = agents.is_remote(full_use)
                     pools[key] = agent if is_remote else ExplainedAgent(agent, variables)
             except AgentFailed as failed:

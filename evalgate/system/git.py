@@ -342,17 +342,15 @@ def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str,
 def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> Remote:
     """The remote `origin`, else the only remote; of its settings only those that cannot run
     anything."""
-    last_values: dict[str, str] = {}
-    headers = []
-    for key, value in settings:
-        last_values[key] = value
-        if key == "http.extraheader" or (key.startswith("http.") and key.endswith(".extraheader")):
-            headers.append((key, value))
-    names = [
-        key.removeprefix("remote.").removesuffix(".url")
-        for key in last_values
-        if re.fullmatch(r"remote\..*\.url", key)
+    all_settings = tuple(settings)
+    last_values = dict(all_settings)
+    headers = [
+        (key, value)
+        for key, value in all_settings
+        if re.fullmatch(r"http\.(?:.*\.)?extraheader", key)
     ]
+    matches = (re.fullmatch(r"remote\.(.*)\.url", key) for key in last_values)
+    names = [match[1] for match in matches if match]
     name = "origin" if "origin" in names else names[0] if len(names) == 1 else ""
     if not name:
         return Remote()

@@ -201,12 +201,12 @@ class Sandbox:
         """`variables` for its processes: with their own home, paths in the copy, and readable
         copies of closed credential files that variables name (as `env` grants them)."""
         account = account or self.agent
-        shared_variables = {
-            name: text for name, text in variables.items() if not _matches(name, HOME_VARIABLES)
+        placed_variables = {
+            name: self._placed_value(name, text)
+            for name, text in variables.items()
+            if not _matches(name, HOME_VARIABLES)
         }
-        return {
-            name: self._placed_value(name, text) for name, text in shared_variables.items()
-        } | account.environment()
+        return placed_variables | account.environment()
 
     def reachable(self, path: Path) -> Path:
         """A path of a file or folder of this program that the sandbox's processes can reach:
@@ -608,13 +608,9 @@ def _namespaces(
         for place in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - everybody's
     )
     python = shutil.which("python3")
-    prefixes = [
-        sys.prefix,
-        sys.base_prefix,
-        *([str(Path(python).resolve().parent.parent)] if python else []),
-    ]
     candidates = [
-        *prefixes,
+        *(sys.prefix, sys.base_prefix),
+        *([str(Path(python).resolve().parent.parent)] if python else []),
         str(Path(__file__).parent.parent),
         *os.environ.get("PATH", "").split(":"),
     ]

@@ -137,13 +137,13 @@ def _app(library: Library, folder: str) -> _App:
         resource.message
         for reading in readings
         for resource in reading.resources
-        if resource.kind is Kind.PERSONA
+        if isinstance(resource.message, EvaluationPersona)
     ]
     return _App(
         settings=app.evaluation_settings or EvaluationSettings(),
         thresholds=app.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
         prompts={**prompts, **read.written_prompts(readings)},
-        personas=tuple(persona for persona in personas if isinstance(persona, EvaluationPersona)),
+        personas=tuple(personas),
     )
 
 
