@@ -554,17 +554,13 @@ def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[Agen
     for driver in agents.DRIVERS.values():
         if imported_packages.isdisjoint(driver.modules):
             continue
-        made_agents = {
-            name: value
-            for statement in module.body
-            for name, value in _pairs(statement)
-            if name and _makes(value, driver.makers)
-        }
+        made_agents = _named(module, driver.makers)
         helpers = _helpers(module, made_agents)
         root_names = [
             name for name in made_agents if name not in helpers and "guardrail" not in name.lower()
         ]
         root_names = root_names or [*_factories(module, driver.makers)]
+        root_names = root_names or [*_named(module, driver.parts)]
         if root_names and any(map(_runs_at_import, module.body)):
             root_names = [PROGRAM]
         for name in root_names:
@@ -573,6 +569,12 @@ def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[Agen
                 options={"call": f"{dotted}:{name}", **path},
                 found_by=FIRST_ASKED if name == PROGRAM else "",
             )
+
+
+def _named(module: ast.Module, makers: Collection[str]) -> dict[str, ast.expr]:
+    """The names at a module's top level for what a maker makes, with its calls."""
+    pairs = (pair for statement in module.body for pair in _pairs(statement))
+    return {name: value for name, value in pairs if name and _makes(value, makers)}
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -604,7 +606,7 @@ def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]
 
 
 _ANSWERING = re.compile(
-    r"(answer|ask|chat|respond|reply|query|handle|process|agent|run|invoke)(_\w*)?|"
+    r"(answer|ask|chat|generate|respond|reply|query|handle|process|agent|run|invoke)(_\w*)?|"
     r"\w*_(answer|response|reply)"
 )
 _ANSWERING_FUNCTION = re.compile(rf"\bdef\s+({_ANSWERING.pattern})\b")
@@ -628,24 +630,33 @@ def _answering(module: ast.Module) -> Iterator[str]:
             yield from (f"{statement.name}.{name}" for name in _methods(statement))
 
 
-def _answers(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0) -> bool:
-    """True if a function has a name for answering, and one text parameter after the first `after`
-    parameters."""
-    required_names = _required(function)[after:]
-    kind = _name(required_names[0].annotation) if required_names else ""
+def _answers(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0, texts: int = 1
+) -> bool:
+    """True if a function has a name for answering, and requires so many texts after the first
+    `after` parameters."""
+    kinds = [_name(parameter.annotation) for parameter in _required(function)[after:]]
     is_public = not function.name.startswith("_")
     has_name = is_public and _ANSWERING.fullmatch(function.name) is not None
-    return has_name and len(required_names) == 1 and kind in ("", "str")
+    return has_name and len(kinds) == texts and {*kinds} <= {"", "str"}
+
+
+_TEXT = re.compile(
+    r"(user_)?(goal|idea|input|message|prompt|query|question|request|subject|task|text|topic)"
+)
 
 
 def _methods(owner: ast.ClassDef) -> Iterator[str]:
-    """The answering methods of a class without constructor arguments."""
+    """The answering methods of a class without constructor arguments; those that need nothing, if
+    an object is made of a text."""
     functions = [node for node in owner.body if isinstance(node, _FUNCTIONS)]
     by_name = {function.name: function for function in functions if not function.decorator_list}
     init = by_name.get("__init__")
-    if owner.bases or (init is not None and len(_required(init)) > 1):
+    made_of = [] if init is None else _required(init)[1:]
+    if owner.bases or len(made_of) > 1 or not all(_TEXT.fullmatch(part.arg) for part in made_of):
         return
-    yield from (name for name, method in by_name.items() if _answers(method, after=1))
+    texts = 1 - len(made_of)
+    yield from (name for name, method in by_name.items() if _answers(method, after=1, texts=texts))
 
 
 def _makes(value: ast.expr | None, makers: Collection[str]) -> bool:
@@ -761,29 +772,63 @@ def find_programs(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse
     """The programs that make an agent of a framework, or import a module that does, those near the
     root first. Tests are left out."""
     drivers_by_file: dict[str, str] = {}
-    files = sorted(files, key=lambda file: (file.count("/"), not file.endswith("main.py")))
+    files = _nearest_first(files)
     for file, module in _parsed(files, graph, _framework_names()):
         packages = _packages(imports_of(module))
         for driver in agents.DRIVERS.values():
             nodes = () if packages.isdisjoint(driver.modules) else ast.walk(module)
             if any(isinstance(node, ast.expr) and _makes(node, driver.makers) for node in nodes):
                 drivers_by_file[file] = driver.name
+    for file, imports in _programs(files if drivers_by_file else (), graph, _RUNNING):
+        places = [place for place in graph.reached([file]) if place in drivers_by_file]
+        if places:
+            yield _program(file, imports, graph, drivers_by_file[places[0]], FIRST_ASKED)
+
+
+def find_conversations(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse]:
+    """The programs without a framework that take a text at the terminal, and call a model."""
+    for file, imports in _programs(_nearest_first(files), graph, _TERMINAL):
+        modules = (parse(graph.read(place) or "") for place in graph.reached([file]))
+        if any(module and _packages(imports_of(module)) & CLIENTS for module in modules):
+            yield _program(file, imports, graph, agents.OF_FUNCTIONS, "a program at the terminal")
+
+
+CLIENTS = frozenset({
+    "anthropic", "cohere", "google", "groq", "huggingface_hub", "litellm", "mistralai", "ollama", "openai", "together",
+})  # fmt: skip
+"""Packages that call models."""
+
+_TERMINAL = re.compile(r"\binput\(|\bparse_args\(|\bargv\[1")
+
+Imports: TypeAlias = tuple[tuple[int, str], ...]
+"""Level and dotted name of each import."""
+
+
+def _nearest_first(files: Iterable[str]) -> list[str]:
+    return sorted(files, key=lambda file: (file.count("/"), not file.endswith("main.py")))
+
+
+def _programs(
+    files: Iterable[str], graph: ImportGraph, words: re.Pattern[str]
+) -> Iterator[tuple[str, Imports]]:
+    """The first programs among these files that contain one of the words, with their imports."""
     programs = (
         (file, imports)
-        for file, module in _parsed(files if drivers_by_file else (), graph, _RUNNING)
+        for file, module in _parsed(files, graph, words)
         if any(map(_runs, module.body))
         and _packages(imports := imports_of(module)).isdisjoint(SERVERS)
     )
-    for file, imports in itertools.islice(programs, MOST_PROGRAMS):
-        places = [place for place in graph.reached([file]) if place in drivers_by_file]
-        if places:
-            folder, dotted = _importable(file, imports, graph)
-            path = {} if folder == "." else {"path": folder}
-            yield AgentUse(
-                driver=drivers_by_file[places[0]],
-                options={"call": f"{dotted}:{PROGRAM}", **path},
-                found_by=FIRST_ASKED,
-            )
+    return itertools.islice(programs, MOST_PROGRAMS)
+
+
+def _program(
+    file: str, imports: Imports, graph: ImportGraph, driver: str, found_by: str
+) -> AgentUse:
+    folder, dotted = _importable(file, imports, graph)
+    path = {} if folder == "." else {"path": folder}
+    return AgentUse(
+        driver=driver, options={"call": f"{dotted}:{PROGRAM}", **path}, found_by=found_by
+    )
 
 
 def _parsed(

@@ -156,7 +156,7 @@ def label(use: AgentUse) -> str:
 
 def argument(use: AgentUse) -> str:
     """The value of `--agent` for an agent."""
-    return f"{use.driver}:{agents.DRIVERS[use.driver].label(use.options)}"
+    return f"{use.driver}:{agents.DRIVERS[use.driver].short_form(use.options)}"
 
 
 def criteria_of(first_turn: FirstTurn, settings: Settings, environ: Environ) -> JsonObject:

@@ -106,6 +106,10 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
         ({"main.py": "class Desk:\n    def __init__(self, model='m'):\n        self.model = model\n"
           "    def _ask(self, text): ...\n    def run(self, text: str) -> str:\n        return self.model + text\n"},
          {"driver": "python", "call": "main:Desk.run"}),
+        # an object that is made of the text
+        ({"main.py": "class Desk:\n    def __init__(self, topic, model='m'):\n        self.topic = topic\n"
+          "    def generate_content(self, key=None):\n        return 'of ' + self.topic\n"},
+         {"driver": "python", "call": "main:Desk.generate_content"}),
         # what it imports lies beside it, and not at the root
         ({"backend/desk.py": "import words_of_desk\ndef answer(text):\n    return words_of_desk.YES + text\n",
           "backend/words_of_desk.py": "YES = 'yes '\n"},
@@ -121,6 +125,11 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
         ({"examples/desk.py": "def answer(text):\n    return 'an example'\n",
           "shop/bot.py": "async def chat(text: str):\n    return 'hello ' + text\n"},
          {"driver": "python", "call": "shop.bot:chat"}),
+        # a program at the terminal; the module of its model is not there
+        ({"main.py": "import argparse, desk\ndef main():\n    p = argparse.ArgumentParser()\n    p.add_argument('prompt')\n"
+          "    print('hello', p.parse_args().prompt)\nif __name__ == '__main__':\n    main()\n",
+          "desk.py": "def look():\n    import anthropic\n", "sum.py": "print(int(input()) + 1)\n"},
+         {"driver": "python", "call": "main:__main__"}),
     ],
 )  # fmt: skip
 def test_a_plain_function(tmp_path: Path, files: Mapping[str, str], use: dict[str, str]) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import builtins
 import inspect
 import runpy
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
+
+from evalgate.worker import terminal
+from evalgate.worker.terminal import ProgramEnded
 
 TYPED = "What can you do?"
 """The argument, or the answer to `input()`, before the agent is asked. The case's message replaces
@@ -22,10 +22,6 @@ it in the call."""
 MOST_INPUTS = 20
 LONGEST_S = 120.0
 GRACE_S = 5.0
-
-
-class ProgramEnded(BaseException):
-    """Ends a held program. It is no Exception, because programs catch these."""
 
 
 class Program:
@@ -56,6 +52,7 @@ class Program:
 
     def _run(self) -> None:
         RUNNING.set(self)
+        terminal.TYPIST.set(self.typed)
         error: BaseException = TypeError(f"{self._module} ended without asking an agent")
         try:
             runpy.run_module(self._module, run_name="__main__", alter_sys=True)
@@ -75,18 +72,6 @@ class Program:
         if self._input_count > MOST_INPUTS or self.agent.done():
             raise EOFError(f"{self._module} asked for input more than {MOST_INPUTS} times")
         return TYPED
-
-    def arguments(self, parser: Any) -> Iterator[str]:
-        """Values for the arguments that the program requires; a text is typed."""
-        fields = vars(parser)  # argparse shows its arguments nowhere else
-        groups = (group for group in fields["_mutually_exclusive_groups"] if group.required)
-        actions = [action for action in fields["_actions"] if action.required]
-        for action in [*actions, *(vars(group)["_group_actions"][0] for group in groups)]:
-            yield from action.option_strings[:1]
-            if action.choices:
-                yield str(next(iter(action.choices)))
-            elif action.nargs != 0:
-                yield "1" if action.type in (int, float) else self.typed()
 
     def hold(self, agent: Any, call: tuple[Any, ...], original: Any) -> Any:
         """Hold the program in its call of the agent."""
@@ -157,22 +142,7 @@ def hold_at(owner: Any, names: tuple[str, ...], is_agent: Callable[[Any], bool])
         is_of_class = isinstance(method, classmethod)
         held = _held(method.__func__ if is_of_class else method, is_agent)
         setattr(owner, name, classmethod(held) if is_of_class else held)
-    if not hasattr(builtins.input, "holds"):
-        ask, parse = builtins.input, argparse.ArgumentParser.parse_known_args
-
-        def typed(*arguments: Any) -> str:
-            program = RUNNING.get()
-            return ask(*arguments) if program is None else program.typed()
-
-        def parsed(parser: Any, args: Any = None, namespace: Any = None) -> Any:
-            program = RUNNING.get()
-            if program is not None and not (sys.argv[1:] if args is None else args):
-                args = [*program.arguments(parser)]
-            return parse(parser, args, namespace)
-
-        typed.holds = True  # type: ignore[attr-defined]  # marks it
-        builtins.input = typed
-        argparse.ArgumentParser.parse_known_args = parsed  # type: ignore[assignment,method-assign]  # replaces it
+    terminal.serve()
 
 
 def _held(original: Any, is_agent: Callable[[Any], bool]) -> Any:
