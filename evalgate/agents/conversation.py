@@ -50,7 +50,7 @@ from evalgate.model import (
     TurnSetup,
 )
 from evalgate.text import words
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, Redactor
 
 
 class Stopwatch:
@@ -84,7 +84,7 @@ class TraceRoom:
         self._left = limit
         self._lock = threading.Lock()
 
-    def fit(self, records: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
+    def fit(self, records: Sequence[Json], redact: Redactor) -> tuple[Json, ...]:
         """The records without secrets if all of them fit, else one entry with their number."""
         trace = [cassette.redacted(record, redact) for record in records]
         size = len(json.dumps(trace, ensure_ascii=False))
@@ -190,7 +190,7 @@ def timed_out(limits: AgentLimits, *, case: bool, activity: str = " for the turn
 class Turns:
     """The turns of a conversation: counts them, measures their time, and makes their failures."""
 
-    def __init__(self, case: Case, limits: AgentLimits, redact: Callable[[str], str]) -> None:
+    def __init__(self, case: Case, limits: AgentLimits, redact: Redactor) -> None:
         self._case = case
         self.done: list[Invocation] = []
         self.turn: int | None = None

@@ -7,7 +7,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,7 +45,7 @@ from evalgate.model import (
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
-from evalgate.values import Environ, Json
+from evalgate.values import Environ, Json, Redactor
 from evalgate.worker.stops import STOPS
 
 if TYPE_CHECKING:  # only mapped endpoints need it
@@ -70,7 +70,7 @@ class EndpointTurns(Turns):
         case: Case,
         *,
         limits: AgentLimits,
-        redact: Callable[[str], str],
+        redact: Redactor,
         who: str,
     ) -> None:
         super().__init__(case, limits, redact)

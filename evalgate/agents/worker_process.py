@@ -46,7 +46,7 @@ from evalgate.system.process import (
     LineTooLong,
 )
 from evalgate.text import words
-from evalgate.values import Environ, Json, frozen_dataclass
+from evalgate.values import Environ, Json, Redactor, frozen_dataclass
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
@@ -371,7 +371,7 @@ class Worker:
         self._lines = LineSplitter(limit=limits.output_bytes)
         self._greeting: queue.SimpleQueue[Ready | AgentFailure] = queue.SimpleQueue()
         self.boxes = Mailboxes(output_bytes=limits.output_bytes)
-        self.redact: Callable[[str], str] = redact.redactor(launch.environment)
+        self.redact: Redactor = redact.redactor(launch.environment)
         self.failure: AgentFailure | None = None
         self.asks = False  # the worker asks before it runs a tool
         self.takes_history = False

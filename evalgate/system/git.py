@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
@@ -32,6 +32,9 @@ from evalgate.values import Environ, frozen_dataclass
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
+
+Settings: TypeAlias = Sequence[tuple[str, str]]
+"""Settings of git, by key; one may occur several times."""
 
 USER_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
@@ -56,7 +59,7 @@ FIXED_VARIABLES = {
     "GIT_DEFAULT_REF_FORMAT": "files",
 }
 
-SAFE_SETTINGS: Sequence[tuple[str, str]] = (
+SAFE_SETTINGS: Settings = (
     ("safe.directory", "*"),
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -97,7 +100,7 @@ def user_settings(environ: Environ) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def with_settings(environment: Environ, settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+def with_settings(environment: Environ, settings: Settings) -> dict[str, str]:
     """`environment` with settings that git (2.31 and newer) reads from it; the last value of a key
     wins."""
     setting_variables = {"GIT_CONFIG_COUNT": str(len(settings))}
@@ -211,7 +214,7 @@ class Git:
     token."""
 
     environment: Environ
-    settings: Sequence[tuple[str, str]] = ()
+    settings: Settings = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def run(
@@ -219,7 +222,7 @@ class Git:
         *arguments: str,
         cwd: str,
         timeout_s: float = LOCAL_TIMEOUT_S,
-        settings: Sequence[tuple[str, str]] = (),
+        settings: Settings = (),
     ) -> bytes:
         """The output of `git ARGUMENTS`. Raises GitFailed for a nonzero exit, a timeout or too much
         output."""
@@ -517,8 +520,6 @@ def _remove_with_lock(folder: Path, lock: filelock.FileLock) -> None:
 
 
 GITHUB = "https://github.com"
-
-Settings = Sequence[tuple[str, str]]
 
 
 @frozen_dataclass

@@ -25,10 +25,9 @@ from types import ModuleType
 from typing import Any
 
 from . import approval, description, errors, modules, server, tools, trace
+from .pipe import Message
 from .stops import STOPS
 from .tools import Patches, SessionTools
-
-Message = dict[str, Any]
 
 MOST_ARTIFACT = 6_000_000
 """Characters of an artifact in base64."""
@@ -65,7 +64,7 @@ def raise_known(name: str, error: ImportError, fullname: str) -> None:
         raise type(error)(*error.args, name=error.name, path=error.path)
 
 
-def run_options(*, is_live: bool) -> dict[str, Any]:
+def run_options(*, is_live: bool) -> Message:
     """Further arguments for a turn of the Runner: whether models answer in pieces, and a short
     description of their calls if nothing records them.
 
@@ -78,7 +77,7 @@ def run_options(*, is_live: bool) -> dict[str, Any]:
     return {"run_config": RunConfig(**fields)} if fields else {}
 
 
-def _short_telemetry() -> dict[str, Any]:
+def _short_telemetry() -> Message:
     from google.adk.telemetry.context import TelemetryConfig
     from opentelemetry import _logs, trace
 
@@ -613,7 +612,7 @@ class AdkSession:
         from google.genai import types
 
         for _ in range(approval.MOST_ROUNDS):
-            answers: dict[str, Any] = {}
+            answers: Message = {}
             async for event in self._runner.run_async(
                 user_id=self._ids["user_id"],
                 session_id=self._ids["session_id"],

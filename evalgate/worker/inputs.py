@@ -17,7 +17,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-Message = dict[str, Any]
+from .pipe import Message
 
 FILE = "file"
 NAME = "name"

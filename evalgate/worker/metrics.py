@@ -21,8 +21,8 @@ from types import ModuleType
 from typing import Any
 
 from . import errors, modules, server
+from .pipe import Message
 
-Message = dict[str, Any]
 STATUSES = {1: "passed", 2: "failed", 3: "not_evaluated", 4: "not_evaluated"}
 
 

@@ -18,9 +18,7 @@ from functools import partial, wraps
 from typing import Any
 
 from . import errors
-from .pipe import to_json
-
-Message = dict[str, Any]
+from .pipe import Message, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
 
@@ -478,7 +476,7 @@ class Tools:
         self._session_tools = session_tools
 
     def call(
-        self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
+        self, name: str, args: Message | None = None, run: Callable[..., Any] | None = None
     ) -> Any:
         """The result of the tool `name`. `run` gets the arguments by name, and is called only if
         the call must run."""
@@ -489,7 +487,7 @@ class Tools:
         return self._session_tools.ask(name, arguments).wait(run_tool)
 
     async def call_async(
-        self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
+        self, name: str, args: Message | None = None, run: Callable[..., Any] | None = None
     ) -> Any:
         """`call` for a coroutine function."""
         arguments = dict(args or {})
@@ -510,7 +508,7 @@ class Tools:
         tool = name or function.__name__
         signature = inspect.signature(function)
 
-        def arguments_of(positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+        def arguments_of(positional: tuple[Any, ...], keywords: Message) -> Message:
             bound_arguments = signature.bind(*positional, **keywords)
             bound_arguments.apply_defaults()
             return dict(bound_arguments.arguments)
@@ -537,7 +535,7 @@ class Tools:
         return ask_first
 
 
-def _run(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Any:
+def _run(name: str, args: Message, run: Callable[..., Any] | None) -> Any:
     if run is None:
         raise TypeError(f"the tool {name!r} has no function to run")
     return run(**args)
