@@ -138,9 +138,15 @@ def render_workflow() -> str:
 
 
 def render_outputs_table() -> str:
-    """The table of outputs in docs/action.md."""
+    """The table of outputs in docs/action.md. docs/reports.md has the files of reports."""
     rows = ["| Output | Content |", "| --- | --- |"]
-    rows.extend(f"| `{name}` | {cell(text)} |" for name, text in OUTPUTS.items())
+    rows.extend(
+        f"| `{name}` | {cell(text)} |"
+        for name, text in OUTPUTS.items()
+        if name not in reports.RENDERERS
+    )
+    names = ", ".join(f"`{name}`" for name in reports.RENDERERS)
+    rows.append(f"| {names} | Paths of the [files of reports](reports.md). |")
     return "\n".join(rows) + "\n"
 
 

@@ -40,7 +40,7 @@ def rule_use(rule: AgentRule) -> AgentUse:
     if not colon or name not in DRIVERS:
         name = DEFAULT
         text = rule.short_form
-    return AgentUse(driver=name, options={DRIVERS[name].argument: text})
+    return AgentUse(driver=name, options=DRIVERS[name].of_short_form(text))
 
 
 def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set as Abstra
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,7 +30,7 @@ from evalgate.model import (
 )
 from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""
@@ -43,17 +43,6 @@ class ToolFile(BaseModel):
     """A part of a cassette or of a mock file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ErrorWire(ToolFile):
-    """The error of a tool, as files hold it."""
-
-    type: str = Field(min_length=1, description="The exception's name.")
-    message: str = ""
-
-    def to_model(self) -> ToolError:
-        """The error as a value."""
-        return ToolError(type=self.type, message=self.message)
 
 
 class ToolMode(enum.StrEnum):
@@ -97,7 +86,9 @@ class ToolError:
     """The exception of a tool. `type` is its name as its language writes it
     (`httpx.ConnectError`)."""
 
-    type: str = "RuntimeError"
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    type: Annotated[str, Field(min_length=1)] = "RuntimeError"
     message: str = ""
 
 
@@ -355,8 +346,9 @@ class AgentDriver(ABC):
     name:text`. `tools`: how it handles the agent's tools. `runs_metrics`: it runs custom metrics,
     which are Python code of the repository. `is_asked`: there is a process or an endpoint to wait
     for. `modules`: modules of a framework, by which `evalgate init` finds agents that a Python
-    module makes; `makers`: the framework's functions and classes that make one; `package`: the
-    framework's name in the package index."""
+    module makes; `makers`: the framework's functions and classes that make one; `parts`: what it
+    can be made of, in a module that makes none; `package`: the framework's name in the package
+    index."""
 
     name: ClassVar[str]
     options: ClassVar[type[BaseModel]]
@@ -366,6 +358,7 @@ class AgentDriver(ABC):
     is_asked: ClassVar[bool] = True
     modules: ClassVar[AbstractSet[str]] = frozenset()
     makers: ClassVar[AbstractSet[str]] = frozenset()
+    parts: ClassVar[AbstractSet[str]] = frozenset()
     package: ClassVar[str] = ""
 
     @abstractmethod
@@ -397,7 +390,15 @@ class AgentDriver(ABC):
     def label(self, options: Json) -> str:
         """A text that distinguishes the agent from others of the driver, on one line, without
         secrets."""
-        return plain.label(str(options.get(self.argument, "")), LABEL_WIDTH)
+        return plain.label(self.short_form(options), LABEL_WIDTH)
+
+    def short_form(self, options: Json) -> str:
+        """The text that names the agent in the setting `agent`, after the driver."""
+        return str(options.get(self.argument, ""))
+
+    def of_short_form(self, text: str) -> JsonObject:
+        """The options for such a text."""
+        return {self.argument: text}
 
 
 def folder_of(options: Json, root: Path) -> Path:

@@ -187,9 +187,8 @@ def timed_out(limits: AgentLimits, *, case: bool, activity: str = " for the turn
     return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{activity}"
 
 
-class RemoteTurns:
-    """The turns of a conversation with a service: counts them, measures their time, and makes their
-    failures."""
+class Turns:
+    """The turns of a conversation: counts them, measures their time, and makes their failures."""
 
     def __init__(self, limits: AgentLimits, redact: Callable[[str], str]) -> None:
         self.done: list[Invocation] = []
@@ -216,6 +215,7 @@ class RemoteTurns:
         *,
         detail: str = "",
         retry_after_s: float | None = None,
+        trace: tuple[Json, ...] = (),
     ) -> AgentFailed:
         """A failure in the current turn, as an exception to raise."""
         failure = AgentFailure(
@@ -225,6 +225,7 @@ class RemoteTurns:
             detail=self._redact(detail),
             partial=tuple(self.done),
             retry_after_s=retry_after_s,
+            trace=trace,
         )
         return AgentFailed(failure)
 
@@ -250,7 +251,7 @@ def seed_of(key: TrialKey, *, seed: int) -> int:
     return zlib.crc32(f"{seed}:{key}".encode("utf-8", "replace"))
 
 
-class WorkerConversation:
+class WorkerConversation(Turns):
     """A session in a worker.
 
     A turn that takes too long ends this conversation and calls `on_timeout`, because the worker
@@ -270,15 +271,12 @@ class WorkerConversation:
         traces: TraceRoom | None = None,
     ) -> None:
         """Open the session. Raises AgentFailed."""
+        super().__init__(limits, worker.redact)
         self._worker = worker
-        self._limits = limits
         self._on_timeout = on_timeout
-        self._watch = Stopwatch()
         self._stalled_s = 0.0
-        self._done: list[Invocation] = []
         self._steps: list[StepEvent] = []
         self._recorded: dict[int, JsonObject] = {}
-        self._turn: int | None = None
         self._open = True
         self._case = case
         self._session_input = case.session or SessionInput()
@@ -293,7 +291,7 @@ class WorkerConversation:
         self._traces = traces
         self._checks_tools = tools is not None and not vouches_for_tools
         try:
-            with self._watch:
+            with self.watch:
                 deadline = self._ends_at()
                 self._say(
                     protocol.start(
@@ -319,16 +317,15 @@ class WorkerConversation:
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        self._turn = len(self._done) + 1
+        setup = self.begin(self._case)
         self._enter(Phase.TURN)
-        setup = self._case.setup_of(len(self._done))
         state = self._new_state(setup)
         self._state |= state
-        self._tools.turn(len(self._done))
+        self._tools.turn(len(self.done))
         start_time = time.monotonic()
         self._steps = []
         self._recorded = {}
-        with self._watch:
+        with self.watch:
             deadline = self._ends_at()
             self._say(
                 protocol.turn(
@@ -348,7 +345,7 @@ class WorkerConversation:
                     self._fail_with(self._tools.add_result(message))
                 message = self._next_message(deadline)
         invocation = self._invocation(user_content, message, time.monotonic() - start_time)
-        self._done.append(invocation)
+        self.done.append(invocation)
         return invocation
 
     def _new_state(self, setup: TurnSetup) -> Json:
@@ -372,33 +369,32 @@ class WorkerConversation:
     def _invocation(self, user_content: Content, end: TurnEnd, seconds: float) -> Invocation:
         """The turn, from its steps and its end message. `seconds`: its duration, if the worker
         measured none."""
+        model_calls = tuple(
+            (call.usage_metadata.to_model(), call.model_version) for call in end.model_calls
+        )
+        is_detailed = self._case.ces is not None or self._box.hear is not None
+        timings = end.timings.to_model() if end.timings else Timings(total_s=seconds)
         invocation = adk_shapes.turn_of_steps(
             user_content,
             self._steps,
             invocation_id=end.invocation_id,
             agents=tuple(agent.to_model() for agent in end.agents),
-            timings=end.timings.to_model() if end.timings else Timings(total_s=seconds),
+            timings=timings if is_detailed else replace(timings, calls=()),
         )
-        if trace := self._trace():
-            invocation = replace(invocation, trace=trace)
-        if end.model_calls:
-            model_calls = tuple(
-                (call.usage_metadata.to_model(), call.model_version) for call in end.model_calls
-            )
-            invocation = replace(invocation, model_calls=model_calls)
-        if self._case.ces is not None or self._box.hear is not None:
-            return replace(invocation, state=end.state)
-        if invocation.timings is not None:
-            return replace(invocation, timings=replace(invocation.timings, calls=()))
-        return invocation
+        return replace(
+            invocation,
+            trace=self._trace(),
+            model_calls=model_calls,
+            state=end.state if is_detailed else invocation.state,
+        )
 
     def finish(self) -> Json | None:
         """End the session. Returns its final state, if reported. Raises AgentFailed."""
         self._steps = []
         self._recorded = {}
-        self._turn = None  # every turn was answered, so a later failure belongs to no turn
+        self.turn = None  # every turn was answered, so a later failure belongs to no turn
         self._enter(Phase.ENDING)
-        with self._watch:
+        with self.watch:
             deadline = self._ends_at()
             self._say(protocol.end(self._box.name), deadline)
             message = self._next_message(deadline)
@@ -429,7 +425,7 @@ class WorkerConversation:
         """The deadline, on the monotonic clock. Time that other conversations took does not
         count."""
         limits = self._limits
-        elapsed_s = self._watch.seconds - self._stalled_s
+        elapsed_s = self.watch.seconds - self._stalled_s
         return time.monotonic() + min(
             limits.turn_timeout_s, max(limits.case_timeout_s - elapsed_s, 0.0)
         )
@@ -462,13 +458,12 @@ class WorkerConversation:
                 raise self._failed(mail)
             case TurnFailed():
                 text = mail.message
-                code = mail.code
+                if mail.code is not None and str(mail.code) not in text:
+                    text += f" (HTTP status {mail.code})"
                 raise self._failed(
                     AgentFailure(
                         kind=protocol.failure_kind(mail.kind),
-                        message=text
-                        if code is None or str(code) in text
-                        else f"{text} (HTTP status {code})",
+                        message=text,
                         detail=mail.detail,
                         retry_after_s=mail.retry_after_s,
                     )
@@ -517,7 +512,7 @@ class WorkerConversation:
         activity = _WAITED_FOR.get(self._box.phase, " for the turn")
         boxes = self._worker.boxes
         case = (
-            self._watch.seconds - self._stalled_s - boxes.stalled_s(self._box)
+            self.watch.seconds - self._stalled_s - boxes.stalled_s(self._box)
             >= self._limits.case_timeout_s
         )
         message = timed_out(self._limits, case=case, activity=activity)
@@ -542,15 +537,10 @@ class WorkerConversation:
             FailureKind.TOOL_UNMATCHED,
             FailureKind.PROTOCOL,
         }
-        redact = self._worker.redact
-        return AgentFailed(
-            AgentFailure(
-                kind=failure.kind,
-                message=redact(failure.message),
-                turn=self._turn,
-                detail=redact(failure.detail) or self._worker.detail(),
-                partial=tuple(self._done),
-                retry_after_s=failure.retry_after_s,
-                trace=self._trace(),
-            )
+        return self.failed(
+            failure.kind,
+            failure.message,
+            detail=failure.detail or self._worker.detail(),
+            retry_after_s=failure.retry_after_s,
+            trace=self._trace(),
         )

@@ -24,7 +24,7 @@ from evalgate.agents.base import (
     Conversation,
     DriverOptions,
 )
-from evalgate.agents.conversation import RemoteTurns
+from evalgate.agents.conversation import Turns
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
@@ -60,7 +60,7 @@ _KINDS = {
 }
 
 
-class EndpointClient(RemoteTurns):
+class EndpointClient(Turns):
     """A connection to an endpoint for one conversation."""
 
     def __init__(

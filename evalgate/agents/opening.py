@@ -227,18 +227,15 @@ def _setting(
     )
 
 
-def absent(reason: str) -> AgentUse:
+def absent(reason: str, **marks: bool) -> AgentUse:
     """An agent for which every trial ends with NO_RECORDING and this reason."""
-    return AgentUse(driver=AgentUse.ABSENT, options={"why": reason})
+    return AgentUse(driver=AgentUse.ABSENT, options={"why": reason, **marks})
 
 
 def missing() -> AgentUse:
     """The agent of a suite for which the base has none. This is not an error: nothing can have
     become worse."""
-    return AgentUse(
-        driver=AgentUse.ABSENT,
-        options={"why": "the base has no agent for this suite", "missing": True},
-    )
+    return absent("the base has no agent for this suite", missing=True)
 
 
 def is_missing(use: AgentUse) -> bool:
@@ -248,7 +245,7 @@ def is_missing(use: AgentUse) -> bool:
 
 def unusable(reason: str) -> AgentUse:
     """An agent that cannot be opened because of its own side's configuration."""
-    return AgentUse(driver=AgentUse.ABSENT, options={"why": reason, "unusable": True})
+    return absent(reason, unusable=True)
 
 
 def is_unusable(use: AgentUse) -> bool:
@@ -364,6 +361,8 @@ LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
     (re.compile(rf"{_NAME} (?:is |was |environment variable |env var )*"
                 r"(?:not set|must be set|required|missing|unset|undefined|not found)"), ()),
     (re.compile(rf"(?i:environment variable|env var|missing|set)s?:? {_NAME}"), ()),
+    # pydantic-settings, which reads the variable of a field in any case
+    (re.compile(r"validation errors? for \w*(?:Settings|Config)\w* (?P<field>\w+) Field required"), ()),
 )  # fmt: skip
 """Messages about a missing variable, and the variables that would help (one is enough). A group is
 the variable's name or the provider's."""
@@ -377,7 +376,9 @@ def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
             if match is None:
                 continue
             is_provider = pattern is LITELLM
-            missing_names = names or (f"{match[1].upper()}_API_KEY" if is_provider else match[1],)
+            name = match[match.lastindex or 0]
+            name = name.upper() if is_provider or pattern.groupindex else name
+            missing_names = names or (f"{name}_API_KEY" if is_provider else name,)
             if reason := variables.why_lacking(missing_names):
                 return replace(failure, message=f"{reason} ({failure.message})")
             break  # the variable exists, so the failure has another cause

@@ -71,13 +71,6 @@ class _Slot:
     is_retired: bool = False
 
 
-def _for_metrics(setting: AgentSetting) -> AgentSetting:
-    """The setting for metrics: they call no intercepted tools and see no conversation state, so one
-    process serves all."""
-    limits = replace(setting.limits, isolate_cases=False)
-    return replace(setting, limits=limits, tools=None, meeting=contextlib.nullcontext)
-
-
 class WorkerPool(Agent):
     """An agent as worker processes.
 
@@ -101,17 +94,20 @@ class WorkerPool(Agent):
         vouches_for_tools: bool = False,
     ) -> None:
         self._launch_source = launch
-        self._limits = setting.limits
-        self._tell_time = setting.world.tell_time
-        self._tools = setting.tools
+        self._setting = setting
         self._vouches_for_tools = vouches_for_tools
-        self._seed = setting.seed
         self._traces = TraceRoom(TRACES_BYTES) if setting.trace else None
         self._meeting: Callable[[], AbstractContextManager[None]] = setting.meeting
-        self._sessions = 1 if setting.limits.isolate_cases else max(setting.limits.sessions, 1)
-        self._metrics = (
-            None if metrics is None else WorkerPool(metrics, setting=_for_metrics(setting))
+        limits = setting.limits
+        self._sessions = 1 if limits.isolate_cases else max(limits.sessions, 1)
+        # metrics call no intercepted tools and see no conversation state: one process serves all
+        metrics_setting = replace(
+            setting,
+            limits=replace(limits, isolate_cases=False),
+            tools=None,
+            meeting=contextlib.nullcontext,
         )
+        self._metrics = None if metrics is None else WorkerPool(metrics, setting=metrics_setting)
         self._launching = threading.Lock()
         self._launch: Launch | AgentFailed | None = None
         self._changed = threading.Condition()
@@ -130,14 +126,15 @@ class WorkerPool(Agent):
     @contextlib.contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
         """A fresh session for one trial; waits for a free place. Raises AgentFailed."""
+        tools = self._setting.tools
         with self._slot() as slot:
             conversation = WorkerConversation(
                 slot.worker,
                 case=case,
-                seed=seed_of(key, seed=self._seed),
-                limits=self._limits,
+                seed=seed_of(key, seed=self._setting.seed),
+                limits=self._setting.limits,
                 on_timeout=lambda: self._retire(slot),
-                tools=self._tools.open(key, case) if self._tools else None,
+                tools=tools.open(key, case) if tools else None,
                 vouches_for_tools=self._vouches_for_tools,
                 traces=self._traces,
             )
@@ -161,7 +158,7 @@ class WorkerPool(Agent):
                     code,
                     use,
                     evidence,
-                    timeout_s=self._limits.turn_timeout_s,
+                    timeout_s=self._setting.limits.turn_timeout_s,
                     on_timeout=lambda: self._retire(slot),
                 )
         except AgentFailed as error:
@@ -224,7 +221,9 @@ class WorkerPool(Agent):
             with self._changed:
                 is_last = slot.conversations == 1
                 ends = (
-                    slot.is_retired or self._limits.isolate_cases or slot.worker.failure is not None
+                    slot.is_retired
+                    or self._setting.limits.isolate_cases
+                    or slot.worker.failure is not None
                 )
                 if is_last and ends:
                     # its place becomes free when the process is gone: never more processes than
@@ -234,7 +233,7 @@ class WorkerPool(Agent):
                     slot.conversations -= 1
                 self._changed.notify_all()
             if is_last and ends:
-                is_timely = self._limits.isolate_cases and slot.worker.failure is None
+                is_timely = self._setting.limits.isolate_cases and slot.worker.failure is None
                 slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if is_timely else 0.0)
                 slot.worker.wait(2 * LEAVE_PATIENCE_S)
                 with self._changed:
@@ -263,7 +262,7 @@ class WorkerPool(Agent):
                             return slot
                     # each starting thread already has its own place
                     room_to_come = self._starting * (self._sessions - 1)
-                    may_start = len(healthy) + self._starting < max(self._limits.workers, 1)
+                    may_start = len(healthy) + self._starting < max(self._setting.limits.workers, 1)
                     if may_start and self._waiting > room_to_come:
                         self._starting += 1
                         break
@@ -282,8 +281,12 @@ class WorkerPool(Agent):
                 start_time = time.monotonic()
                 launch = self._resolve_launch()
                 launch_time = time.monotonic()
-                mode = self._tools.mode if self._tools else ""
-                worker = Worker(launch, limits=self._limits, tools=mode, questions=self._questions)
+                worker = Worker(
+                    launch,
+                    limits=self._setting.limits,
+                    tools=self._setting.tools.mode if self._setting.tools else "",
+                    questions=self._questions,
+                )
                 with self._changed:
                     self._opening.append(worker)
                     is_closed = self._closed
@@ -291,7 +294,7 @@ class WorkerPool(Agent):
                     worker.end(_CLOSED)
                 greeting = worker.greet()
                 if meeting is not contextlib.nullcontext:
-                    self._tell_time(
+                    self._setting.world.tell_time(
                         f"time: environment {launch_time - start_time:.1f} s, import {time.monotonic() - launch_time:.1f} s"
                     )
         except BaseException as error:
@@ -300,7 +303,12 @@ class WorkerPool(Agent):
                 if worker is not None:
                     self._opening.remove(worker)
                 if isinstance(error, AgentFailed):
-                    self._note_failed_start(error.failure)
+                    # the same message each time: reports group cases by reason
+                    message = error.failure.message
+                    self._failed_starts[message] += 1
+                    is_final = self._failed_starts[message] >= TRIES_TO_START
+                    if is_final or isinstance(self._launch, AgentFailed):
+                        self._start_failure = error.failure
                 self._changed.notify_all()
             raise
         slot = _Slot(worker=worker, capacity=min(self._sessions, greeting.sessions))
@@ -331,15 +339,6 @@ class WorkerPool(Agent):
             if isinstance(self._launch, AgentFailed):
                 raise AgentFailed(self._launch.failure)
             return self._launch
-
-    def _note_failed_start(self, failure: AgentFailure) -> None:
-        self._failed_starts[failure.message] += 1
-        if (
-            isinstance(self._launch, AgentFailed)
-            or self._failed_starts[failure.message] >= TRIES_TO_START
-        ):
-            # the same message each time: reports group cases by reason
-            self._start_failure = failure
 
     def _retire(self, slot: _Slot) -> None:
         with self._changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import ClassVar
@@ -22,6 +23,7 @@ from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.worker_process import Launch
 from evalgate.text import words
+from evalgate.values import Json, JsonObject
 
 
 class CallOptions(PythonOptions):
@@ -62,6 +64,15 @@ class PythonDriver(AgentDriver):
             setting=setting,
             metrics=lambda: launch(python_process.METRICS_WORKER),
         )
+
+    def short_form(self, options: Json) -> str:
+        """See AgentDriver: `module:function`, below its import folder."""
+        return os.path.normpath(f"{options.get('path', '.')}/{options.get(self.argument, '')}")
+
+    def of_short_form(self, text: str) -> JsonObject:
+        """See AgentDriver."""
+        folder, slash, call = text.rpartition("/")
+        return {self.argument: call, **({"path": folder or slash} if slash else {})}
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
         """The module, if it is not in the checkout; it may be installed."""

@@ -12,7 +12,6 @@ from pydantic import (
     ConfigDict,
     Field,
     SkipValidation,
-    TypeAdapter,
     ValidationError,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -61,26 +60,7 @@ class AgentBudget(BaseModel):
         return ", ".join(f"{name}={value:g}" for name, value in self if value is not None)
 
 
-_COUNT = TypeAdapter(Annotated[int, Field(ge=1, le=1000)])
-RUNS = "must be a whole number from 1 to 1000"
 BOUNDS = "`agent_calls`, `tokens` and `usd`, as in `agent_calls=200, usd=2`"
-
-
-def parse_runs(value: Any) -> Any:
-    """The number of runs. The former form, which also had a number of further runs, is an error
-    that quotes the line to write."""
-    run_count = (
-        value.get("start", 1)
-        if isinstance(value, Mapping)
-        else str(value).partition("+")[0].strip()
-    )
-    if isinstance(value, Mapping) or (isinstance(value, str) and "+" in value):
-        message = f"has one number now, what fails is rerun by itself: write `runs: {str(run_count)[:10]}`"
-        raise PydanticCustomError("runs", "{reason}", {"reason": message})
-    try:
-        return _COUNT.validate_python(None if isinstance(value, bool) else value)
-    except ValidationError:
-        raise PydanticCustomError("runs", "{reason}", {"reason": RUNS}) from None
 
 
 def parse_budget(value: Any) -> Any:
@@ -116,7 +96,6 @@ def _split_pairs(value: Any) -> Any:
     return pairs
 
 
-Repeated = Annotated[int, BeforeValidator(parse_runs)]
 Bounded = Annotated[AgentBudget, BeforeValidator(parse_budget)]
 
 Blocking = Annotated[
@@ -201,11 +180,13 @@ class Settings(BaseModel):
     agent: Annotated[str, INPUT, SELECTING, HEAD, AGENT] = Field(
         default="",
         description="The agent: a folder, or `python:`, `command:`, `http:`, `replay:`.\n"
-        "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, `command:COMMAND`, "
-        "`http:URL`, `replay:PATH`. Default: found for each suite.",
+        "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, "
+        "`python:FOLDER/module:function`, `command:COMMAND`, `http:URL`, `replay:PATH`. Default: found for each suite.",
     )
-    runs: Annotated[Repeated, INPUT, RUNNING, HEAD, NONE] = Field(
+    runs: Annotated[int, INPUT, RUNNING, HEAD, NONE] = Field(
         default=1,
+        ge=1,
+        le=1000,
         description="Number of runs per case.\nWhat fails is rerun by itself, on both sides (docs/statistics.md).",
     )
     budget: Annotated[Bounded, INPUT, RUNNING, BASE, NONE] = Field(

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 from evalgate import agents
 from evalgate.discovery import dotenv
@@ -22,6 +22,7 @@ from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
+from evalgate.system import redact
 from evalgate.values import frozen_dataclass
 
 MOST_FILES = 1000
@@ -309,7 +310,7 @@ class _ModuleReader:
             self._look(node, is_optional=is_optional)
             for name, value in _pairs(node):
                 self._models_in(value, name)
-            pending += _below(node, is_optional)
+            pending += _below(node, is_optional=is_optional)
         return ModuleSource(
             needs=frozenset(self._needs - self._tested),
             sets=self._sets,
@@ -362,14 +363,12 @@ class _ModuleReader:
             (keyword.value for keyword in node.keywords if keyword.arg == "default"), None
         )
         default = arguments[1] if len(arguments) > 1 else default
-        has_default = default is not None and not (
-            isinstance(default, ast.Constant) and default.value is None
-        )
         key = self._key(arguments[0])
         if function_name == f"{_ENVIRON}.setdefault":
             self._sets |= dict.fromkeys(key, _text(default) or "")
-        elif not (has_default or is_optional):
-            self._needs |= key
+        elif not is_optional:
+            is_none = isinstance(default, ast.Constant) and default.value is None
+            self._needs |= {name for name in key if is_none or _lacks(default, name)}
         if default is not None:
             self._models_in(default, "".join(key))
 
@@ -385,13 +384,10 @@ class _ModuleReader:
                 annotation = {_name(part) for part in ast.walk(statement.annotation)}
                 if statement.target.id == "model_config" or "ClassVar" in annotation:
                     continue
-                alias, has_default = _field(statement.value)
+                alias, default = _field(statement.value)
                 name = f"{prefix}{statement.target.id}"
-                self._needs |= (
-                    set()
-                    if has_default
-                    else {alias or (name if is_case_sensitive else name.upper())}
-                )
+                name = alias or (name if is_case_sensitive else name.upper())
+                self._needs |= {name} if _lacks(default, name) else set()
 
     def _models_in(self, value: ast.expr, name: str) -> None:
         """Add the models in the value of a name."""
@@ -441,9 +437,9 @@ def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             pass
 
 
-def _below(node: ast.AST, is_optional: bool) -> Iterator[_Pending]:  # noqa: FBT001 - private
+def _below(node: ast.AST, *, is_optional: bool) -> Iterator[_Pending]:
     """The children of a node, without code that runs only in a script."""
-    if isinstance(node, ast.If) and "__name__" in {_name(leaf) for leaf in _leaves(node.test)}:
+    if _is_guard(node):
         yield from ((child, is_optional) for child in node.orelse)
         return
     optional_nodes: Iterable[ast.AST] = ()
@@ -455,6 +451,11 @@ def _below(node: ast.AST, is_optional: bool) -> Iterator[_Pending]:  # noqa: FBT
     yield from (
         (child, is_optional or id(child) in optional_ids) for child in ast.iter_child_nodes(node)
     )
+
+
+def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
+    """True for `if __name__ == "__main__"`."""
+    return isinstance(node, ast.If) and "__name__" in map(_name, _leaves(node.test))
 
 
 def _catches(exception_node: ast.expr | None) -> bool:
@@ -473,19 +474,21 @@ def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Constant]:
             pending += ast.iter_child_nodes(node)
 
 
-def _field(value: ast.expr | None) -> tuple[str, bool]:
-    """The variable name that a settings field sets explicitly, and True if the field has a
-    default."""
+def _field(value: ast.expr | None) -> tuple[str, ast.expr | None]:
+    """The variable name that a settings field sets explicitly, and its default."""
     if not isinstance(value, ast.Call) or _name(value.func) != "Field":
-        return "", value is not None
+        return "", value
     keywords = {keyword.arg: keyword.value for keyword in value.keywords}
     aliases = (_text(keywords.get(key)) for key in ("validation_alias", "alias", "env"))
-    alias = next((alias for alias in aliases if alias), "")
-    default: Any = value.args[0] if value.args else keywords.get("default")
-    has_default = default is not None and not (
-        isinstance(default, ast.Constant) and default.value is Ellipsis
-    )
-    return alias, has_default or "default_factory" in keywords
+    default = value.args[0] if value.args else keywords.get("default")
+    return next(filter(None, aliases), ""), default or keywords.get("default_factory")
+
+
+def _lacks(default: ast.expr | None, name: str) -> bool:
+    """True if a variable has no default; an empty one is none for a secret."""
+    if not isinstance(default, ast.Constant):
+        return default is None
+    return default.value is Ellipsis or (not default.value and redact.is_named(name))
 
 
 def _name(node: ast.AST | None) -> str:
@@ -551,17 +554,13 @@ def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[Agen
     for driver in agents.DRIVERS.values():
         if imported_packages.isdisjoint(driver.modules):
             continue
-        made_agents = {
-            name: value
-            for statement in module.body
-            for name, value in _pairs(statement)
-            if name and _makes(value, driver.makers)
-        }
+        made_agents = _named(module, driver.makers)
         helpers = _helpers(module, made_agents)
         root_names = [
             name for name in made_agents if name not in helpers and "guardrail" not in name.lower()
         ]
         root_names = root_names or [*_factories(module, driver.makers)]
+        root_names = root_names or [*_named(module, driver.parts)]
         if root_names and any(map(_runs_at_import, module.body)):
             root_names = [PROGRAM]
         for name in root_names:
@@ -570,6 +569,12 @@ def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[Agen
                 options={"call": f"{dotted}:{name}", **path},
                 found_by=FIRST_ASKED if name == PROGRAM else "",
             )
+
+
+def _named(module: ast.Module, makers: Collection[str]) -> dict[str, ast.expr]:
+    """The names at a module's top level for what a maker makes, with its calls."""
+    pairs = (pair for statement in module.body for pair in _pairs(statement))
+    return {name: value for name, value in pairs if name and _makes(value, makers)}
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -601,7 +606,7 @@ def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]
 
 
 _ANSWERING = re.compile(
-    r"(answer|ask|chat|respond|reply|query|handle|process|agent|run|invoke)(_\w*)?|"
+    r"(answer|ask|chat|generate|respond|reply|query|handle|process|agent|run|invoke)(_\w*)?|"
     r"\w*_(answer|response|reply)"
 )
 _ANSWERING_FUNCTION = re.compile(rf"\bdef\s+({_ANSWERING.pattern})\b")
@@ -625,24 +630,33 @@ def _answering(module: ast.Module) -> Iterator[str]:
             yield from (f"{statement.name}.{name}" for name in _methods(statement))
 
 
-def _answers(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0) -> bool:
-    """True if a function has a name for answering, and one text parameter after the first `after`
-    parameters."""
-    required_names = _required(function)[after:]
-    kind = _name(required_names[0].annotation) if required_names else ""
+def _answers(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0, texts: int = 1
+) -> bool:
+    """True if a function has a name for answering, and requires so many texts after the first
+    `after` parameters."""
+    kinds = [_name(parameter.annotation) for parameter in _required(function)[after:]]
     is_public = not function.name.startswith("_")
     has_name = is_public and _ANSWERING.fullmatch(function.name) is not None
-    return has_name and len(required_names) == 1 and kind in ("", "str")
+    return has_name and len(kinds) == texts and {*kinds} <= {"", "str"}
+
+
+_TEXT = re.compile(
+    r"(user_)?(goal|idea|input|message|prompt|query|question|request|subject|task|text|topic)"
+)
 
 
 def _methods(owner: ast.ClassDef) -> Iterator[str]:
-    """The answering methods of a class without constructor arguments."""
+    """The answering methods of a class without constructor arguments; those that need nothing, if
+    an object is made of a text."""
     functions = [node for node in owner.body if isinstance(node, _FUNCTIONS)]
     by_name = {function.name: function for function in functions if not function.decorator_list}
     init = by_name.get("__init__")
-    if owner.bases or (init is not None and len(_required(init)) > 1):
+    made_of = [] if init is None else _required(init)[1:]
+    if owner.bases or len(made_of) > 1 or not all(_TEXT.fullmatch(part.arg) for part in made_of):
         return
-    yield from (name for name, method in by_name.items() if _answers(method, after=1))
+    texts = 1 - len(made_of)
+    yield from (name for name, method in by_name.items() if _answers(method, after=1, texts=texts))
 
 
 def _makes(value: ast.expr | None, makers: Collection[str]) -> bool:
@@ -758,29 +772,63 @@ def find_programs(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse
     """The programs that make an agent of a framework, or import a module that does, those near the
     root first. Tests are left out."""
     drivers_by_file: dict[str, str] = {}
-    files = sorted(files, key=lambda file: (file.count("/"), not file.endswith("main.py")))
+    files = _nearest_first(files)
     for file, module in _parsed(files, graph, _framework_names()):
         packages = _packages(imports_of(module))
         for driver in agents.DRIVERS.values():
             nodes = () if packages.isdisjoint(driver.modules) else ast.walk(module)
             if any(isinstance(node, ast.expr) and _makes(node, driver.makers) for node in nodes):
                 drivers_by_file[file] = driver.name
+    for file, imports in _programs(files if drivers_by_file else (), graph, _RUNNING):
+        places = [place for place in graph.reached([file]) if place in drivers_by_file]
+        if places:
+            yield _program(file, imports, graph, drivers_by_file[places[0]], FIRST_ASKED)
+
+
+def find_conversations(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse]:
+    """The programs without a framework that take a text at the terminal, and call a model."""
+    for file, imports in _programs(_nearest_first(files), graph, _TERMINAL):
+        modules = (parse(graph.read(place) or "") for place in graph.reached([file]))
+        if any(module and _packages(imports_of(module)) & CLIENTS for module in modules):
+            yield _program(file, imports, graph, agents.OF_FUNCTIONS, "a program at the terminal")
+
+
+CLIENTS = frozenset({
+    "anthropic", "cohere", "google", "groq", "huggingface_hub", "litellm", "mistralai", "ollama", "openai", "together",
+})  # fmt: skip
+"""Packages that call models."""
+
+_TERMINAL = re.compile(r"\binput\(|\bparse_args\(|\bargv\[1")
+
+Imports: TypeAlias = tuple[tuple[int, str], ...]
+"""Level and dotted name of each import."""
+
+
+def _nearest_first(files: Iterable[str]) -> list[str]:
+    return sorted(files, key=lambda file: (file.count("/"), not file.endswith("main.py")))
+
+
+def _programs(
+    files: Iterable[str], graph: ImportGraph, words: re.Pattern[str]
+) -> Iterator[tuple[str, Imports]]:
+    """The first programs among these files that contain one of the words, with their imports."""
     programs = (
         (file, imports)
-        for file, module in _parsed(files if drivers_by_file else (), graph, _RUNNING)
+        for file, module in _parsed(files, graph, words)
         if any(map(_runs, module.body))
         and _packages(imports := imports_of(module)).isdisjoint(SERVERS)
     )
-    for file, imports in itertools.islice(programs, MOST_PROGRAMS):
-        places = [place for place in graph.reached([file]) if place in drivers_by_file]
-        if places:
-            folder, dotted = _importable(file, imports, graph)
-            path = {} if folder == "." else {"path": folder}
-            yield AgentUse(
-                driver=drivers_by_file[places[0]],
-                options={"call": f"{dotted}:{PROGRAM}", **path},
-                found_by=FIRST_ASKED,
-            )
+    return itertools.islice(programs, MOST_PROGRAMS)
+
+
+def _program(
+    file: str, imports: Imports, graph: ImportGraph, driver: str, found_by: str
+) -> AgentUse:
+    folder, dotted = _importable(file, imports, graph)
+    path = {} if folder == "." else {"path": folder}
+    return AgentUse(
+        driver=driver, options={"call": f"{dotted}:{PROGRAM}", **path}, found_by=found_by
+    )
 
 
 def _parsed(
@@ -806,24 +854,32 @@ def _packages(imports: Iterable[tuple[int, str]]) -> set[str]:
 
 
 def _runs_at_import(statement: ast.stmt) -> bool:
-    """True for `asyncio.run(...)` at the top level, which also runs if the module is imported."""
-    call = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
-    function = call.func if isinstance(call, ast.Call) else None
-    return isinstance(function, ast.Attribute) and (_name(function.value), function.attr) in (
-        ("asyncio", "run"),
-        ("loop", "run_until_complete"),
-    )
+    """True for code outside functions that asks for input or runs an event loop: it also runs if
+    its module is imported."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        function = node.func if isinstance(node, ast.Call) else None
+        if (_name(getattr(function, "value", None)), _name(function)) in _RUNNING_CALLS:
+            return True
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            pending += (child for child, _ in _below(node, is_optional=False))
+    return False
 
 
-_RUNNING = re.compile(rf"{PROGRAM}|\b(run|main|run_until_complete)\(")
+_RUNNING_CALLS = (("asyncio", "run"), ("loop", "run_until_complete"), ("", "input"))
+_RUNNING = re.compile(rf"{PROGRAM}|\b(run|main|run_until_complete|input)\(")
 
 
 def _runs(statement: ast.stmt) -> bool:
     """True for a statement that runs a program: under `if __name__ == "__main__"`, or a call."""
-    if isinstance(statement, ast.If):
-        return "__name__" in {_name(leaf) for leaf in _leaves(statement.test)}
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and _name(call.func) in ("run", "main", "run_until_complete")
+    is_main = isinstance(call, ast.Call) and _name(call.func) in (
+        "run",
+        "main",
+        "run_until_complete",
+    )
+    return is_main or _is_guard(statement) or _runs_at_import(statement)
 
 
 def _is_marked(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.ClassDef]:

@@ -52,9 +52,9 @@ def suite_of(use: AgentUse, settings: Settings, state: Json | None = None) -> Su
 
 def find_agents(settings: Settings) -> list[AgentUse]:
     """The agents for a first case, the likeliest first: the one that a run would use; else agents
-    of ADK, agents of other frameworks, programs that ask one, and functions that answer. Those
-    whose framework is not among their requirements come later, those below examples and tests
-    last."""
+    of ADK, agents of other frameworks, programs that ask one, and functions that answer, or else
+    programs that talk at the terminal. Those whose framework is not among their requirements come
+    later, those below examples and tests last."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     suite = suite_of(discovery_agents.UNKNOWN, settings)
     uses_by_key, _ = discovery_agents.choose_agents(
@@ -79,7 +79,9 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     uses = [use for use in uses if _is_below(use, settings)]
     functions = [] if uses else agent_source.find_functions(files, graph)
     known_options = [use.options for use in uses]
-    others = (*agent_source.find_programs(files, graph), *functions)
+    others = [*agent_source.find_programs(files, graph), *functions]
+    if not (uses or others):
+        others = [*agent_source.find_conversations(files, graph)]
     # a maker may lack what a program gives it
     uses[LIKELIEST:LIKELIEST] = [
         use for use in others if use.options not in known_options and _is_below(use, settings)

@@ -626,6 +626,9 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
                 f"{present_keys[0]} is set" if present_keys else "",
                 variables,
             )
+        elif any(name.startswith("bedrock/") for name in names):
+            of_agent = dotenv.of_agent(use, state.project.settings.root)
+            yield aws_credentials({**of_agent, **passed_variables})
 
 
 def _model(model_names: str, missing: Sequence[str], text: str, variables: AgentVariables) -> Check:
@@ -666,6 +669,28 @@ def cloud_credentials(environ: Environ) -> Check:
     hint = "gcloud auth application-default login"
     if path:  # gcloud would not change what the variable names
         hint = "Correct its path, or unset GOOGLE_APPLICATION_CREDENTIALS"
+    return Check(
+        label="credentials", problem=errors.warning("cloud-credentials", message, hint=hint)
+    )
+
+
+AWS_VARIABLES = (
+    "AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)  # fmt: skip
+"""Variables that lead boto3 to credentials, in the order in which they are shown."""
+
+
+def aws_credentials(environ: Environ) -> Check:
+    """Check that boto3 finds credentials in a variable or a file. Those of a machine of AWS are not
+    checked."""
+    folder = Path(environ.get("HOME", ""), ".aws")
+    sources = [name for name in AWS_VARIABLES if environ.get(name)]
+    sources += [f"~/.aws/{name}" for name in ("credentials", "config") if (folder / name).is_file()]
+    if sources:
+        return Check(label="credentials", text=f"of AWS: {sources[0]}")
+    message = "no credentials of AWS reach the agent; machines of AWS have their own"
+    hint = "aws configure   # or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, in a workflow with `env: AWS_*`"
     return Check(
         label="credentials", problem=errors.warning("cloud-credentials", message, hint=hint)
     )

@@ -31,6 +31,7 @@ from evalgate.model import (
     Transcript,
 )
 from evalgate.system import redact
+from evalgate.system.python_needs import Needs
 from evalgate.text import words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 
@@ -64,13 +65,20 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
     if not uses:
         raise candidates.no_agent()
     failures: list[tuple[AgentUse, AgentFailure]] = []
+    uninstallable: dict[Needs | str, AgentFailure] = {}
     for use in uses[:MOST_TRIED]:
+        needs = mending.needs_of(use, settings) or use.driver
+        if needs in uninstallable:
+            failures.append((use, uninstallable[needs]))
+            continue
         try:
             return _first_turn(use, {}, question, settings, context)
         except AgentFailed as error:
             failures.append((use, error.failure))
             if not _is_before_turns(error.failure):
                 break
+            if error.failure.kind is FailureKind.INSTALL:
+                uninstallable[needs] = error.failure
             context.say(f"{label(use)} does not start: {error.failure.message}")
     for index, (use, failure) in enumerate(failures[:MOST_MENDED]):
         attempt = mending.mended(use, {}, failure, settings, context)
@@ -88,12 +96,28 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
             failures = [failures[index]]
             break
     use, failure = failures[0] if _is_before_turns(failures[-1][1]) else failures[-1]
-    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
-    names = [name for name in source.samples if name not in context.environ]
-    hint = "`evalgate doctor` shows what it lacks."
-    if names and not source.values:
-        hint = f"Perhaps: cp {source.example} .env, and fill in {words.listed(names, limit=20)}."
+    hint = _missing_names(use, failure, settings, context.environ)
+    hint = hint or "`evalgate doctor` shows what it lacks."
     raise UnavailableError(f"the agent gave no answer: {failure.message}", hint=hint)
+
+
+def _missing_names(
+    use: AgentUse, failure: AgentFailure, settings: Settings, environ: Environ
+) -> str:
+    """The variables to set for an agent that failed, in a sentence; "" for none."""
+    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
+    has_example = bool(source.samples) and not source.values
+    names = [
+        name
+        for name in (source.samples if has_example else starter.needed_by(source))
+        if name not in {**source.values, **environ} and name not in failure.message
+    ]
+    if not names or failure.kind is FailureKind.INSTALL:
+        return ""
+    listed_names = words.listed(names, limit=20)
+    if has_example:
+        return f"Perhaps: cp {source.example} .env, and fill in {listed_names}."
+    return f"Variables that its code reads and that are not set here: {listed_names}."
 
 
 def _changes_text(requirements: str, state: Json) -> str:
@@ -132,7 +156,7 @@ def label(use: AgentUse) -> str:
 
 def argument(use: AgentUse) -> str:
     """The value of `--agent` for an agent."""
-    return f"{use.driver}:{agents.DRIVERS[use.driver].label(use.options)}"
+    return f"{use.driver}:{agents.DRIVERS[use.driver].short_form(use.options)}"
 
 
 def criteria_of(first_turn: FirstTurn, settings: Settings, environ: Environ) -> JsonObject:

@@ -16,8 +16,8 @@ from evalgate.agents.python_process import PythonOptions
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.model import AgentFailure, AgentUse, FailureKind
-from evalgate.system import git, python_needs
-from evalgate.system.python_needs import EXCLUDE_NEWER, NeedKind
+from evalgate.system import git, python_env, python_needs
+from evalgate.system.python_needs import EXCLUDE_NEWER, NeedKind, Needs
 from evalgate.values import Json, JsonObject
 
 MOST_PACKAGES = 4
@@ -38,6 +38,14 @@ _CHANGED = re.compile(
 """Failures that a package causes whose newer versions have lost or renamed something."""
 
 
+def needs_of(use: AgentUse, settings: Settings) -> Needs | None:
+    """The declared needs of an agent's environment; None if nothing declares them."""
+    options = agents.with_defaults(use, settings).options
+    if not issubclass(agents.DRIVERS[use.driver].options, PythonOptions):
+        return None
+    return python_env.needs_of(python_process.environment_request(options, settings.root))
+
+
 def requirements_of(use: AgentUse, settings: Settings) -> list[str] | None:
     """The requirements of an agent, as the option of this name lists them; None if they cannot be
     extended: a lock decides, or a Python is named."""
@@ -45,12 +53,9 @@ def requirements_of(use: AgentUse, settings: Settings) -> list[str] | None:
     options = agents.with_defaults(use, settings).options
     if not issubclass(driver.options, PythonOptions) or options.get("python"):
         return None
-    if listed := options.get("requirements"):
-        return [*listed]
-    request = python_process.environment_request(options, settings.root)
-    needs = python_needs.nearest_needs(request.folder, request.root)
-    if needs is None:
-        return []
+    needs = needs_of(use, settings)
+    if needs is None or needs.kind is NeedKind.NAMED:
+        return [*options.get("requirements", ())]
     if needs.kind is NeedKind.POETRY and not Path(needs.folder, "poetry.lock").exists():
         return python_needs.poetry_requirements(Path(needs.folder))
     extensible = needs.kind in (NeedKind.REQUIREMENTS, NeedKind.PROJECT)

@@ -189,8 +189,8 @@ def _post_all(
     problems = []
     decided = publish.decided(report, comment_rule=settings.comment)
     if settings.comment != "off":
-        headline = "\n\n".join(part for part in (lead, *decided.output.summary) if part)
-        text = comment.render(job, headline=headline, details=decided.output.text[0])
+        headline = "\n\n".join(part for part in (lead, decided.output.summary) if part)
+        text = comment.render(job, headline=headline, details=decided.output.text)
         try:
             comment.post(client, pull.number, job.name, text, create=decided.create)
         except GitHubFailed as error:
@@ -226,7 +226,9 @@ def _post_check_run(
         name = f"{name} (fork, unverified)"
         conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
         output = Output(
-            title=f"unverified: {output.title}", summary=[lead, *output.summary], text=output.text
+            title=f"unverified: {output.title}",
+            summary=f"{lead}\n\n{output.summary}",
+            text=output.text,
         )
     address = report.links.workflow_run
     check = check_run.start(

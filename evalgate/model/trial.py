@@ -6,7 +6,7 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Self, TypeAlias
 
 from pydantic import Field
 
@@ -182,6 +182,19 @@ class TrialView:
     ended_by: Ending | None = None
     repeat: int | str = 0
     platform: Json | None = None
+
+    @classmethod
+    def of(cls, case: Case, transcript: Transcript, *, repeat: int | str = 0) -> Self:
+        """The view of a trial of a case."""
+        return cls(
+            case=case,
+            actual=transcript.invocations,
+            expected=case.conversation,
+            final_state=transcript.final_state,
+            ended_by=transcript.ended_by,
+            repeat=repeat,
+            platform=transcript.platform,
+        )
 
 
 MOST: Final = 1e100

@@ -17,16 +17,17 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
-from evalgate.system import redact
-from evalgate.system.process import Child, ChildStartError, Ended
+from evalgate.system import process, redact
+from evalgate.system.process import ChildStartError
 from evalgate.values import Environ, frozen_dataclass
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
@@ -223,34 +224,28 @@ class Git:
         """The output of `git ARGUMENTS`. Raises GitFailed for a nonzero exit, a timeout or too much
         output."""
         name = f"git {next((argument for argument in arguments if not argument.startswith('-')), '')}".strip()
-        output = bytearray()
         full_environment = with_settings(self.environment, [*self.settings, *settings])
         try:
-            child = Child(
-                ["git", *arguments], cwd=cwd, environment=full_environment, reads_input=False
+            finished = process.run_to_end(
+                ["git", *arguments],
+                cwd=cwd,
+                environment=full_environment,
+                timeout_s=timeout_s,
+                most_output=MOST_OUTPUT_BYTES,
             )
         except ChildStartError as error:
             raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
-
-        def feed(chunk: bytes) -> None:
-            if len(output) <= MOST_OUTPUT_BYTES:
-                output.extend(chunk)
-            if len(output) > MOST_OUTPUT_BYTES:
-                child.end()
-
-        child.listen(feed)
-        ended = _wait(child, timeout_s=timeout_s)
-        words = self.redacted(child.stderr.text(limit=MESSAGE_WIDTH))
-        if ended is None:
+        words = self.redacted(finished.stderr.text(limit=MESSAGE_WIDTH))
+        if finished.timed_out:
             timeout_message = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
             raise GitFailed(command=name, words=timeout_message, complaint=Complaint.TIMEOUT)
-        if len(output) > MOST_OUTPUT_BYTES:
+        if finished.stdout.total > MOST_OUTPUT_BYTES:
             words = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
             raise GitFailed(command=name, words=words, complaint=Complaint.OTHER)
-        if ended.returncode != 0:
-            message = words.strip() or f"it {ended}"
+        if finished.returncode != 0:
+            message = words.strip() or f"it {finished.ended}"
             raise GitFailed(command=name, words=message, complaint=parse_complaint(words))
-        return bytes(output)
+        return finished.stdout.last_bytes()
 
     def redacted(self, text: str) -> str:
         """`text` without tokens, and without user names and passwords in URLs."""
@@ -258,18 +253,6 @@ class Git:
             {f"SECRET_{name}": value for name, value in self.secrets.items()}
         )(text)
         return re.sub(r"(?<=://)[^/@\s']+@", "***@", redacted_text)
-
-
-def _wait(child: Child, *, timeout_s: float) -> Ended | None:
-    """The end of the child; None if it was too late and ended by us."""
-    try:
-        ended = child.wait(timeout_s)
-        if ended is None:
-            child.close()
-    except BaseException:  # Ctrl-C while waiting: leave nothing behind
-        child.close(grace_s=0.2)
-        raise
-    return ended
 
 
 # --- the user's repository ----------------------------------------------------------------
@@ -392,16 +375,12 @@ def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> 
 _PARTIAL_KEYS = ("promisor", "partialclonefilter")
 
 
-def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
-    """The checked-out commit; "" on a branch without any. Raises GitFailed."""
+def _head(run: Callable[..., bytes]) -> str:
+    """The checked-out commit; "" on a branch without any. `run`: runs git. Raises GitFailed."""
     # `--symbolic-full-name` and peeling are left out: they would read objects of the user's
     # repository
     try:
-        name = (
-            git.run(f"--git-dir={git_dir}", "rev-parse", "HEAD", cwd=str(cwd))
-            .decode("ascii", "replace")
-            .strip()
-        )
+        name = run("rev-parse", "HEAD").decode("ascii", "replace").strip()
     except GitFailed as error:
         if error.complaint is not Complaint.MISSING:
             raise
@@ -409,26 +388,29 @@ def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
     return name if is_full_sha(name) else ""
 
 
+def _read(root: Path, environ: Environ, *arguments: str, **more: Any) -> bytes:
+    """The output of a command that only reads the repository of `root`, run there. Raises
+    UnavailableError."""
+    source = find_source(root)
+    git = Git(environment=git_environment(environ), settings=_READ_SETTINGS)
+    options = (f"--git-dir={source.git_dir}", f"--work-tree={source.working_tree}")
+    return git.run(*options, *arguments, cwd=str(root), **more)
+
+
 def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     """The checked-out commit at `root`, and whether files below `root` differ from it; "" and None
     if unknown."""
     commit = ""
-    git = Git(environment=git_environment(environ), settings=_READ_SETTINGS)
     try:
-        source = find_source(root)
-        commit = _read_head(git, source.git_dir, cwd=source.working_tree)
-        repository_options = (f"--git-dir={source.git_dir}", f"--work-tree={source.working_tree}")
-        settings = _without_filters(git, repository_options, cwd=str(root))
-        arguments = (
-            "--no-optional-locks",
-            *repository_options,
-            "status",
-            "--porcelain",
-            "--ignore-submodules=all",
-            "--",
+        commit = _head(partial(_read, root, environ))
+        status = _read(
+            root,
+            environ,
+            *("--no-optional-locks", "status", "--porcelain", "--ignore-submodules=all", "--"),
             *_SOURCE_PATHS,
+            timeout_s=STATUS_TIMEOUT_S,
+            settings=_without_filters(root, environ),
         )
-        status = git.run(*arguments, cwd=str(root), timeout_s=STATUS_TIMEOUT_S, settings=settings)
     except (UnavailableError, OSError):
         return commit, None
     return commit, bool(status.strip()) if commit else None
@@ -436,11 +418,8 @@ def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
 
 def day_of(root: Path, environ: Environ) -> str:
     """The day of the checked-out commit at `root`, such as 2025-06-30; "" if unknown."""
-    git = Git(environment=git_environment(environ), settings=_READ_SETTINGS)
     try:
-        source = find_source(root)
-        command = (f"--git-dir={source.git_dir}", "log", "-1", "--format=%cs")
-        return git.run(*command, cwd=str(root)).decode().strip()
+        return _read(root, environ, "log", "-1", "--format=%cs").decode().strip()
     except (UnavailableError, OSError):
         return ""
 
@@ -448,30 +427,18 @@ def day_of(root: Path, environ: Environ) -> str:
 def tracked(root: Path, paths: Iterable[str], environ: Environ) -> frozenset[str]:
     """Those of `paths` (POSIX, relative to `root`) that are in git's index, even if a .gitignore
     matches them; empty if git does not say."""
-    git = Git(environment=git_environment(environ), settings=_READ_SETTINGS)
     try:
-        source = find_source(root)
-        options = (f"--git-dir={source.git_dir}", f"--work-tree={source.working_tree}")
-        arguments = (*options, "--literal-pathspecs", "ls-files", "-z", "--", *paths)
-        return frozenset(os.fsdecode(git.run(*arguments, cwd=str(root))).split("\0")) - {""}
+        output = _read(root, environ, "--literal-pathspecs", "ls-files", "-z", "--", *paths)
     except (UnavailableError, OSError):
         return frozenset()
+    return frozenset(os.fsdecode(output).split("\0")) - {""}
 
 
-def _without_filters(
-    git: Git, repository_options: Sequence[str], *, cwd: str
-) -> list[tuple[str, str]]:
+def _without_filters(root: Path, environ: Environ) -> list[tuple[str, str]]:
     """Settings that disable the programs of all filters in the repository's configuration."""
+    arguments = ("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
     try:
-        output = git.run(
-            *repository_options,
-            "config",
-            "--null",
-            "--name-only",
-            "--get-regexp",
-            r"^filter\.",
-            cwd=cwd,
-        )
+        output = _read(root, environ, *arguments)
     except GitFailed:  # there are none
         return []
     names = {os.fsdecode(key).rpartition(".")[0] for key in output.split(b"\0") if key}
@@ -651,29 +618,25 @@ def open_repository(
                 Git(environment=environment, settings=git_settings), source.git_dir, cwd=folder
             )
         )
-        settings = dict(all_settings)
+        settings = {key: value.lower() for key, value in all_settings}
         remote = parse_remote(all_settings, working_tree=source.working_tree)
-        is_sparse = settings.get("core.sparsecheckout", "").lower() == "true"
+        is_sparse = settings.get("core.sparsecheckout") == "true"
         if is_sparse:  # a checkout of the base uses it too
-            cone = (
-                "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
-            )
+            cone = str(settings.get("core.sparsecheckoutcone") == "true").lower()
             git_settings += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
         git = Git(environment=environment, settings=git_settings, secrets=_secrets(remote, token))
-        is_sha256 = settings.get("extensions.objectformat", "").lower() == "sha256"
+        is_sha256 = settings.get("extensions.objectformat") == "sha256"
         git_dir = _make_repository(
             git, folder, source, object_format="sha256" if is_sha256 else "sha1"
         )
-        head = _read_head(git, source.git_dir, cwd=folder)
+        head = _head(partial(git.run, f"--git-dir={source.git_dir}", cwd=str(folder)))
         if head:
             (git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
         if is_sparse:
-            (git_dir / "info").mkdir(exist_ok=True)
+            patterns = Path("info", "sparse-checkout")
+            (git_dir / patterns).parent.mkdir(exist_ok=True)
             with suppress(FileNotFoundError):
-                shutil.copyfile(
-                    source.git_dir / "info" / "sparse-checkout",
-                    git_dir / "info" / "sparse-checkout",
-                )
+                shutil.copyfile(source.git_dir / patterns, git_dir / patterns)
         ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
         if token:
             server = environ.get("GITHUB_SERVER_URL") or GITHUB
@@ -698,10 +661,9 @@ def _make_repository(git: Git, folder: Path, source: UserRepository, *, object_f
     git_dir = folder / "repository.git"
     kind = f"--object-format={object_format}"
     git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
-    (git_dir / "objects" / "info").mkdir(exist_ok=True)
-    (git_dir / "objects" / "info" / "alternates").write_bytes(
-        quoted_path(source.common_dir / "objects")
-    )
+    alternates = git_dir / "objects" / "info" / "alternates"
+    alternates.parent.mkdir(exist_ok=True)
+    alternates.write_bytes(quoted_path(source.common_dir / "objects"))
     with suppress(FileNotFoundError):
         shutil.copyfile(source.common_dir / "shallow", git_dir / "shallow")
     list_refs = (f"--git-dir={source.git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
@@ -735,14 +697,11 @@ def over_https(url: str, *, server: str) -> str:
 def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
     """The secrets that no error may show: the token, in plain form and as git sends it, and headers
     of the checkout."""
-    secrets_by_name = {
-        f"header {number}": value for number, (_, value) in enumerate(remote.headers) if value
-    }
-    secrets_by_name |= {
-        f"credential {number}": value.split()[-1]
-        for number, (_, value) in enumerate(remote.headers)
-        if value
-    }
+    secrets_by_name = {}
+    for number, (_, value) in enumerate(remote.headers):
+        if value:
+            secrets_by_name[f"header {number}"] = value
+            secrets_by_name[f"credential {number}"] = value.split()[-1]
     user_and_password = (
         urlsplit(remote.url).netloc.rpartition("@")[0] if "://" in remote.url else ""
     )

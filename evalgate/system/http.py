@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
@@ -206,26 +207,8 @@ class Exchange:
                 content = self._read(response, deadline)
                 names = {name.lower(): header for name, header in response.headers.items()}
                 return Answer(status=response.status_code, headers=names, body=content)
-        except requests.ConnectTimeout as error:
-            raise ExchangeFailed(
-                Fault.UNREACHABLE, f"no connection: {_innermost_reason(error)}"
-            ) from None
-        except requests.Timeout:
-            raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
-        except (
-            requests.exceptions.InvalidURL,
-            requests.exceptions.InvalidSchema,
-            requests.exceptions.MissingSchema,
-        ):
-            raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL") from None
-        except requests.exceptions.InvalidHeader as error:
-            raise ExchangeFailed(
-                Fault.INVALID, f"a header cannot be sent: {_innermost_reason(error)}"
-            ) from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            if "timed out" in str(error).lower():
-                raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
-            raise ExchangeFailed(Fault.UNREACHABLE, _innermost_reason(error)) from None
+            raise _failure(error, url) from None
 
     def _read(self, response: requests.Response, deadline: float) -> bytes:
         content = bytearray()
@@ -237,6 +220,22 @@ class Exchange:
             if time.monotonic() > deadline:
                 raise ExchangeFailed(Fault.TIMEOUT, "the request timed out")
         return bytes(content)
+
+
+def _failure(error: Exception, url: str) -> ExchangeFailed:
+    """The failure of a request that raised an error."""
+    import requests  # noqa: PLC0415 - see above
+
+    reason = _innermost_reason(error)
+    if isinstance(error, requests.exceptions.InvalidHeader):
+        return ExchangeFailed(Fault.INVALID, f"a header cannot be sent: {reason}")
+    if isinstance(error, requests.RequestException) and isinstance(error, ValueError):
+        return ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL")
+    if isinstance(error, requests.ConnectTimeout):
+        return ExchangeFailed(Fault.UNREACHABLE, f"no connection: {reason}")
+    if isinstance(error, requests.Timeout) or "timed out" in str(error).lower():
+        return ExchangeFailed(Fault.TIMEOUT, "the request timed out")
+    return ExchangeFailed(Fault.UNREACHABLE, reason)
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
@@ -315,9 +314,6 @@ def parse_seconds(text: str) -> float | None:
     return min(LONGEST_WAIT_S, number) if number >= 0 else None
 
 
-if TYPE_CHECKING:
-    from google.auth.credentials import Credentials
-
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
@@ -332,38 +328,26 @@ class GoogleToken:
     def __init__(self, environment: Environ) -> None:
         self._path = environment.get("GOOGLE_APPLICATION_CREDENTIALS", "")
         self._lock = threading.Lock()
-        self._credentials: Credentials | None = None
+        self._credentials: Any = None
 
     def headers(self) -> Mapping[str, str]:
         """The headers of a request. Raises NoToken."""
-        problem = ""
+        import google.auth  # noqa: PLC0415 - only if Google Cloud is used
+        from google.auth.transport.requests import Request  # noqa: PLC0415 - as above
+
         with self._lock:
             try:
                 if self._credentials is None:
-                    self._credentials = _load_credentials(self._path)
-                return {"authorization": f"Bearer {_valid_token(self._credentials)}"}
+                    load: Any = google.auth.default
+                    if self._path:
+                        load = partial(google.auth.load_credentials_from_file, self._path)
+                    self._credentials, _ = load(scopes=[_SCOPE])
+                if not self._credentials.valid:
+                    self._credentials.refresh(Request())
+                headers = {"authorization": f"Bearer {self._credentials.token}"}
             except Exception as error:  # noqa: BLE001 - google-auth and its transports raise unrelated errors
                 problem = f"{type(error).__name__}: {error}"
-        raise NoToken(
-            problem
-        )  # raised here, so that no foreign exception, with a token in it, is its cause
-
-
-def _load_credentials(path: str) -> Credentials:
-    import google.auth  # noqa: PLC0415 - only if Google Cloud is used
-
-    scopes = [_SCOPE]
-    if path:
-        untyped_credentials, _ = google.auth.load_credentials_from_file(path, scopes=scopes)  # type: ignore[no-untyped-call]  # its own
-    else:
-        untyped_credentials, _ = google.auth.default(scopes=scopes)
-    credentials: Credentials = untyped_credentials
-    return credentials
-
-
-def _valid_token(credentials: Credentials) -> str:
-    from google.auth.transport.requests import Request  # noqa: PLC0415 - as above
-
-    if not credentials.valid:
-        credentials.refresh(Request())  # type: ignore[no-untyped-call]  # its own
-    return str(credentials.token)
+            else:
+                return headers
+        # raised here, so that no foreign exception, with a token in it, is its cause
+        raise NoToken(problem)

@@ -47,6 +47,10 @@ APART = "apart "
 """Kinds of names; LINK precedes its target, APART the kind of an excluded one."""
 OUTSIDE: Final = "outside"
 
+_KINDS = frozenset(
+    {FILE, "name", FOLDER, "entries", "module", "packages", GLOB, "pyc", NAMES, EVERYTHING}
+)
+"""The kinds of questions; `Snapshot._answer_KIND` answers them."""
 MOST_LINKS = 40
 MOST_BYTES = 1 << 30
 """The limit of a file; a larger one has no answer."""
@@ -142,7 +146,7 @@ class Snapshot:
         if answer is None:
             try:
                 kind, path = parse(question)
-                answer = self._answers[question] = _KINDS[kind](self, path)
+                answer = self._answers[question] = getattr(self, f"_answer_{kind}")(path)
             except (Unknown, ValueError, OSError):
                 return f"unknown {secrets.token_hex(16)}"
         return answer
@@ -310,7 +314,7 @@ class Snapshot:
             )
         return self._contents[place]
 
-    def _file(self, path: str) -> str:
+    def _answer_file(self, path: str) -> str:
         kind, place = self._find(path)
         if kind == OUTSIDE:
             kind = _outside_kind(place)
@@ -319,7 +323,7 @@ class Snapshot:
             raise Unknown
         return self._content(f"{self._top}/{place}") if kind == FILE else kind.removeprefix(APART)
 
-    def _name(self, path: str) -> str:
+    def _answer_name(self, path: str) -> str:
         kind = self._find(path, follows=False)[0]
         if kind == OUTSIDE:
             raise Unknown
@@ -329,20 +333,20 @@ class Snapshot:
             else kind.removeprefix(APART)
         )
 
-    def _folder(self, path: str) -> str:
+    def _answer_folder(self, path: str) -> str:
         kind, folder = self._resolve_folder(path)
         return (
             _digest(self._descriptions(folder, self._visible(folder))) if kind == FOLDER else kind
         )
 
-    def _entries(self, path: str) -> str:
+    def _answer_entries(self, path: str) -> str:
         kind, folder = self._resolve_folder(path)
         if kind != FOLDER:
             return kind
-        contents = (self._file(_join(folder, name)) for name in self._visible(folder))
-        return _digest([self._folder(path), *contents])
+        contents = (self._answer_file(_join(folder, name)) for name in self._visible(folder))
+        return _digest([self._answer_folder(path), *contents])
 
-    def _module(self, path: str) -> str:
+    def _answer_module(self, path: str) -> str:
         parent, stem = _split(path)
         kind, folder = self._resolve_folder(parent)
         if kind != FOLDER:
@@ -360,7 +364,7 @@ class Snapshot:
         ]
         return "\0".join(self._descriptions(folder, [*({stem} & {*same_stem_names}), *modules]))
 
-    def _packages(self, path: str) -> str:
+    def _answer_packages(self, path: str) -> str:
         kind, folder = self._resolve_folder(path)
         if kind != FOLDER:
             return ""
@@ -371,20 +375,26 @@ class Snapshot:
         ]
         return "\0".join(self._descriptions(folder, names))
 
-    def _glob(self, lines: str) -> str:
+    def _answer_glob(self, lines: str) -> str:
         globs = pathspec.GitIgnoreSpec.from_lines(lines.split("\n"))
         return _digest(
-            f"{path}\0{self._file(path)}"
+            f"{path}\0{self._answer_file(path)}"
             for path in sorted(self._files())
             if globs.match_file(path)
         )
 
-    def _pyc(self, path: str) -> str:
+    def _answer_pyc(self, path: str) -> str:
         kind, place = self._find(path)
         if kind not in (FILE, OUTSIDE):
             return "source"
         absolute = place if kind == OUTSIDE else f"{self._top}/{place}"
         return self._content(absolute) if _is_hash_based(absolute) else "source"
+
+    def _answer_names(self, _path: str) -> str:
+        return self._everything(contents=False)
+
+    def _answer_everything(self, _path: str) -> str:
+        return self._everything(contents=True)
 
     def _everything(self, *, contents: bool) -> str:
         def parts() -> Iterator[str]:
@@ -403,23 +413,9 @@ class Snapshot:
                     if contents or not self._is_excluded(place):
                         yield from (place, self._folders[folder][name])
                     if contents:
-                        yield self._file(place)
+                        yield self._answer_file(place)
 
         return _digest(parts())
-
-
-_KINDS: Final[Mapping[str, Callable[[Snapshot, str], str]]] = {
-    "file": Snapshot._file,  # noqa: SLF001 - the class's own table
-    "name": Snapshot._name,  # noqa: SLF001 - as above
-    "folder": Snapshot._folder,  # noqa: SLF001 - as above
-    "entries": Snapshot._entries,  # noqa: SLF001 - as above
-    "module": Snapshot._module,  # noqa: SLF001 - as above
-    "packages": Snapshot._packages,  # noqa: SLF001 - as above
-    GLOB: Snapshot._glob,  # noqa: SLF001 - as above
-    "pyc": Snapshot._pyc,  # noqa: SLF001 - as above
-    NAMES: lambda tree, _: tree._everything(contents=False),  # noqa: SLF001 - as above
-    EVERYTHING: lambda tree, _: tree._everything(contents=True),  # noqa: SLF001 - as above
-}
 
 
 def _moment() -> int:

@@ -373,14 +373,10 @@ def refusal_reason() -> str:
             return "it takes root, or bubblewrap (`bwrap`), which is not installed"
         error_text = _tool_error((bwrap, "--ro-bind", "/", "/", *NAMESPACES, "--", "/bin/true"))
         return f"the system refuses bubblewrap its namespaces ({error_text})" if error_text else ""
-    setpriv = _tool("setpriv")
-    if setpriv is None:
+    if _tool("setpriv") is None:
         return "there is no `setpriv` (util-linux)"
-    error_text = (
-        ""
-        if landlock_rights()
-        else _tool_error((*_drop_rights(setpriv, TRIAL_UID, TRIAL_UID), "--", "/bin/true"))
-    )
+    trial = (*_drop_rights(TRIAL_UID, TRIAL_UID), "--", "/bin/true")
+    error_text = "" if landlock_rights() else _tool_error(trial)
     return (
         f"the system refuses it ({error_text}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
         if error_text
@@ -548,28 +544,21 @@ def _is_free(numbers: Collection[int]) -> bool:
 # --- starting ---------------------------------------------------------------------------------
 
 
-def _drop_rights(setpriv: str, uid: int, gid: int) -> tuple[str, ...]:
+def _drop_rights(uid: int, gid: int) -> tuple[str, ...]:
     identity = (f"--reuid={uid}", f"--regid={gid}", "--clear-groups")
-    return (setpriv, *identity, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
+    program = _tool("setpriv") or "setpriv"
+    return (program, *identity, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
 
 
 @functools.cache
 def landlock_rights() -> str:
     """The rights that Landlock can refuse here, in setpriv's words; "" if setpriv or the kernel
     does not support it."""
-    setpriv = _tool("setpriv") or ""
-    for rights in (
-        LANDLOCK_WRITES,
-        LANDLOCK_WRITES.removesuffix(",truncate"),
-    ):  # which older kernels do not support
-        if not _tool_error(
-            (
-                *_drop_rights(setpriv, TRIAL_UID, TRIAL_UID),
-                *_landlock_options(rights, ()),
-                "--",
-                "/bin/true",
-            )
-        ):
+    # which older kernels do not support
+    without_truncate = LANDLOCK_WRITES.removesuffix(",truncate")
+    for rights in (LANDLOCK_WRITES, without_truncate):
+        prefix = (*_drop_rights(TRIAL_UID, TRIAL_UID), *_landlock_options(rights, ()))
+        if not _tool_error((*prefix, "--", "/bin/true")):
             return rights
     return ""
 
@@ -585,12 +574,10 @@ def _landlock_options(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
 
 def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
     """The prefix that starts a command as this user, with Landlock if it is supported."""
-    setpriv = _tool("setpriv")
     rights = landlock_rights()
-    assert setpriv is not None, "as `refusal_reason` found"
     places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
     return (
-        *_drop_rights(setpriv, uid, gid),
+        *_drop_rights(uid, gid),
         *(_landlock_options(rights, places) if rights else ()),
         "--",
     )

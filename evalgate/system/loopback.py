@@ -11,14 +11,17 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Mapping
 from contextlib import suppress
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qs
+from typing import TYPE_CHECKING, Final
 
 from evalgate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 HOST: Final = "127.0.0.1"
 NAMES: Final = (HOST, "localhost")
@@ -26,11 +29,6 @@ OWN_SITES: Final = ("same-origin", "none")
 """The values of Sec-Fetch-Site for requests of our own page, and of a typed address."""
 
 FOREIGN_TEXT: Final = "this server answers its own pages on this machine, and nobody else\n"
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def new_token() -> str:
@@ -68,7 +66,7 @@ class Guard:
     `cookie`: the cookie of the token in a browser, which gets it by opening `/?token=...` once; ""
     if clients send it only as a bearer token."""
 
-    def __init__(self, app: App, *, port: int, token: str, cookie: str = "") -> None:
+    def __init__(self, app: ASGIApp, *, port: int, token: str, cookie: str = "") -> None:
         self._app = app
         self._hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == 80 else set())
         self._origins = {f"http://{host}" for host in self._hosts}
@@ -77,74 +75,52 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
+        from starlette.requests import Request  # noqa: PLC0415 - an extra, which servers have
+
         if scope["type"] == "http":
-            status, headers, text = self._refusal(scope)
-            if status:
-                headers = [
-                    (b"content-type", b"text/plain; charset=utf-8"),
-                    (b"cache-control", b"no-store"),
-                    *headers,
-                ]
-                await send({"type": "http.response.start", "status": status, "headers": headers})
-                await send({"type": "http.response.body", "body": text.encode()})
-                return
-        elif scope["type"] != "lifespan":
-            return
-        await self._app(scope, receive, send)
+            answer = self._refusal(Request(scope)) or self._app
+            await answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> tuple[int, list[tuple[bytes, bytes]], str]:
-        """The status, headers and text of a refusal; status 0 if the application answers."""
-        headers: list[tuple[bytes, bytes]] = list(scope["headers"])
-        hosts = _values_of(headers, b"host")
-        is_other = any(origin not in self._origins for origin in _values_of(headers, b"origin"))
+    def _refusal(self, request: Request) -> Response | None:
+        """The refusal of a request; None if the application answers."""
+        headers = request.headers
+        hosts = headers.getlist("host")
+        is_other = any(origin not in self._origins for origin in headers.getlist("origin"))
         if len(hosts) != 1 or hosts[0] not in self._hosts or is_other:
-            return 403, [], FOREIGN_TEXT
-        if self._brings_token(scope):
-            cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            return _refused(FOREIGN_TEXT)
+        if self._brings_token(request):
             # no redirect: from a foreign page, such as a file, it would not carry a strict cookie
-            return (
-                200,
-                [
-                    (b"refresh", b"0; url=/"),
-                    (b"set-cookie", cookie.encode()),
-                    (b"referrer-policy", b"no-referrer"),
-                ],
-                "",
-            )
-        if not any(self._is_token(token) for token in self._tokens(headers)):
+            response = _refused("", 200, {"refresh": "0; url=/", "referrer-policy": "no-referrer"})
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+            return response
+        tokens = [header.removeprefix("Bearer ") for header in headers.getlist("authorization")]
+        if self._cookie:
+            tokens.append(request.cookies.get(self._cookie, ""))
+        if not any(map(self._is_token, tokens)):
             if self._cookie:
-                return (
-                    403,
-                    [],
-                    "the token is missing: open the address that was printed at the start\n",
+                return _refused(
+                    "the token is missing: open the address that was printed at the start\n"
                 )
-            return 401, [(b"www-authenticate", b"Bearer")], "the token is missing\n"
-        if any(site not in OWN_SITES for site in _values_of(headers, b"sec-fetch-site")):
-            return 403, [], FOREIGN_TEXT
-        return 0, [], ""
+            return _refused("the token is missing\n", 401, {"www-authenticate": "Bearer"})
+        if any(site not in OWN_SITES for site in headers.getlist("sec-fetch-site")):
+            return _refused(FOREIGN_TEXT)
+        return None
 
-    def _brings_token(self, scope: Scope) -> bool:
+    def _brings_token(self, request: Request) -> bool:
         """True for the printed address, to which any page can lead a browser: an editor's terminal
         is a page, too."""
-        if not self._cookie or scope["path"] != "/" or scope["method"] != "GET":
+        if not self._cookie or request.url.path != "/" or request.method != "GET":
             return False
-        tokens = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
+        tokens = request.query_params.getlist("token")
         return len(tokens) == 1 and self._is_token(tokens[0])
-
-    def _tokens(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterable[str]:
-        for header in _values_of(headers, b"authorization"):
-            yield header.removeprefix("Bearer ")
-        for header in _values_of(headers, b"cookie") if self._cookie else ():
-            try:
-                cookie = SimpleCookie(header).get(self._cookie)
-            except CookieError:
-                cookie = None
-            if cookie is not None:
-                yield cookie.value
 
     def _is_token(self, token: str) -> bool:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
 
 
-def _values_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    return [value.decode("latin-1") for header, value in headers if header.lower() == name]
+def _refused(text: str, status: int = 403, headers: Mapping[str, str] | None = None) -> Response:
+    from starlette.responses import PlainTextResponse  # noqa: PLC0415 - as above
+
+    return PlainTextResponse(text, status, {"cache-control": "no-store", **(headers or {})})

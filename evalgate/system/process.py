@@ -270,8 +270,11 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) ->
 def _interpreter_problem(program: Path) -> str:
     """The problem with the first line of a script; "" if there is none, or it is not a script."""
     first_line = b""
-    with suppress(OSError), open(program, "rb", opener=_open_nonblocking) as file:
-        first_line = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
+    with suppress(OSError):
+        # the file may have become a pipe without a writer
+        descriptor = os.open(program, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            first_line = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
     interpreter = first_line[2:].split()[:1] if first_line.startswith(b"#!") else []
     if not interpreter or (
         Path(os.fsdecode(interpreter[0])).exists() and not first_line.endswith(b"\r")
@@ -284,11 +287,6 @@ def _interpreter_problem(program: Path) -> str:
         else ""
     )
     return f"the file exists, but the interpreter in its first line does not: {interpreter_line}{reason}"
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    """Open a file that may have become a pipe without a writer."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 LEAST_MEMORY: Final = 256 * 2**20
@@ -575,14 +573,28 @@ WATCH_S = 1.0
 
 @frozen_dataclass
 class Finished:
-    """The end of a one-shot child, with the tails of its output as text. `timed_out`: it was ended
-    by us."""
+    """The end of a one-shot child, with the tails of its output. `timed_out`: it was ended by
+    us."""
 
-    returncode: int
-    stdout_tail: str
-    stderr_tail: str
-    seconds: float
-    timed_out: bool = False
+    ended: Ended
+    stdout: Tail
+    stderr: Tail
+    timed_out: bool
+
+    @property
+    def returncode(self) -> int:
+        """Its exit code, or minus the signal."""
+        return self.ended.returncode
+
+    @property
+    def stdout_tail(self) -> str:
+        """The tail of its standard output as text."""
+        return self.stdout.text()
+
+    @property
+    def stderr_tail(self) -> str:
+        """The tail of its standard error as text."""
+        return self.stderr.text()
 
 
 def run_to_end(
@@ -594,13 +606,14 @@ def run_to_end(
     memory_bytes: int | None = None,
     prefix: Sequence[str] = (),
     watch: Callable[[int, str], None] | None = None,
+    most_output: int | None = None,
 ) -> Finished:
     """Run a command without input, at most `timeout_s` long, and keep the tails of its output.
 
-    `watch` gets the child's number and the tail of standard error, every second. Raises
-    ChildStartError."""
+    `watch` gets the child's number and the tail of standard error, every second. `most_output`: the
+    bytes of standard output that are kept; more than that ends it. Raises ChildStartError."""
     started_at = time.monotonic()
-    stdout = Tail(limit=TAIL_BYTES)
+    stdout = Tail(limit=most_output or TAIL_BYTES)
     child = Child(
         command,
         cwd=cwd,
@@ -609,26 +622,24 @@ def run_to_end(
         reads_input=False,
         prefix=prefix,
     )
-    child.listen(stdout.feed)
-    is_timed_out = False
+
+    def feed(chunk: bytes) -> None:
+        stdout.feed(chunk)
+        if most_output is not None and stdout.total > most_output:
+            child.end()
+
+    child.listen(feed)
     try:
         ended = child.wait(timeout_s if watch is None else min(WATCH_S, timeout_s))
         while ended is None and watch is not None and time.monotonic() - started_at < timeout_s:
             watch(child.pid, child.stderr.text())
             ended = child.wait(WATCH_S)
-        if ended is None:
-            is_timed_out = True
-            ended = child.close()
+        is_timed_out = ended is None
+        ended = ended or child.close() or Ended(returncode=-signal.SIGKILL)
     except BaseException:  # Ctrl-C while waiting: leave nothing behind
         child.close(grace_s=0.2)
         raise
-    return Finished(
-        returncode=ended.returncode if ended else -signal.SIGKILL,
-        stdout_tail=stdout.text(),
-        stderr_tail=child.stderr.text(),
-        seconds=time.monotonic() - started_at,
-        timed_out=is_timed_out,
-    )
+    return Finished(ended=ended, stdout=stdout, stderr=child.stderr, timed_out=is_timed_out)
 
 
 # --- this process -------------------------------------------------------------------------

@@ -86,6 +86,11 @@ class InstallSetup:
     metrics: Sandbox | None = None
     seals: Seals = field(default_factory=Seals)
 
+    @property
+    def installer_environment(self) -> Environ:
+        """The environment of installers."""
+        return self.install_environment or self.environment
+
 
 @frozen_dataclass
 class Interpreter:
@@ -232,23 +237,22 @@ def _can_import(python: str, module: str, root: str, world: InstallSetup) -> boo
 def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> process.Finished:
     """Run a Python as the agent is run, to ask about itself. Raises ChildStartError."""
     sandbox = world.sandbox
-    if sandbox is None:
-        return process.run_to_end(
-            command, cwd=cwd, environment=world.environment, timeout_s=CHECK_TIMEOUT_S
-        )
-    try:
-        python = sandbox.reachable_python(command[0])
-    except OSError as error:
-        message = (
-            f"{command[0]} is not accessible to the agent's user and cannot be copied: {error}"
-        )
-        raise process.ChildStartError(message) from error
+    environment = world.environment
+    prefix = tuple[str, ...]()
+    if sandbox is not None:
+        try:
+            python = sandbox.reachable_python(command[0])
+        except OSError as error:
+            message = (
+                f"{command[0]} is not accessible to the agent's user and cannot be copied: {error}"
+            )
+            raise process.ChildStartError(message) from error
+        command = [python, *command[1:]]
+        cwd = sandbox.copies.placed(cwd)
+        environment = sandbox.environment(environment)
+        prefix = sandbox.agent.prefix
     return process.run_to_end(
-        [python, *command[1:]],
-        cwd=sandbox.copies.placed(cwd),
-        environment=sandbox.environment(world.environment),
-        timeout_s=CHECK_TIMEOUT_S,
-        prefix=sandbox.agent.prefix,
+        command, cwd=cwd, environment=environment, timeout_s=CHECK_TIMEOUT_S, prefix=prefix
     )
 
 
@@ -377,9 +381,7 @@ def _download(request: str, rules_text: str, world: InstallSetup) -> str:
         if finished.returncode != 0:
             advice = "install one, or name a mirror in UV_PYTHON_INSTALL_MIRROR"
             message = f"{reason}, and uv could not download one; {advice}"
-            raise InstallFailed(
-                message, _last_lines(finished, world.install_environment or world.environment)
-            )
+            raise InstallFailed(message, _last_lines(finished, world.installer_environment))
         return ""
 
     def find() -> str:
@@ -576,20 +578,14 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
     extras, groups = (needs.extras, needs.groups) if complete else ((), ())
     selection = [part for name in extras for part in ("--extra", name)]
     # uv's cache knows only the age of a folder's pyproject.toml and setup.py
-    is_offline = (world.install_environment or world.environment).get("UV_OFFLINE")
+    is_offline = world.installer_environment.get("UV_OFFLINE")
     cache_options = ["--no-cache" if is_offline else "--refresh"] if needs.is_local else []
     if needs.kind is NeedKind.LOCK:
         selection += [part for name in groups for part in ("--group", name)]
         return [
-            *(
-                "sync",
-                "--project",
-                needs.folder,
-                "--frozen",
-                "--no-install-project",
-                "--no-install-workspace",
-            ),
-            *("--no-default-groups", *cache_options, *selection, "--python", python),
+            *("sync", "--project", needs.folder, "--frozen", "--no-default-groups"),
+            *("--no-install-project", "--no-install-workspace"),
+            *(*cache_options, *selection, "--python", python),
         ]
     pip = ["pip", "install", *cache_options, *needs.newest, "--python", python]
     if needs.kind is NeedKind.POETRY:
@@ -631,7 +627,7 @@ def _run(command: Sequence[str], needs: Needs, folder: Path, world: InstallSetup
     InstallFailed."""
     settings = {"UV_PROJECT_ENVIRONMENT": str(folder)}
     finished = _uv(command, world, cwd=needs.folder, settings=settings)
-    detail = _last_lines(finished, world.install_environment or world.environment)
+    detail = _last_lines(finished, world.installer_environment)
     if finished.timed_out:
         raise InstallFailed(
             f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s", detail
@@ -674,10 +670,9 @@ def _uv(
             "uv is needed for the agent's environment, and the one that evalgate was installed with is gone: install "
             "evalgate again, or set python."
         ) from error
-    environment = world.install_environment or world.environment
-    settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"} | dict(
-        settings
-    )
+    environment = world.installer_environment
+    settings = {**environment, **settings}
+    settings.pop("VIRTUAL_ENV", None)
     full_command = [program, *command]
     sandbox = world.sandbox
     prefix = tuple[str, ...]()

@@ -158,8 +158,14 @@ def _entries(folder: Path) -> dict[str, str]:
     with ThreadPoolExecutor(THREADS) as pool:
         paths = _scan(top)
         batches = iter(lambda: list(itertools.islice(paths, BATCH)), [])
-        jobs = [pool.submit(_describe_all, batch) for batch in batches]
-        return {path[len(top) + 1 :]: entry for job in jobs for path, entry in job.result()}
+        jobs = [
+            (batch, pool.submit(list, itertools.starmap(_describe, batch))) for batch in batches
+        ]
+        return {
+            path[len(top) + 1 :]: entry
+            for batch, job in jobs
+            for (path, _), entry in zip(batch, job.result(), strict=True)
+        }
 
 
 def _scan(top: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -175,10 +181,6 @@ def _scan(top: str) -> Iterator[tuple[str, os.stat_result]]:
                         folders.append(entry.path)
         except OSError:
             continue
-
-
-def _describe_all(batch: list[tuple[str, os.stat_result]]) -> list[tuple[str, str]]:
-    return [(path, _describe(path, status)) for path, status in batch]
 
 
 def _describe(path: str, status: os.stat_result) -> str:

@@ -129,8 +129,7 @@ class BeforeCalls:
         """Note the start of a model call."""
         if self.retry_options is not None:
             _set_retries(llm_request, self.retry_options)
-        watch = server.CURRENT.get()
-        if watch is not None:
+        if watch := server.CURRENT.get():
             key = _key(callback_context)
             agent = callback_context.agent_name
             watch.model_begins(key, agent, llm_request)
@@ -141,17 +140,12 @@ class BeforeCalls:
         self, *, tool: Any, tool_args: Any, tool_context: Any, **_: Any
     ) -> None:
         """Note the start of a tool call."""
-        watch = server.CURRENT.get()
-        if watch is not None:
+        if watch := server.CURRENT.get():
             key = (_key(tool_context), tool_context.function_call_id)
             watch.tool_begins(key, tool.name)
             if watch.trace is not None:
-                call_fields = {
-                    "agent": tool_context.agent_name,
-                    "name": tool.name,
-                    "args": dict(tool_args),
-                }
-                watch.trace.begin("tool", key, **call_fields)
+                agent = tool_context.agent_name
+                watch.trace.begin("tool", key, agent=agent, name=tool.name, args=dict(tool_args))
 
 
 class AfterCalls:
@@ -160,22 +154,18 @@ class AfterCalls:
 
     async def after_model_callback(self, *, callback_context: Any, **fields: Any) -> None:
         """Note a model's answer or error."""
-        watch = server.CURRENT.get()
-        if watch is not None:
+        if watch := server.CURRENT.get():
             key = _key(callback_context)
             answer = fields.get("llm_response")
             # before callbacks of the agent change it, and also for agents within tools, whose
             # events are not sent
             watch.model_answers(key, usage=None if answer is None else _usage_fields(answer))
             if watch.trace is not None:
-                watch.trace.end(
-                    "model", key, response=fields.get("llm_response"), error=fields.get("error")
-                )
+                watch.trace.end("model", key, response=answer, error=fields.get("error"))
 
     async def after_tool_callback(self, *, tool_context: Any, **fields: Any) -> None:
         """Note a tool's answer or error."""
-        watch = server.CURRENT.get()
-        if watch is not None:
+        if watch := server.CURRENT.get():
             key = (_key(tool_context), tool_context.function_call_id)
             watch.tool_ends(key)
             if watch.trace is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 Message = dict[str, Any]
@@ -20,16 +20,9 @@ DESCRIPTION = 4_000
 SHORT = 400
 """Characters, more than evalgate keeps: it removes secrets before it cuts."""
 SETTINGS = (
-    *(
-        "temperature",
-        "top_p",
-        "top_k",
-        "max_output_tokens",
-        "candidate_count",
-        "seed",
-        "stop_sequences",
-    ),
-    *("presence_penalty", "frequency_penalty", "response_mime_type", "thinking_config"),
+    *("temperature", "top_p", "top_k", "max_output_tokens", "candidate_count", "seed"),
+    *("stop_sequences", "presence_penalty", "frequency_penalty", "response_mime_type"),
+    "thinking_config",
 )
 """Settings of a model's config. Others may hold credentials (`http_options`), or have their own
 place (`tools`)."""
@@ -81,14 +74,8 @@ def _tree(root: Any) -> list[Any]:
             continue
         agents.append(agent)
         tool_agents = [_read(tool, "agent") for tool in _tools(agent)]  # of an AgentTool
-        queue += [
-            *_members(agent, "sub_agents"),
-            *(
-                agent_or_tool
-                for agent_or_tool in tool_agents
-                if isinstance(_read(agent_or_tool, "name"), str)
-            ),
-        ]
+        named = [agent for agent in tool_agents if isinstance(_read(agent, "name"), str)]
+        queue += [*_members(agent, "sub_agents"), *named]
     return agents
 
 
@@ -180,11 +167,8 @@ def _describe_tool(tool: Any) -> Iterator[tuple[str, Message]]:
     description = _read(tool, "description") or (
         inspect.getdoc(function) if function is not None else ""
     )
-    read_parameters: Callable[[], dict[str, str]] = lambda: (  # noqa: E731 - a function of its own would hide the choice
-        _declared_parameters(tool) if function is None else _parameters(function)
-    )
     try:
-        parameters = read_parameters()
+        parameters = _declared_parameters(tool) if function is None else _parameters(function)
     except Exception:
         parameters = {}
     yield (
@@ -201,18 +185,13 @@ def _parameters(function: Any) -> dict[str, str]:
             continue
         annotation = parameter.annotation
         default = parameter.default
-        description = (
-            ""
-            if annotation is parameter.empty
-            else annotation
-            if isinstance(annotation, str)
-            else inspect.formatannotation(annotation)
-        )
+        description = annotation if isinstance(annotation, str) else ""
+        if not isinstance(annotation, str) and annotation is not parameter.empty:
+            description = inspect.formatannotation(annotation)
         if default is not parameter.empty:
             is_plain = default is None or isinstance(default, (bool, int, float, str))
-            if isinstance(default, str) and _SECRET.search(f"{name}={default}"):
-                is_plain = False
-            description += f" = {default!r}" if is_plain else " = ..."
+            is_secret = isinstance(default, str) and _SECRET.search(f"{name}={default}")
+            description += f" = {default!r}" if is_plain and not is_secret else " = ..."
         parameters[name] = _ADDRESS.sub("", description).strip()[:SHORT]
     return parameters
 

@@ -32,6 +32,10 @@ STATUS_WORDS = {
 }  # fmt: skip
 SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 RETRY_DELAY = re.compile(r"""retryDelay['"]?\s*:\s*['"](\d{1,6}(?:\.\d+)?)s""")
+PYDANTIC_DETAIL = re.compile(
+    r" \[type=\w+, input_value=.*?, input_type=\w+\]|\s+For further information visit \S+"
+)
+"""What pydantic adds to its messages: parts of the input, which may be those of a secret."""
 FRAMES_KEPT = 12
 
 
@@ -185,7 +189,7 @@ def sentence(error: BaseException) -> str:
             f" (and {len(grouped) - 1} more)" if len(grouped) > 1 else ""
         )
     try:
-        text = " ".join(str(error).split())
+        text = " ".join(PYDANTIC_DETAIL.sub("", str(error)).split())
     except Exception:
         text = ""
     if len(text) > 1000:

@@ -231,7 +231,7 @@ class Tracer:
             "os.rmdir": self._change,
             "os.rename": self._move,
             "os.link": self._move,
-            "os.symlink": self._link,
+            "os.symlink": lambda *_: self._forget_places(),
             "import": self._import,
             "sqlite3.connect": self._connect,
             "ctypes.dlopen": self._load_library,
@@ -297,18 +297,14 @@ class Tracer:
                 if stat.S_ISDIR(status_of(full_path).st_mode):
                     self.give_up()
 
-    def _link(self, *_: Any) -> None:
-        self._forget_places()
-
     def _forget_places(self) -> None:
         self._outside_folders.clear()
         self._seen_paths.clear()
 
     def _import(self, _module: Any, file: Any, *_: Any) -> None:
-        if file:
-            full_path = self._full_path(file)
-            if full_path is not None:
-                self._ask_path(FILE, full_path)
+        full_path = self._full_path(file) if file else None
+        if full_path is not None:
+            self._ask_path(FILE, full_path)
 
     def _connect(self, database: Any) -> None:
         path = os.fsdecode(database)
@@ -385,11 +381,9 @@ class Tracer:
         if caller.f_code.co_filename == IMPORTER:
             self._look_up(full_path, caller)
             return
-        while (
-            caller.f_back is not None
-            and caller.f_code.co_name in ("stat", "lstat")
-            and _is_pathlib(caller)
-        ):
+        while caller.f_code.co_name in ("stat", "lstat") and "pathlib" in caller.f_code.co_filename:
+            if caller.f_back is None or not _is_standard(caller.f_code.co_filename):
+                break
             caller = caller.f_back
         is_name = caller.f_code.co_name in NAME_FUNCTIONS and _is_standard(
             caller.f_code.co_filename
@@ -441,9 +435,6 @@ class Questioner:
             except Exception:
                 self._tracer.give_up()
         return self._original(*arguments, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_real"), name)
 
     def __reduce__(self) -> str:
         return str(self._original.__name__)
@@ -516,10 +507,6 @@ def _is_quiet(frame: FrameType) -> bool:
 
 def _is_standard(file: str) -> bool:
     return file.startswith("<frozen ") or (file.startswith(STANDARD) and "-packages/" not in file)
-
-
-def _is_pathlib(frame: FrameType) -> bool:
-    return "pathlib" in frame.f_code.co_filename and _is_standard(frame.f_code.co_filename)
 
 
 def _is_bytecode_of_source(frame: FrameType, path: Any) -> bool:

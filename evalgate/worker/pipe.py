@@ -84,34 +84,26 @@ def to_json(value: Any, depth: int = 0) -> Any:
         return value
     if depth < 60:
         if isinstance(value, dict):
-            return {_key(key): to_json(member, depth + 1) for key, member in value.items()}
+            # keys as `json.dumps` writes them
+            return {
+                str(key).lower() if isinstance(key, bool) else str(to_json(key)): to_json(
+                    member, depth + 1
+                )
+                for key, member in value.items()
+            }
         if isinstance(value, (list, tuple, set, frozenset)):
             return [to_json(member, depth + 1) for member in value]
         dump = getattr(value, "model_dump", None)
         if callable(dump) and not isinstance(value, type):
-            return to_json(_json_of(dump), depth + 1)
+            try:
+                content = dump(mode="python", exclude_none=True)
+            except Exception as error:
+                content = f"<{type(error).__name__} while reading it>"
+            return to_json(content, depth + 1)
     try:
         return repr(value)
     except Exception:
         return f"<{type(value).__name__}>"
-
-
-def _key(key: Any) -> str:
-    """A key in the form of `json.dumps`."""
-    return (
-        key
-        if isinstance(key, str)
-        else str(to_json(key))
-        if not isinstance(key, bool)
-        else str(key).lower()
-    )
-
-
-def _json_of(dump: Any) -> Any:
-    try:
-        return dump(mode="python", exclude_none=True)
-    except Exception as error:
-        return f"<{type(error).__name__} while reading it>"
 
 
 def claim() -> Pipe:

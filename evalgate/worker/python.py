@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from . import errors, modules, server
+from . import errors, modules, server, terminal
 from .tools import SessionTools, Tools
 
 Message = dict[str, Any]
@@ -271,6 +271,10 @@ def text_of(content: Message) -> str:
     )
 
 
+PROGRAM = ":__main__"
+"""The end of the `call` of a program."""
+
+
 class Host(server.Host):
     """See server.Host."""
 
@@ -299,7 +303,11 @@ class Host(server.Host):
         ]
         modules.add_folders(tuple(dict.fromkeys(roots)))
         try:
-            self._callee = find(call)
+            if call.endswith(PROGRAM):
+                self.sessions = 1
+                self._callee = terminal.answering(call.removesuffix(PROGRAM))
+            else:
+                self._callee = find(call)
             self._signature = signature_of(self._callee)
         except BaseException as error:
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
@@ -317,13 +325,22 @@ class Host(server.Host):
 
 
 def find(call: str) -> Any:
-    """The function or class at `module:attribute`. A method becomes a class whose objects call it.
+    """The function or class at `module:attribute`. A method becomes a class whose objects call it,
+    or a function, if its object is made of the text.
 
     Raises ValueError, TypeError and the module's errors."""
     target = attribute(call)
     owner_path, _, name = call.rpartition(".")
     owner = attribute(owner_path) if ":" in owner_path else None
     if inspect.isclass(owner) and inspect.isfunction(inspect.getattr_static(owner, name)):
+        parameters = inspect.signature(owner).parameters.values()
+        if any(
+            parameter.default is parameter.empty
+            and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+            for parameter in parameters
+        ):
+            maker: Any = owner
+            return lambda text: target(maker(text))
         return type(owner.__name__, (owner,), {"__call__": target})
     if not callable(target):
         raise TypeError(f"{call} is a {type(target).__name__} and cannot be called")

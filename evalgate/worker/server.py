@@ -412,50 +412,45 @@ class Server:
                 else:
                     loop.call_soon_threadsafe(self._inbox.put_nowait, message)
         except ValueError as error:
-            self._pipe.send(
-                {"type": "fatal", "kind": "protocol", "message": str(error), "detail": ""}
-            )
+            self._pipe.send({"type": "fatal", "kind": "protocol", "message": str(error)})
         with suppress(RuntimeError):  # the loop is closed already
             loop.call_soon_threadsafe(self._inbox.put_nowait, None)
 
     async def _greet(self, hello: Message) -> bool:
-        if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
-            client_version = hello.get("protocol")
-            text = f"this worker uses protocol version {PROTOCOL}, but was started with version {client_version!r}"
-            self._pipe.send({"type": "fatal", "kind": "protocol", "message": text, "detail": ""})
+        version = hello.get("protocol")
+        if hello.get("type") != "hello" or version != PROTOCOL:
+            text = f"this worker uses protocol version {PROTOCOL}, but was started with version {version!r}"
+            self._pipe.send({"type": "fatal", "kind": "protocol", "message": text})
             return False
         if hello.get("inputs"):
             self._inputs = inputs.start(str(hello["inputs"]))
         try:
             details = await self._host.load(hello.get("options") or {})
         except BaseException as error:
-            load_error = (
-                error
-                if isinstance(error, errors.LoadFailed)
-                else errors.LoadFailed.of(error, "the agent")
-            )
-            self._send_last({"type": "fatal", **load_error.description})
+            if not isinstance(error, errors.LoadFailed):
+                error = errors.LoadFailed.of(error, "the agent")
+            self._send_last({"type": "fatal", **error.description})
             return False
         fingerprint, packages = read_packages()
-        details = {**details, "installed": fingerprint}
-        ready_message = {
-            "type": "ready",
-            "protocol": PROTOCOL,
-            "about": details,
-            "sessions": self._host.sessions,
-        }
-        ready_message["description"] = {
-            "packages": packages,
-            "agents": self._try_read(self._host.agents),
-        }
-        ready_message["surroundings"] = {
-            "models": self._try_read(self._host.models),
-            "variables": self._try_read(variables),
-        }
         self._asks = bool(hello.get("tools")) and self._host.asks
-        if self._host.takes_history:
-            ready_message["history"] = True
-        self._send_last({**ready_message, "tools": True} if self._asks else ready_message)
+        self._send_last(
+            {
+                "type": "ready",
+                "protocol": PROTOCOL,
+                "about": {**details, "installed": fingerprint},
+                "sessions": self._host.sessions,
+                "description": {
+                    "packages": packages,
+                    "agents": self._try_read(self._host.agents),
+                },
+                "surroundings": {
+                    "models": self._try_read(self._host.models),
+                    "variables": self._try_read(variables),
+                },
+                "history": self._host.takes_history,
+                "tools": self._asks,
+            }
+        )
         return True
 
     def _send_last(self, message: Message) -> None:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from . import server
@@ -39,23 +40,21 @@ class Recorder:
 
     def event(self, event: Any, *, at: float) -> None:
         """Report an event of the agent. `at`: seconds since the turn's start."""
+        actions = dump_model(event.actions) or {}
         fields = {
             "kind": "event",
             "at": at,
             "author": event.author,
             "id": event.id,
             "content": dump_model(event.content),
+            "long_running_tool_ids": sorted(getattr(event, "long_running_tool_ids", None) or ()),
+            "actions": {
+                name: "***" if name in SECRET else value for name, value in actions.items() if value
+            },
         }
-        actions = {
-            name: value for name, value in (dump_model(event.actions) or {}).items() if value
-        }
-        actions = {name: "***" if name in SECRET else value for name, value in actions.items()}
         for name in ("branch", "error_code", "error_message"):
             fields[name] = getattr(event, name, None)
-        fields["long_running_tool_ids"] = sorted(
-            getattr(event, "long_running_tool_ids", None) or ()
-        )
-        self._add({name: value for name, value in {**fields, "actions": actions}.items() if value})
+        self._add({name: value for name, value in fields.items() if value})
 
     def agents(self, root: Any) -> None:
         """Report the agents and their tools."""
@@ -184,19 +183,8 @@ def _changes(
     if previous_request is None:
         return request
     pairs = zip(previous_request["contents"], request["contents"], strict=False)
-    shared_count = next(
-        (
-            index
-            for index, (previous_content, content) in enumerate(pairs)
-            if previous_content != content
-        ),
-        None,
-    )
-    shared_count = (
-        min(len(previous_request["contents"]), len(request["contents"]))
-        if shared_count is None
-        else shared_count
-    )
+    same_pairs = takewhile(lambda pair: pair[0] == pair[1], pairs)
+    shared_count = len(list(same_pairs))
     if not shared_count:
         return request
     config_request = config_before or previous_request
@@ -213,16 +201,17 @@ def tree(agent: Any) -> Message:
         "name": str(agent.name),
         "type": type(agent).__name__,
         "model": model if isinstance(model, str) else str(getattr(model, "model", "") or ""),
-        "tools": [_name(tool) for tool in getattr(agent, "tools", None) or ()],
+        "tools": [
+            str(
+                getattr(tool, "name", None)
+                or getattr(tool, "__name__", None)
+                or type(tool).__name__
+            )
+            for tool in getattr(agent, "tools", None) or ()
+        ],
         "agents": [tree(child) for child in getattr(agent, "sub_agents", None) or ()],
     }
     return {name: value for name, value in fields.items() if value}
-
-
-def _name(tool: Any) -> str:
-    return str(
-        getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__
-    )
 
 
 def clip_values(value: Any, room: int = ROOM) -> Any:
@@ -233,10 +222,11 @@ def clip_values(value: Any, room: int = ROOM) -> Any:
         nonlocal room
         room -= 2 + (min(len(value), TEXT) if isinstance(value, str) else 0)
         if isinstance(value, str):
+            omitted_count = len(value) - TEXT
             return (
-                value
-                if len(value) <= TEXT
-                else f"{value[:TEXT]} ... {len(value) - TEXT} more characters"
+                f"{value[:TEXT]} ... {omitted_count} more characters"
+                if omitted_count > 0
+                else value
             )
         if isinstance(value, bytes):
             return f"{len(value)} bytes"

@@ -106,6 +106,10 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
         ({"main.py": "class Desk:\n    def __init__(self, model='m'):\n        self.model = model\n"
           "    def _ask(self, text): ...\n    def run(self, text: str) -> str:\n        return self.model + text\n"},
          {"driver": "python", "call": "main:Desk.run"}),
+        # an object that is made of the text
+        ({"main.py": "class Desk:\n    def __init__(self, topic, model='m'):\n        self.topic = topic\n"
+          "    def generate_content(self, key=None):\n        return 'of ' + self.topic\n"},
+         {"driver": "python", "call": "main:Desk.generate_content"}),
         # what it imports lies beside it, and not at the root
         ({"backend/desk.py": "import words_of_desk\ndef answer(text):\n    return words_of_desk.YES + text\n",
           "backend/words_of_desk.py": "YES = 'yes '\n"},
@@ -121,6 +125,11 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
         ({"examples/desk.py": "def answer(text):\n    return 'an example'\n",
           "shop/bot.py": "async def chat(text: str):\n    return 'hello ' + text\n"},
          {"driver": "python", "call": "shop.bot:chat"}),
+        # a program at the terminal; the module of its model is not there
+        ({"main.py": "import argparse, desk\ndef main():\n    p = argparse.ArgumentParser()\n    p.add_argument('prompt')\n"
+          "    print('hello', p.parse_args().prompt)\nif __name__ == '__main__':\n    main()\n",
+          "desk.py": "def look():\n    import anthropic\n", "sum.py": "print(int(input()) + 1)\n"},
+         {"driver": "python", "call": "main:__main__"}),
     ],
 )  # fmt: skip
 def test_a_plain_function(tmp_path: Path, files: Mapping[str, str], use: dict[str, str]) -> None:
@@ -253,10 +262,19 @@ async def main():
 
 asyncio.run(main())
 """,
-    "pydantic-ai-blocking-program": """from pydantic_ai import Agent
+    "pydantic-ai-blocking-program": """import argparse
+from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("desk", choices=["a", "b"])
+    parser.add_argument("--count", type=int, required=True)
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--fast", action="store_true")
+    group.add_argument("--slow", action="store_true")
+    arguments = parser.parse_args()
+    assert (arguments.desk, arguments.count, arguments.fast) == ("a", 1, True)
     agent = Agent(TestModel(custom_output_text="In Aachen."))
     print(agent.run_sync("What is two and two?").output)
 
@@ -304,9 +322,11 @@ def test_a_program_that_asks_no_agent_is_passed_over(tmp_path: Path) -> None:
         pytest.skip("no interpreter with the frameworks: make .venv-frameworks")
     beginning = "import sys\nfrom pydantic_ai import Agent\nif __name__ == '__main__':\n    "
     files = {
-        # arguments are missing; what is typed is part of the agent; a package is missing
+        # arguments are wrong; what is typed is part of the agent; a package is missing
         "a.py": beginning + "sys.exit(2)\n    Agent('test').run_sync('a')\n",
         "b.py": beginning + "Agent('test', instructions=input()).run_sync('a')\n",
+        "d.py": beginning + "import argparse; p = argparse.ArgumentParser(); p.add_argument('a')\n"
+        "    Agent('test', instructions=p.parse_args().a).run_sync('a')\n",
         "c.py": beginning + "import package_of_nobody\n    Agent('test').run_sync('a')\n",
         "desk.py": "def answer(text: str) -> str:\n    return 'yes'\n",
         "evalgate.yml": f"python: {python}\n",
@@ -315,8 +335,9 @@ def test_a_program_that_asks_no_agent_is_passed_over(tmp_path: Path) -> None:
     code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes")
     assert (code, "said    yes" in text) == (0, True), text
     for reason in (
-        "a ended without asking an agent",
+        "a ended without asking an agent: it wants other arguments",
         "is part of the agent that b makes",
+        "is part of the agent that d makes",
         "there is no module named 'package_of_nobody'",
     ):
         assert reason in text
@@ -402,6 +423,14 @@ def test_an_agent_that_fails(tmp_path: Path) -> None:
     lacking = stranger(tmp_path / "lacking", files)
     code, text = call(lacking, "init", "--ask", "a", "--yes")
     assert (code, "Perhaps: cp .env.example .env, and fill in DESK_URL." in text) == (3, True), text
+    key = "import os\nPLACES = os.environ['PLACES'], os.environ['DESK_URL']\n"
+    lacking = stranger(tmp_path / "more", {"desk.py": key + broken["desk.py"]})
+    code, text = call(lacking, "init", "--ask", "a", "--yes")
+    assert "and that are not set here: DESK_URL." in text, text
+    agents = "import os\nfrom strands import Agent\nKEY = os.environ['A_KEY']\na = Agent()\nb = Agent()\n"
+    files = {"desk.py": agents, "requirements.txt": "./nowhere\n"}
+    code, text = call(stranger(tmp_path / "apart", files), "init", "--ask", "a", "--yes")
+    assert (code, text.count("does not start"), "A_KEY" in text) == (3, 1, False), text
     empty = stranger(tmp_path / "empty", {"README.md": ""})
     code, text = call(empty, "init", "--ask", "a", "--yes")
     assert (code, "no agent was found" in text, "--agent" in text) == (2, True, True), text

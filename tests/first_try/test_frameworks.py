@@ -167,3 +167,25 @@ def test_a_framework_that_is_not_installed(stranger: Repository, driver: str) ->
     )
     assert "to the requirements [agent-start]\n" in said
     assert "1 suite: 1 error, 0 warnings\n" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("", "  warn   credentials  no credentials of AWS reach the agent"),
+        ("A", "  ok     credentials  of AWS: AWS_ACCESS_KEY_ID\n"),
+    ],
+)
+def test_credentials_of_bedrock(tmp_path: Path, key: str, said: str) -> None:
+    """The model of a Strands agent that names none."""
+    stranger = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    stranger.write("bot.py", "from strands import Agent\n\ndesk = Agent()\n")
+    stranger.commit("all")
+    environment = {
+        "HOME": str(tmp_path), "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": key,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }  # fmt: skip
+    python = framework_python()
+    _, output = stranger.call("doctor", "--python", python, environment=environment)
+    assert said in output
+    assert "first turn   not taken, because it asks bedrock/" in output

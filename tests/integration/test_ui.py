@@ -95,7 +95,7 @@ def test_others_are_refused(server: Ui) -> None:
         server.address, headers={"authorization": ""}, follow_redirects=False
     )
     assert (opened.status_code, opened.headers["refresh"]) == (200, "0; url=/")
-    assert "HttpOnly; SameSite=Strict" in opened.headers["set-cookie"]
+    assert "HttpOnly; Path=/; SameSite=strict" in opened.headers["set-cookie"]
     form = server.client.post(
         "/api/run", content="which=all", headers={"content-type": "text/plain"}
     )

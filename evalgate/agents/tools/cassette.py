@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.base import ErrorWire, ToolFile, ToolReply
+from evalgate.agents.base import ToolError, ToolFile, ToolReply
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass, mapped_json
@@ -181,7 +181,7 @@ class CallWire(ToolFile):
     args: JsonObject = Field(default_factory=dict)
     nth: int = Field(default=1, ge=1)
     response: Any = None
-    error: ErrorWire | None = None
+    error: ToolError | None = None
     effects: JsonObject | None = None
 
     @model_validator(mode="after")
@@ -192,8 +192,7 @@ class CallWire(ToolFile):
 
     def reply(self) -> ToolReply:
         """The result of the call."""
-        error = self.error.to_model() if self.error else None
-        return ToolReply(response=self.response, error=error, effects=self.effects)
+        return ToolReply(response=self.response, error=self.error, effects=self.effects)
 
 
 class CassetteWire(ToolFile):

@@ -3,10 +3,10 @@ real tool."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from typing import Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import Field, ValidationError, model_validator
@@ -14,7 +14,6 @@ from pydantic import Field, ValidationError, model_validator
 from evalgate import errors
 from evalgate.agents.base import (
     CallKind,
-    ErrorWire,
     PendingCall,
     Replied,
     RunTool,
@@ -88,7 +87,7 @@ class MockRule(CallPattern):
 
     latency: Latency = Field(default_factory=Latency)
     response: Any = None
-    error: ErrorWire | None = None
+    error: ToolError | None = None
     run: Literal[True] | None = None
     effects: JsonObject | None = None
 
@@ -96,13 +95,7 @@ class MockRule(CallPattern):
     @classmethod
     def _short_error(cls, value: Any) -> Any:
         error = value.get("error") if isinstance(value, dict) else None
-        if isinstance(error, str):
-            return {**value, "error": {"type": "RuntimeError", "message": error}}
-        return (
-            {**value, "error": {"type": "RuntimeError", **error}}
-            if isinstance(error, dict)
-            else value
-        )
+        return {**value, "error": {"message": error}} if isinstance(error, str) else value
 
     @model_validator(mode="after")
     def _one_outcome(self) -> Self:
@@ -135,8 +128,8 @@ class MockFile(ToolFile):
 class MockReading:
     """The rules, and all problems of the file."""
 
-    mocks: MockFile = field(default_factory=MockFile)
-    places: dict[str, Place] = field(default_factory=dict)
+    mocks: MockFile = dataclasses.field(default_factory=MockFile)
+    places: dict[str, Place] = dataclasses.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
 
@@ -163,11 +156,9 @@ def _of_error(detail: Any, locate: Locator) -> Problem:
     path = detail["loc"]
     hint = ""
     if detail["type"] == "extra_forbidden":
-        fields = [
-            name
-            for model in (MockRule, MockFile, Latency, ErrorWire)
-            for name in model.model_fields
-        ]
+        models = (MockRule, MockFile, Latency)
+        fields = [name for model in models for name in model.model_fields]
+        fields += [member.name for member in dataclasses.fields(ToolError)]
         hint = words.did_you_mean(str(path[-1]), fields)
     location = ".".join(str(step) for step in path)
     message = words.fault(detail)
@@ -185,36 +176,33 @@ class MockRules:
     def __init__(self, mocks: MockFile, *, key: TrialKey, seed: int) -> None:
         self._mocks = mocks
         self._draw_prefix = f"{seed}:{key}"
-        self._served: dict[RuleName, int] = {}
+        self._served: Counter[RuleName] = Counter()
 
     def answer(self, call: PendingCall, *, nth: int) -> Replied | RunTool | None:
         """The answer of the first rule that matches the `nth` such call, or None."""
         for name, rule in self.for_tool(call.tool):
-            if rule.times is not None and self._served.get(name, 0) >= rule.times:
+            if rule.times is not None and self._served[name] >= rule.times:
                 continue
             if not rule.match(call.args):
                 continue
             draw_name = f"{self._draw_prefix}:{name}:{cassette.args_text(call.args)}:{nth}"
             if rule.probability < 1.0 and chance(f"{draw_name}:holds") >= rule.probability:
                 continue
-            self._served[name] = self._served.get(name, 0) + 1
+            self._served[name] += 1
             delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{draw_name}:latency")
             if rule.run:
                 return RunTool(report=False, delay_s=delay_s)
-            error = rule.error.to_model() if rule.error else None
-            reply = ToolReply(response=rule.response, error=error, effects=rule.effects)
+            reply = ToolReply(response=rule.response, error=rule.error, effects=rule.effects)
             return Replied(reply=reply, delay_s=delay_s)
         return None
 
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
         """The rules of a tool in order: those under its own name, then those under patterns that
         match it."""
-        names = [name for name in self._mocks.tools if name == tool]
-        names += [
-            name
-            for name in self._mocks.tools
-            if name != tool and json_match.matches_any(tool, [name])
+        matching_names = [
+            name for name in self._mocks.tools if json_match.matches_any(tool, [name])
         ]
+        names = sorted(matching_names, key=lambda name: name != tool)
         for name in names:
             for number, rule in enumerate(self._mocks.tools[name]):
                 yield (name, number), rule
@@ -273,22 +261,20 @@ class ConversationTools:
                 self._setup = setup
                 self._case_rules = rules
 
-    def answer(self, call: PendingCall) -> ToolAnswer:
+    def answer(self, call: PendingCall) -> ToolAnswer:  # noqa: PLR0911 - a row each
         """See agents.base.TrialTools."""
         args: Json = cassette.redacted(call.args, self._redact)
         call_key = (call.tool, cassette.args_text(args))
         self._counts[call_key] += 1
         nth = self._nth[call.number] = self._counts[call_key]
         is_fake = self._setup.fakes and self._mode in (ToolMode.LIVE, ToolMode.RECORD)
-        rules = [
-            self._case_rules,
-            None if self._mode is ToolMode.LIVE and not is_fake else self._rules,
-        ]
-        rule_answers = (rule.answer(call, nth=nth) for rule in rules if rule is not None)
-        if (
-            answer := next((candidate for candidate in rule_answers if candidate is not None), None)
-        ) is not None:
-            return answer
+        all_rules = [self._case_rules] if self._case_rules else []
+        if self._mode is not ToolMode.LIVE or is_fake:
+            all_rules.append(self._rules)
+        for rules in all_rules:
+            answer = rules.answer(call, nth=nth)
+            if answer is not None:
+                return answer
         if call.kind is CallKind.AGENT:
             return RunTool(report=False)
         match ToolMode.MOCK if is_fake else self._mode:
@@ -298,17 +284,13 @@ class ConversationTools:
                 return RunTool(report=True)
             case ToolMode.REPLAY:
                 entry = self._find(call.tool, args, nth)
-                return (
-                    Replied(reply=entry.reply)
-                    if entry is not None
-                    else self._not_recorded(call.tool, args, nth)
-                )
+                if entry is None:
+                    return self._not_recorded(call.tool, args, nth)
+                return Replied(reply=entry.reply)
             case ToolMode.MOCK:
-                return (
-                    RunTool(report=False)
-                    if call.kind is CallKind.LISTING
-                    else self._no_rule(call.tool, args)
-                )
+                if call.kind is CallKind.LISTING:
+                    return RunTool(report=False)
+                return self._no_rule(call.tool, args)
             case _:
                 assert_never(self._mode)
 
@@ -333,17 +315,13 @@ class ConversationTools:
             self._keep(tuple(self._recorded))
 
     def _find(self, tool: str, args: Json, nth: int) -> RecordedCall | None:
-        exact_call = self._by_key.get((tool, cassette.args_text(args), nth))
-        if exact_call is not None:
-            return exact_call
-        return next(
-            (
-                recorded_call
-                for recorded_call in self._calls_of(tool)
-                if recorded_call.nth == nth and cassette.matches(recorded_call.args, args)
-            ),
-            None,
+        similar_calls = (
+            entry
+            for entry in self._calls_of(tool)
+            if entry.nth == nth and cassette.matches(entry.args, args)
         )
+        exact_call = self._by_key.get((tool, cassette.args_text(args), nth))
+        return exact_call or next(similar_calls, None)
 
     def _calls_of(self, tool: str) -> list[RecordedCall]:
         return [entry for entry in self._entries or () if entry.tool == tool]
@@ -376,14 +354,10 @@ class ConversationTools:
         nearest = cassette.nearest_args(
             args, [rule.args for rule in rules if rule.args and not rule.where]
         )
-        hint = (
-            f"; the nearest is for {cassette.spell_call(tool, nearest)}"
-            if nearest is not None
-            else ""
-        )
-        return Unmatched(
-            message=f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches{hint}"
-        )
+        message = f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches"
+        if nearest is not None:
+            message += f"; the nearest is for {cassette.spell_call(tool, nearest)}"
+        return Unmatched(message=message)
 
 
 def _number_text(number: int) -> str:

@@ -231,7 +231,10 @@ def source(
     if mode is ToolMode.RECORD and checkout != root:
         mode = ToolMode.LIVE
     if mode is ToolMode.LIVE and not any(
-        _answers(case) for suite in suites for case in suite.eval_set.cases
+        setup.tools or setup.fakes
+        for suite in suites
+        for case in suite.eval_set.cases
+        for setup in case.setups
     ):
         return None
     return Toolbox(
@@ -259,11 +262,6 @@ def fingerprint(settings: Settings, checkout: Path) -> str:
     if checkout != settings.root and mode is ToolMode.REPLAY:
         checksum += digest(checkout, [rule.cassettes])
     return f"+{mode}-{checksum}"
-
-
-def _answers(case: Case) -> bool:
-    """True if a case answers tool calls."""
-    return any(setup.tools or setup.fakes for setup in case.setups)
 
 
 def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:

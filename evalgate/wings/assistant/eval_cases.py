@@ -23,7 +23,7 @@ from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit
-from evalgate.wings.ces.compare import MISSING, FieldChange, Relaxation
+from evalgate.wings.ces.compare import MISSING, FieldChange
 from evalgate.wings.ces.edit import EVERYTHING, Refused, invalid
 from evalgate.wings.ces.resources import Done, Resources, check_etag, etag_of
 
@@ -257,7 +257,7 @@ def _canonical(raw: Any) -> JsonObject:
     return case
 
 
-def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[Relaxation]:
+def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[str]:
     """The changes of a case that may ask for or expect less: all removals, replacements and
     additions. A first expectation does not count."""
     for change in changes:
@@ -275,4 +275,4 @@ def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[Relaxation]:
         how = "removed" if change.new is MISSING else "replaced by another"
         if change.old is MISSING and is_item:
             how = "added beside others"  # an easy turn raises a mean; a call may be made anyway
-        yield Relaxation(path=change.path, reason=f"the {noun} is {how}")
+        yield f"{change.place}: the {noun} is {how}"

@@ -19,7 +19,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from evalgate import __version__
 from evalgate.system import loopback
-from evalgate.system.loopback import HOST, App, Guard
+from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain
 from evalgate.wings.assistant.operations import Operation, Operations
 from evalgate.wings.assistant.resources import ServerResources
@@ -133,7 +133,7 @@ def run_stdio(resources: ServerResources) -> None:
     anyio.run(serve)
 
 
-def http_app(resources: ServerResources, *, port: int, token: str) -> App:
+def http_app(resources: ServerResources, *, port: int, token: str) -> Guard:
     """The tools under /mcp, for requests from this machine that carry the token."""
     # the guard decides which requests it answers
     inner = server_of(resources).streamable_http_app(

@@ -238,9 +238,11 @@ _SELECTION_FIELDS: Final = {"evaluations": "names", "evaluationDataset": "datase
 
 def _changed(done: Done) -> ToolAnswer:
     """A change with its relaxations, also as text: not every client shows `_meta`."""
-    relaxes = [str(relaxation) for relaxation in done.relaxations]
-    notes = tuple(f"This may relax: {relaxation}" for relaxation in relaxes)
-    meta: JsonObject = {RELAXATIONS: relaxes, CHANGES: [str(change) for change in done.changes]}
+    notes = tuple(f"This may relax: {relaxation}" for relaxation in done.relaxations)
+    meta: JsonObject = {
+        RELAXATIONS: list(done.relaxations),
+        CHANGES: [str(change) for change in done.changes],
+    }
     return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
 
@@ -248,7 +250,7 @@ def _previewed(done: Done) -> ToolAnswer:
     content = {
         "resource": done.resource,
         "changes": [str(change) for change in done.changes],
-        "relaxations": [str(relaxation) for relaxation in done.relaxations],
+        "relaxations": list(done.relaxations),
         "diff": done.diff,
     }
     return ToolAnswer(content=content)

@@ -143,18 +143,12 @@ def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
         raise LabelProblem(PLACE_UNKNOWN, "no results.json with the conversation", hint)
     suites = {suite.key: suite for suite in stored.run.suites}
     if trial_key.suite not in suites:
-        raise LabelProblem(
-            PLACE_UNKNOWN,
-            f"results.json has no suite `{trial_key.suite}`",
-            name_hint(trial_key.suite, suites),
-        )
+        message = f"results.json has no suite `{trial_key.suite}`"
+        raise LabelProblem(PLACE_UNKNOWN, message, name_hint(trial_key.suite, suites))
     cases = {case.case_id: case for case in suites[trial_key.suite].eval_set.cases}
     if trial_key.case_id not in cases:
-        raise LabelProblem(
-            PLACE_UNKNOWN,
-            f"`{trial_key.suite}` has no case `{trial_key.case_id}`",
-            name_hint(trial_key.case_id, cases),
-        )
+        message = f"`{trial_key.suite}` has no case `{trial_key.case_id}`"
+        raise LabelProblem(PLACE_UNKNOWN, message, name_hint(trial_key.case_id, cases))
     transcript = stored.outcomes.find(trial_key)
     if transcript is None:
         has_failed = any(trial.key == trial_key for trial in stored.run.trials)
@@ -175,16 +169,7 @@ def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
         raise LabelProblem(ANOTHER_ANSWER, message, hint)
-    final_state = transcript.final_state
-    ended_by = transcript.ended_by
-    return TrialView(
-        case=case,
-        actual=turns,
-        expected=case.conversation,
-        final_state=final_state,
-        ended_by=ended_by,
-        repeat=trial_key.repeat,
-    )
+    return TrialView.of(case, transcript, repeat=trial_key.repeat)
 
 
 def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView) -> CriterionUse:
@@ -322,23 +307,17 @@ def read_grade(
         and (turn is None or finding.turn is None or finding.turn == turn)
         and (not subject or normalize(str(finding.subject)) == normalize(subject))
     ]
-    if not findings:
-        if isinstance(grade, NotEvaluated):
-            return None, "", str(grade.message)
-        is_sentence = verdicts.unit == "sentence" and subject
-        return (
-            None,
-            "",
-            "the judge split the text into different sentences"
-            if is_sentence
-            else "there is no verdict on it",
-        )
-    if len(findings) > 1 and not subject and verdicts.unit:
-        return (
-            None,
-            "",
-            f"there are {len(findings)} verdicts: the label must say which {verdicts.unit} it is about",
-        )
+    reason = ""
+    if not findings and isinstance(grade, NotEvaluated):
+        reason = str(grade.message)
+    elif not findings and verdicts.unit == "sentence" and subject:
+        reason = "the judge split the text into different sentences"
+    elif not findings:
+        reason = "there is no verdict on it"
+    elif len(findings) > 1 and not subject and verdicts.unit:
+        reason = f"there are {len(findings)} verdicts: the label must say which {verdicts.unit} it is about"
+    if reason:
+        return None, "", reason
     verdict = findings[0]
     if verdict.score is None:
         return None, verdict.label, str(verdict.text) or "no verdict"

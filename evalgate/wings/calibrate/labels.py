@@ -64,12 +64,9 @@ class LabelPlace(Wire):
     @property
     def trial_key(self) -> TrialKey | None:
         """The trial."""
-        is_complete = self.suite and self.case
-        return (
-            TrialKey(suite=self.suite, case_id=self.case, number=self.repeat)
-            if is_complete
-            else None
-        )
+        if not self.suite or not self.case:
+            return None
+        return TrialKey(suite=self.suite, case_id=self.case, number=self.repeat)
 
 
 class LabelEvidence(Wire):
@@ -84,31 +81,21 @@ class LabelEvidence(Wire):
 
     def evidence(self, spec: CriterionSpec, *, name: str) -> TrialView | None:
         """The evidence as a case named `name`, or None if the line lacks a part."""
-        needs_reference = Need.REFERENCE in spec.needs
         if Need.SCENARIO in spec.needs:
             return None
+        expected: tuple[Invocation, ...] | None = None
         if self.conversation is not None:
-            if needs_reference and self.expected is None:
-                return None
             actual = tuple(turn.to_model() for turn in self.conversation)
-            expected = (
-                None if self.expected is None else tuple(turn.to_model() for turn in self.expected)
-            )
+            if self.expected is not None:
+                expected = tuple(turn.to_model() for turn in self.expected)
         else:
             if self.user is None or self.answer is None or spec.name in NEEDS_STEPS:
                 return None
-            if needs_reference and self.reference is None:
-                return None
-            user_content = _text(self.user, "user")
-            actual = (
-                Invocation(user_content=user_content, final_response=_text(self.answer, "model")),
-            )
-            reference = None if self.reference is None else _text(self.reference, "model")
-            expected = (
-                None
-                if reference is None
-                else (Invocation(user_content=user_content, final_response=reference),)
-            )
+            actual = (_turn(self.user, self.answer),)
+            if self.reference is not None:
+                expected = (_turn(self.user, self.reference),)
+        if expected is None and Need.REFERENCE in spec.needs:
+            return None
         case = Case(
             case_id=name,
             conversation=expected,
@@ -339,8 +326,12 @@ def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] |
     return None
 
 
-def _text(text: str, role: str) -> Content:
-    return Content(parts=(Text(text=text),), role=role)
+def _turn(user: str, answer: str) -> Invocation:
+    question, reply = (
+        Content(parts=(Text(text=text),), role=role)
+        for role, text in (("user", user), ("model", answer))
+    )
+    return Invocation(user_content=question, final_response=reply)
 
 
 def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
@@ -367,7 +358,7 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[J
     case = next((case for case in suite.eval_set.cases if case.case_id == trial.key.case_id), None)
     if transcript is None or case is None:
         return
-    evidence = TrialView(case=case, actual=transcript.invocations, expected=case.conversation)
+    evidence = TrialView.of(case, transcript)
     for use in suite.criteria:
         spec = labelled_spec(use.name)
         grade = trial.grades.get(use.name)

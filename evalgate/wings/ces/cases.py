@@ -30,7 +30,7 @@ from evalgate.model import (
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, outcomes, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER, Goal, Simulation, expectation_id
-from evalgate.wings.ces.outcomes import Plan
+from evalgate.wings.ces.outcomes import Plan, expectations_of
 from evalgate.wings.ces.read import AppEvaluation, Kind, Library, Resource
 from evalgate.wings.ces.shapes import (
     AgentTransfer,
@@ -151,12 +151,15 @@ def _app(library: Library, folder: str) -> _App:
 ALL_SKIPPED: Final = "it skips every expectation"
 
 
+def _expectations(turns: Iterable[GoldenTurn]) -> list[GoldenExpectation]:
+    return [expectation for turn in turns for expectation in expectations_of(turn).values()]
+
+
 def not_run_reason(message: Proto) -> str:
     """The reason why an evaluation does not run: it needs more than text, or asks for nothing."""
     golden = message.golden if isinstance(message, Evaluation) else None
     if golden is not None and not golden.evaluation_expectations:
-        steps = [step for turn in golden.turns for step in turn.steps]
-        expected = [step.expectation for step in steps if step.expectation is not None]
+        expected = _expectations(golden.turns)
         if expected and all(expectation.skip_evaluation for expectation in expected):
             return ALL_SKIPPED
     for submessage in shapes.messages_in(message, beside=shapes.Result):
@@ -217,7 +220,7 @@ def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str)
 def _invocation(turn: GoldenTurn) -> Invocation:
     """A turn with all that happens in it, including answers that are not evaluated and answers of
     mocks. The last answer is the final one. `events` None: the turn does not mention calls."""
-    expected = [step.expectation for step in turn.steps if step.expectation is not None]
+    expected = expectations_of(turn).values()
     answered = {
         outcomes.names_of(expectation.tool_response)
         for expectation in expected
@@ -336,7 +339,7 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
             state |= step.user_input.variables
         if step.agent_transfer is not None:
             agent = step.agent_transfer.target_agent.rpartition("/")[2]
-    expected = [step.expectation for step in turn.steps if step.expectation is not None]
+    expected = expectations_of(turn).values()
     mocks = [
         expectation.mock_tool_response
         for expectation in expected
@@ -398,28 +401,16 @@ def _answer(response: ToolResponse) -> JsonObject:
 
 def _criteria_of_golden(plan: Plan) -> Iterator[str]:
     yield EXPECTATIONS  # at least: no unexpected answer or call
-    expected = [
-        step.expectation
-        for turn in plan.turns
-        for step in turn.steps
-        if step.expectation is not None
-    ]
-    counted_answers = [expectation for expectation in expected if not expectation.skip_evaluation]
     compares_calls = plan.compares_tools(of_step=True)
-    if any(
-        plan.judges_answer(expectation) or (compares_calls and _has_semantic(expectation))
-        for expectation in counted_answers
-    ):
-        yield SIMILARITY
+    for expectation in _expectations(plan.turns):
+        call = plan.expected_call(expectation)
+        is_call_judged = compares_calls and call is not None and call.may_need_judge
+        if not expectation.skip_evaluation and (plan.judges_answer(expectation) or is_call_judged):
+            yield SIMILARITY
     if any(plan.assesses_hallucination(turn) for turn in plan.turns):
         yield HALLUCINATION
     if plan.conversation_expectations:
         yield NAMED
-
-
-def _has_semantic(expected: GoldenExpectation) -> bool:
-    call = expected.tool_call
-    return call is not None and outcomes.may_need_judge(call, expected.comparison_type)
 
 
 # --- scenarios ------------------------------------------------------------------------------------
@@ -473,9 +464,8 @@ def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
     responses = []
     for expectation in scenario.scenario_expectations:
         tool = expectation.tool_expectation
-        call = outcomes.call_in(expectation)
-        if tool is not None and tool.mock_tool_response is not None and call is not None:
-            responses.append((tool.mock_tool_response, call.args))
+        if tool is not None and tool.mock_tool_response and tool.expected_tool_call:
+            responses.append((tool.mock_tool_response, tool.expected_tool_call.args))
     fakes = app.settings.scenario_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
     return TurnSetup(tools=_rules(responses), mocks=bool(responses), fakes=fakes)
 
@@ -483,13 +473,10 @@ def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
 def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
     expected = scenario.scenario_expectations
     says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
-    calls = [
-        call for expectation in expected if (call := outcomes.call_in(expectation)) is not None
-    ]
-    may_ask = [outcomes.may_need_judge(call, outcomes.BY_MEANING) for call in calls]
+    calls = list(filter(None, map(plan.expected_call, expected)))
     if plan.compares_scenario and calls:
         yield EXPECTATIONS
-    if plan.compares_scenario and (says or any(may_ask)):
+    if plan.compares_scenario and (says or any(call.may_need_judge for call in calls)):
         yield SIMILARITY
     if plan.assesses_hallucination(None):
         yield HALLUCINATION
@@ -577,54 +564,39 @@ def _end_of(path: Path) -> Path:
 
 def differences(base: Case, head: Case) -> list[str]:
     """The differences between two versions of an evaluation and its settings, in words."""
-    messages = [
+    return [
         str(replace(leaf, path=_end_of(leaf.path)))
         for change in compare.changes(_comparable(base), _comparable(head))
         if change.path[:1] not in (("description",), ("tags",))
+        # a golden of one turn has no run method
+        and not (
+            change.path == ("goldenRunMethod",) and compare.MISSING in (change.old, change.new)
+        )
         for leaf in compare.leaves(change)
     ]
-    if base.isolated != head.isolated and all(
-        len(case.conversation or ()) > 1 for case in (base, head)
-    ):
-        old_name, new_name = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
-        messages.append(f"goldenRunMethod: {old_name} -> {new_name}")
-    fakes = [any(setup.fakes for setup in case.setups) for case in (base, head)]
-    if fakes[1] and not fakes[0]:
-        messages.append("tools are faked")
-    prompts, states = ([_beginning_of(case)[at] for case in (base, head)] for at in (0, 1))
-    if prompts[0] != prompts[1]:
-        messages.append("what the user begins with is replaced by another")
-    if states[0] != states[1]:
-        messages.append("the variables that the session begins with are others")
-    if (
-        base.scenario is not None
-        and head.scenario is not None
-        and base.scenario.persona != head.scenario.persona
-    ):
-        old_name, new_name = (
-            scenario.persona.persona_id if isinstance(scenario.persona, Persona) else "none"
-            for scenario in (base.scenario, head.scenario)
-        )
-        # the new persona may be easier to please
-        messages.append(
-            f"persona: {old_name} {'is changed' if old_name == new_name else f'-> {new_name}'}"
-        )
-    return messages
-
-
-def _beginning_of(case: Case) -> tuple[str, Json]:
-    """The start of a scenario: the user's words. A simulation has its state as well, which its
-    evaluation lacks."""
-    plan = Plan.read(case.ces or {})
-    state = case.session.state if case.session is not None and plan.goals else {}
-    return case.scenario.starting_prompt if case.scenario else "", dict(state)
 
 
 def _comparable(case: Case) -> JsonObject:
     """The parts that decide on a case, under names by which `compare` recognizes a relaxation."""
-    plan = Plan.read(case.ces or {})
+    plan = Plan.model_validate(case.ces or {})
+    talk = case.scenario
+    persona = talk.persona if talk else None
+    settings = {
+        "goldenRunMethod": ("STABLE" if case.isolated else "NAIVE")
+        if len(case.conversation or ()) > 1
+        else "",
+        "toolCallBehaviour": "FAKE" if any(setup.fakes for setup in case.setups) else "",
+        "startingPrompt": talk.starting_prompt if talk else "",
+        # the user that the agent meets may be easier to please
+        "persona": f"{persona.persona_id}: {persona.description}"
+        if isinstance(persona, Persona)
+        else "",
+        # an evaluation has its variables itself, and a simulation has not
+        "variables": dict(case.session.state) if case.session and plan.goals else {},
+    }
     return {
         **shapes.comparable(plan.evaluation),
+        **{name: setting for name, setting in settings.items() if setting},
         "app": {
             "evaluationMetricsThresholds": plan.thresholds.json(),
             "metricsConfig": plan.config.json(),

@@ -16,7 +16,7 @@ from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.gate import run, waiting
 from evalgate.text import plain, words
-from evalgate.wings.ces import agreement, files as ces_files
+from evalgate.wings.ces import agreement, compare, files as ces_files
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.files import AppFiles, Difference, Done
 
@@ -44,19 +44,15 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
     differences = relaxed = 0
     for difference in resource_differences:
         label = f"{difference.kind} {difference.title}"
-        relaxing = {relaxation.path for relaxation in difference.relaxations}
         if difference.only_in:
             differences += 1
-            click.echo(
-                plain.visible(
-                    f"{label}: {sides[difference.only_in]}{' (may relax)' if relaxing else ''}"
-                )
-            )
+            mark = " (may relax)" if difference.relaxations else ""
+            click.echo(plain.visible(f"{label}: {sides[difference.only_in]}{mark}"))
         for change in difference.changes:
-            mark = " (may relax)" if change.path in relaxing else ""
+            mark = " (may relax)" if compare.relaxation(change) else ""
             click.echo(plain.visible(f"{label}: {change}{mark}"))
         differences += len(difference.changes)
-        relaxed += len(relaxing)
+        relaxed += len(difference.relaxations)
     click.echo(f"{words.counted(differences, 'difference')}, {relaxed} that may relax")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from evalgate.formats.json_source import Path, path_text
@@ -33,21 +33,13 @@ class FieldChange:
     new: Any
     is_last: bool = False
 
-    def __str__(self) -> str:
-        return (
-            f"{path_text(self.path) or '(whole)'}: {value_text(self.old)} -> {value_text(self.new)}"
-        )
-
-
-@frozen_dataclass
-class Relaxation:
-    """A change after which an evaluation may ask for less: only a person makes it."""
-
-    path: Path
-    reason: str
+    @property
+    def place(self) -> str:
+        """Its path as text."""
+        return path_text(self.path) or "(whole)"
 
     def __str__(self) -> str:
-        return f"{path_text(self.path) or '(whole)'}: {self.reason}"
+        return f"{self.place}: {value_text(self.old)} -> {value_text(self.new)}"
 
 
 def value_text(value: Any) -> str:
@@ -145,25 +137,25 @@ _DEMANDS: Final = frozenset({"noToolCalls", "updatedVariables"})
 _CONDITIONS: Final = frozenset({*_DEMANDS, "agentResponse", "agentTransfer", "toolCall"})
 
 
-def relaxations(field_changes: Sequence[FieldChange]) -> list[Relaxation]:
-    """The changes that may relax: all except those that only ask for more. These are a raised
-    threshold, and expectations, turns and tags at the end of a list."""
-    return [
-        Relaxation(path=change.path, reason=_reason(change))
-        for change in field_changes
-        if not _only_asks_more(change)
-    ]
-
-
-def removed(kind: str, path: Path = ()) -> Relaxation:
-    """The relaxation that deletes a resource."""
-    return Relaxation(path=path, reason=f"the {kind} is removed")
-
-
-def _reason(change: FieldChange) -> str:
+def relaxation(change: FieldChange) -> str:
+    """Why an evaluation may ask for less after a change, so that only a person makes it; "" if it
+    only asks for more: a raised threshold, or expectations, turns and tags at the end of a list."""
+    reason = "it is replaced by another"
     if change.new is MISSING:
-        return "it is removed"
-    return "it is added" if change.old is MISSING else "it is replaced by another"
+        reason = "it is removed"
+    elif change.old is MISSING:
+        reason = "it is added"
+    return "" if _only_asks_more(change) else f"{change.place}: {reason}"
+
+
+def relaxations(field_changes: Iterable[FieldChange]) -> tuple[str, ...]:
+    """The changes that may relax, in words."""
+    return tuple(filter(None, map(relaxation, field_changes)))
+
+
+def removed(kind: str) -> str:
+    """The relaxation that deletes a resource."""
+    return f"(whole): the {kind} is removed"
 
 
 def _only_asks_more(change: FieldChange) -> bool:

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import (
-    Criterion,
-    CriterionServices,
     CriterionSpec,
     NoOptions,
     Verdicts as Words,
@@ -24,7 +22,6 @@ from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import (
-    CriterionUse,
     Finding,
     Grade,
     Invocation,
@@ -51,7 +48,7 @@ def no_evaluation() -> NotEvaluated:
 def plan_of(evidence: TrialView) -> Plan:
     """The evaluation of a CES case for which `unready_reason` gives no reason."""
     assert evidence.case.ces is not None
-    return Plan.read(evidence.case.ces)
+    return Plan.model_validate(evidence.case.ces)
 
 
 def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
@@ -80,27 +77,26 @@ def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) ->
     """The judges' verdicts, read back from the findings of a trial's grades: each question has one
     finding, in order."""
     verdicts: dict[Any, Verdict] = {}
-    questions = outcomes.questions(plan, evidence.actual)
-    for name, kinds in _KINDS.items():
-        grade = grades.get(name)
-        findings = (
-            [finding for finding in grade.findings if finding.opinions or finding.label in _SCORES]
-            if grade
-            else []
-        )
-        for question, finding in zip(
-            [question for question in questions if question.kind in kinds], findings, strict=False
-        ):
+    findings = {
+        name: iter([finding for finding in grade.findings if _is_reply(finding)])
+        for name, grade in grades.items()
+    }
+    for question in outcomes.questions(plan, evidence.actual):
+        finding = next(findings.get(_CRITERIA[question.kind], iter(())), None)
+        if finding is not None:
             score = _SCORES.get(finding.label)
             verdicts[question.key] = Verdict(score=score, explanation=str(finding.text))
-    for name, kind in ((cases.NAMED, outcomes.NAMED), (cases.RUBRICS, outcomes.RUBRICS)):
+    for name, kind in ((cases.NAMED, Kind.NAMED), (cases.RUBRICS, Kind.RUBRIC)):
         grade = grades.get(name)
         for number, finding in enumerate(grade.findings if grade else ()):
             score = None if finding.score is None else int(finding.score)
-            verdicts[outcomes.expectation_key(number, kind)] = Verdict(
-                score=score, explanation=str(finding.text)
-            )
+            key = JudgeQuestion(kind=kind, step=number).key
+            verdicts[key] = Verdict(score=score, explanation=str(finding.text))
     return verdicts
+
+
+def _is_reply(finding: Finding) -> bool:
+    return bool(finding.opinions) or finding.label in _SCORES
 
 
 # --- checks without a judge -----------------------------------------------------------------------
@@ -219,10 +215,12 @@ _GROUPS: Final[Mapping[str, Group]] = {
     cases.HALLUCINATION: Group.HALLUCINATION,
     cases.GOAL: Group.GOAL,
 }
-_KINDS: Final[Mapping[str, frozenset[Kind]]] = {
-    cases.SIMILARITY: frozenset({Kind.ANSWER, Kind.SAID, Kind.ARGUMENT}),
-    cases.HALLUCINATION: frozenset({Kind.HALLUCINATION}),
-    cases.GOAL: frozenset({Kind.GOAL}),
+_CRITERIA: Final[Mapping[Kind, str]] = {
+    Kind.ANSWER: cases.SIMILARITY,
+    Kind.SAID: cases.SIMILARITY,
+    Kind.ARGUMENT: cases.SIMILARITY,
+    Kind.HALLUCINATION: cases.HALLUCINATION,
+    Kind.GOAL: cases.GOAL,
 }
 
 
@@ -233,7 +231,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     questions = [
         question
         for question in outcomes.questions(plan, evidence.actual)
-        if question.kind in _KINDS[name]
+        if _CRITERIA[question.kind] == name
     ]
     sampled_requests = [_ballot(question, evidence.actual, ask) for question in questions]
     results = ask.panel.vote_all(sampled_requests)
@@ -251,20 +249,11 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
     # first each judge's finding, one per question; then the results that needed no judge
     judge_findings = tuple(finding for _, finding, _ in replies)
-    return replace(
-        grade,
-        findings=(
-            *judge_findings,
-            *(finding for finding in grade.findings if _is_unasked(finding, judge_findings)),
-        ),
+    asked = {(finding.turn, finding.text) for finding in judge_findings}
+    other_findings = (
+        finding for finding in grade.findings if (finding.turn, finding.text) not in asked
     )
-
-
-def _is_unasked(finding: Finding, judge_findings: Sequence[Finding]) -> bool:
-    return all(
-        (finding.turn, finding.text) != (judge_finding.turn, judge_finding.text)
-        for judge_finding in judge_findings
-    )
+    return replace(grade, findings=(*judge_findings, *other_findings))
 
 
 def _verdict_of(
@@ -416,21 +405,14 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     reached only after the goals before it."""
     plan = plan_of(evidence)
     if name == cases.NAMED:
-        texts = [
-            plan.prompts.get(expectation.rpartition("/")[2], "")
-            for expectation in plan.conversation_expectations
-        ]
-        missing_name = next(
-            (
-                expectation
-                for expectation, text in zip(plan.conversation_expectations, texts, strict=True)
-                if not text
-            ),
-            None,
-        )
-        if missing_name is not None:
-            name = repr(missing_name.rpartition("/")[2])
-            return not_evaluated(Reason.RUBRICS_MISSING, "ces_expectation_missing", name)
+        texts = []
+        for expectation in plan.conversation_expectations:
+            identifier = expectation.rpartition("/")[2]
+            if not plan.prompts.get(identifier):
+                return not_evaluated(
+                    Reason.RUBRICS_MISSING, "ces_expectation_missing", repr(identifier)
+                )
+            texts.append(plan.prompts[identifier])
     elif name == cases.GOALS:
         texts = list(plan.goals)
     else:
@@ -457,23 +439,14 @@ def _in_order(grade: Grade) -> Grade:
 # --- the rows -------------------------------------------------------------------------------------
 
 
-def build(
-    options: JudgedOptions,
-    use: CriterionUse,
-    services: CriterionServices,
-    *,
-    rule: Callable[..., Grade],
-) -> Criterion:
-    """The criterion that grades by `rule`, which asks a judge."""
-    return judged.with_judge(options, use, services, rule, unready=unready_reason)
-
-
 def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) -> CriterionSpec:
+    """The criterion that grades by `rule`, which asks a judge."""
+    named_rule = partial(rule, name=name)
     return CriterionSpec(
         name=name,
         summary=summary,
         options=JudgedOptions,
-        build=partial(build, rule=partial(rule, name=name)),
+        build=partial(judged.with_judge, rule=named_rule, unready=unready_reason),
         needs=frozenset({Need.JUDGE}),
         is_beyond_adk=True,
         verdicts=verdicts,

@@ -6,7 +6,6 @@ The anchor drops keys that it does not know; here they are errors.
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 import re
@@ -15,7 +14,6 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from evalgate.text import words
 from evalgate.values import JsonObject
 from evalgate.wings.ces.shapes import (
     AgentTransfer,
@@ -34,6 +32,7 @@ from evalgate.wings.ces.shapes import (
     Struct,
     ToolCall,
     ToolResponse,
+    unknown_name,
 )
 
 SILENT = "# silent"
@@ -172,32 +171,17 @@ class Simulations(Cxas):
     evals: tuple[Simulation, ...] = ()
 
 
-class Operator(enum.StrEnum):
-    """How a tool test compares."""
-
-    EQUALS = "equals"
-    CONTAINS = "contains"
-    GREATER_THAN = "greater_than"
-    LESS_THAN = "less_than"
-    LENGTH_EQUALS = "length_equals"
-    LENGTH_GREATER_THAN = "length_greater_than"
-    LENGTH_LESS_THAN = "length_less_than"
-    IS_NULL = "is_null"
-    IS_NOT_NULL = "is_not_null"
+OPERATORS = (
+    *("equals", "contains", "greater_than", "less_than"),
+    *("length_equals", "length_greater_than", "length_less_than", "is_null", "is_not_null"),
+)
+"""The comparisons of a tool test."""
 
 
 def _operator(value: Any) -> Any:
-    if value not in list(Operator):
-        operators = words.listed([f"`{operator}`" for operator in Operator])
-        suggestion = (
-            words.nearest(value, list(Operator))
-            if isinstance(value, str) and len(value) < 100
-            else None
-        )
-        raise PydanticCustomError(
-            "wrong_value", "expected one of {known}", {"known": operators, "near": suggestion or ""}
-        )
-    return Operator(value)
+    if value not in OPERATORS:
+        raise unknown_name(value, OPERATORS)
+    return value
 
 
 class ToolCheck(Cxas):
@@ -206,7 +190,7 @@ class ToolCheck(Cxas):
     required: ClassVar = ("path", "operator")
 
     path: str = ""
-    operator: Annotated[Operator, BeforeValidator(_operator)] = Operator.EQUALS
+    operator: Annotated[str, BeforeValidator(_operator)] = "equals"
     value: Any = None
 
 

@@ -34,7 +34,7 @@ from evalgate.agents.base import (
     Missing,
     exists,
 )
-from evalgate.agents.conversation import RemoteTurns
+from evalgate.agents.conversation import Turns
 from evalgate.agents.http import kind_of
 from evalgate.model import (
     AgentFailure,
@@ -231,7 +231,7 @@ def delete_leftovers(folder: Path, live: Live) -> int:
 # --- a conversation -------------------------------------------------------------------------------
 
 
-class CesConversation(RemoteTurns):
+class CesConversation(Turns):
     """A session of the app."""
 
     takes_history = True
@@ -295,11 +295,22 @@ class CesConversation(RemoteTurns):
         if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
             raise self.failed(FailureKind.PROTOCOL, "the answer has no list of outputs")
         texts = [str(output["text"]) for output in outputs if output.get("text")]
-        messages = [message for output in outputs for message in _diagnostics(output)]
-        call_contents = [
-            Content(parts=tuple(calls), role="model")
+        # the steps of the app
+        messages = [
+            message
             for output in outputs
-            if (calls := _client_calls(output))
+            for message in (output.get("diagnosticInfo") or {}).get("messages", ())
+            if isinstance(message, dict)
+        ]
+        # the calls that the app leaves to its client
+        listed_calls = [(output.get("toolCalls") or {}).get("toolCalls", ()) for output in outputs]
+        call_contents = [
+            Content(
+                parts=tuple(part for call in calls for part in _parts({"toolCall": call})),
+                role="model",
+            )
+            for calls in listed_calls
+            if calls
         ]
         for message in messages:
             variables = _variables_in(message)
@@ -308,31 +319,20 @@ class CesConversation(RemoteTurns):
         events = [event for message in messages if (event := _event(message)) is not None]
         events += [Event(author="agent", content=content) for content in call_contents]
         # the answer to the user, in place of the texts of outputs
-        if events and _is_text(events[-1]):
-            last_event = events.pop()
-            texts = (
-                ["".join(part.text for part in last_event.content.parts if isinstance(part, Text))]
-                if last_event.content
-                else []
-            )
+        last_content = events.pop().content if events and _is_text(events[-1]) else None
+        if last_content is not None:
+            last_parts = last_content.parts
+            texts = ["".join(part.text for part in last_parts if isinstance(part, Text))]
+        final_response = Content(parts=(Text(text="\n".join(texts)),), role="model")
+        has_state = self._has_variables and self._case.ces is not None
         return Invocation(
             user_content=user_content,
-            final_response=Content(parts=(Text(text="\n".join(texts)),), role="model")
-            if texts
-            else None,
+            final_response=final_response if texts else None,
             # without diagnostic messages, the tools that were called are unknown
             events=tuple(events) if messages or call_contents else None,
             timings=timings,
-            state=dict(self._variables)
-            if self._has_variables and self._case.ces is not None
-            else None,
+            state=dict(self._variables) if has_state else None,
         )
-
-
-def _diagnostics(output: Json) -> list[Json]:
-    """The diagnostic messages of an output: the steps of the app."""
-    messages = (output.get("diagnosticInfo") or {}).get("messages", ())
-    return [message for message in messages if isinstance(message, dict)]
 
 
 def _event(message: Json) -> Event | None:
@@ -390,15 +390,6 @@ def _parts(chunk: Json) -> list[Part]:
         )
         return [ToolCall(name=TRANSFER, args={"agent_name": target})]
     return [Attachment(data={"payload": chunk["payload"]})] if chunk.get("payload") else []
-
-
-def _client_calls(output: Json) -> list[Part]:
-    """The tool calls that the app leaves to its client."""
-    return [
-        part
-        for call in (output.get("toolCalls") or {}).get("toolCalls", ())
-        for part in _parts({"toolCall": call})
-    ]
 
 
 def _display_name(tool: Json) -> str:
@@ -501,7 +492,7 @@ class AppEvaluations:
     def run(self, live: Live, case: Case, *, timeout_s: float) -> Transcript:
         """Run an evaluation once. Raises LiveFailed, and AgentFailed if the platform did not finish
         it, or has another evaluation than the case."""
-        plan = Plan.read(case.ces or {})
+        plan = Plan.model_validate(case.ces or {})
         with self._lock:
             key = json.dumps(plan.evaluation.json(), sort_keys=True)
             if key not in self._names:
@@ -738,7 +729,7 @@ class CesAgent(Agent):
         # google-auth reads this process's environment, not the agent's
         if not environment.get(_CREDENTIALS) and os.environ.get(_CREDENTIALS):
             message = f"no Google Cloud credentials: {self._setting.why_absent(_CREDENTIALS)}"
-            raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
+            raise _unmeasured(FailureKind.START, message)
         return Live(environment, endpoint=self._options.endpoint, token=GoogleToken(environment))
 
     def _open_live(self) -> Live:
@@ -823,11 +814,10 @@ def _zipped(folder: Path) -> str:
             size += path.stat().st_size
             if size > MAX_EXPORT_BYTES:
                 message = f"{folder.name} is larger than {MAX_EXPORT_BYTES:,} bytes"
-                raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
+                raise _unmeasured(FailureKind.START, message)
             archive.writestr(inside.as_posix(), path.read_bytes())
     if not size:
-        message = f"there are no files in {folder.name}"
-        raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
+        raise _unmeasured(FailureKind.START, f"there are no files in {folder.name}")
     return base64.b64encode(buffer.getvalue()).decode()
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_in
@@ -19,7 +19,7 @@ from evalgate.results import kept, output
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, live, read, shapes
-from evalgate.wings.ces.compare import FieldChange, Relaxation
+from evalgate.wings.ces.compare import FieldChange
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
@@ -35,7 +35,7 @@ class Difference:
     title: str
     only_in: str = ""  # old, new
     changes: tuple[FieldChange, ...] = ()
-    relaxations: tuple[Relaxation, ...] = ()
+    relaxations: tuple[str, ...] = ()
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -433,11 +433,9 @@ class AppFiles:
                 )
         else:
             file = self._files.new_file(self._files.library(), pair.kind, pair.title)
-        self._files.save(
-            file,
-            json.dumps(dict(sorted(new.items(), key=_name_first)), indent=2, ensure_ascii=False)
-            + "\n",
-        )
+        first = ("name", "displayName", "etag", "description", "tags")
+        ordered = {**{key: new[key] for key in first if key in new}, **dict(sorted(new.items()))}
+        self._files.save(file, json.dumps(ordered, indent=2, ensure_ascii=False) + "\n")
 
     def _write_to_app(self, pair: Pair, *, overwrite: bool) -> None:
         """Write the file's content to the app: all of it if the app lacks the resource, otherwise
@@ -549,30 +547,18 @@ def _joined(in_app: Pair | None, in_files: Pair | None) -> Pair:
 
 def _difference(
     of: Pair | Resource, old: JsonObject | None, new: JsonObject | None
-) -> list[Difference]:
-    """The difference between the two sides of a resource; None if they are equal."""
+) -> Iterator[Difference]:
+    """The difference between the two sides of a resource; none if they are equal."""
     if old is None or new is None:
-        relaxed = (compare.removed(str(of.kind)),) if new is None else ()
-        return [
-            Difference(
-                kind=of.kind,
-                title=of.title,
-                only_in="new" if old is None else "old",
-                relaxations=relaxed,
-            )
-        ]
-    changes = tuple(compare.changes(old, new))
-    relaxations = tuple(compare.relaxations(changes))
-    return (
-        [Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)]
-        if changes
-        else []
-    )
-
-
-def _name_first(item: tuple[str, Any]) -> tuple[int, str]:
-    order = ("name", "displayName", "etag", "description", "tags")
-    return (order.index(item[0]) if item[0] in order else len(order), item[0])
+        yield Difference(
+            kind=of.kind,
+            title=of.title,
+            only_in="new" if old is None else "old",
+            relaxations=(compare.removed(of.kind),) if new is None else (),
+        )
+    elif changes := tuple(compare.changes(old, new)):
+        relaxations = compare.relaxations(changes)
+        yield Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)
 
 
 _APP_HINT: Final = "Name it: --app projects/P/locations/L/apps/A"

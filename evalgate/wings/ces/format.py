@@ -27,15 +27,6 @@ LARGEST_BYTES = 16 * 1024 * 1024
 FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
 
 
-def _homes(paths: Iterable[str]) -> set[str]:
-    """The folders of apps that have evaluations of CES or settings for them."""
-    return {
-        read.app_folder(path)
-        for path in paths
-        if read.stem(path) == "app" or read.kind_by_folder(path) is not None
-    }
-
-
 def kind_at(tree: SearchedTree, path: str) -> Kind | None:
     """The kind of a file by its first bytes; None if it is not a CES file."""
     head = walk.read_head(tree.root, path, size=HEAD_BYTES)
@@ -117,25 +108,17 @@ def described(resource: Resource) -> str:
     match resource.message:
         case Evaluation(golden=Golden() as golden):
             description = f"golden, {words.counted(len(golden.turns), 'turn')}"
-            tags = resource.message.tags
         case Evaluation(scenario=Scenario()):
             description = "scenario"
-            tags = resource.message.tags
-        case Simulation():
-            description = f"simulation, {words.counted(len(resource.message.steps), 'goal')}"
-            tags = resource.message.tags
-        case ToolTest():
-            description = f"tool test of {resource.message.tool}"
-            tags = ()
-        case EvaluationDataset():
-            description = (
-                f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}"
-            )
-            tags = ()
+        case Simulation(steps=steps):
+            description = f"simulation, {words.counted(len(steps), 'goal')}"
+        case ToolTest(tool=tool):
+            description = f"tool test of {tool}"
+        case EvaluationDataset(evaluations=evaluations):
+            description = f"dataset, {words.counted(len(evaluations), 'evaluation')}"
         case _:
             description = str(resource.kind)
-            tags = ()
-    return ", ".join((description, *tags))
+    return ", ".join((description, *getattr(resource.message, "tags", ())))
 
 
 def not_run(library: read.Library) -> tuple[Problem, ...]:
@@ -219,7 +202,12 @@ class CesFormat(Format):
             path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)
         ]
         ces_files = {path for path in looked if kind_at(tree, path) is not None}
-        homes = _homes(ces_files)
+        # the folders of apps that have evaluations or settings for them
+        homes = {
+            read.app_folder(path)
+            for path in ces_files
+            if read.stem(path) == "app" or read.kind_by_folder(path) is not None
+        }
         at_home = (
             path
             for path in listed

@@ -7,10 +7,11 @@ status and counts as an error, never as a pass."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
-from functools import partial
-from typing import Any, Final, Self, TypeAlias, TypeVar
+import functools
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+from pydantic import Field
 
 from evalgate.model import (
     Invocation,
@@ -43,6 +44,7 @@ from evalgate.wings.ces.shapes import (
     ObservedToolCall,
     Outcome,
     OverallToolInvocationResult,
+    Proto,
     Scenario,
     ScenarioExpectation,
     ScenarioExpectationOutcome,
@@ -75,9 +77,12 @@ GOAL_LABELS: Final = {
 UNEXPECTED_RESPONSE: Final = "UNEXPECTED RESPONSE"
 UNEXPECTED_CALL: Final = "UNEXPECTED TOOL CALL"
 UNEXPECTED_TRANSFER: Final = "UNEXPECTED AGENT TRANSFER"
+UNEXPECTED: Final = (UNEXPECTED_RESPONSE, UNEXPECTED_CALL, UNEXPECTED_TRANSFER)
 UNKNOWN: Final = Outcome.OUTCOME_UNSPECIFIED
 BY_MEANING: Final = ComparisonType.COMPARISON_TYPE_UNSPECIFIED
 LITERAL: Final = (ComparisonType.EQUALS, ComparisonType.CONTAINS)
+YES: Final = frozenset({1})
+NO_CLAIM_OR_YES: Final = frozenset({1, -1})
 T = TypeVar("T")
 DEFAULT_SIMILARITY: Final = 3
 
@@ -87,6 +92,22 @@ def outcome_of(*, passed: bool | None) -> Outcome:
     return UNKNOWN if passed is None else Outcome.PASS if passed else Outcome.FAIL
 
 
+def _merged(base: Json, override: Json) -> JsonObject:
+    """Merge two objects; if both have a value, the second one counts."""
+    shared_fields = {
+        key: _merged(base[key], override[key])
+        for key in base
+        if isinstance(base[key], dict) and key in override
+    }
+    return {**base, **override, **shared_fields}
+
+
+def expectations_of(turn: GoldenTurn | None) -> dict[int, GoldenExpectation]:
+    """The expectations of a turn, by the number of their step."""
+    steps = enumerate(turn.steps if turn else ())
+    return {number: step.expectation for number, step in steps if step.expectation is not None}
+
+
 def _nearest(candidates: Iterable[T | None], default: T) -> T:
     return next((candidate for candidate in candidates if candidate is not None), default)
 
@@ -94,37 +115,16 @@ def _nearest(candidates: Iterable[T | None], default: T) -> T:
 # --- the settings that apply ----------------------------------------------------------------------
 
 
-@frozen_dataclass
-class Plan:
-    """An evaluation with the app's thresholds and switches. `prompts`: the texts of expectations by
-    the last part of their name. `goals`: the ordered goals of a simulation for `cxas`."""
+class Plan(Proto):
+    """An evaluation with the app's thresholds and switches, in the form of `Case.ces`. `prompts`:
+    the texts of expectations by the last part of their name. `goals`: the ordered goals of a
+    simulation for `cxas`."""
 
     evaluation: Evaluation
-    thresholds: EvaluationMetricsThresholds = field(default_factory=EvaluationMetricsThresholds)
-    config: EvaluationMetricsConfig = field(default_factory=EvaluationMetricsConfig)
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    thresholds: EvaluationMetricsThresholds = EvaluationMetricsThresholds()
+    config: EvaluationMetricsConfig = EvaluationMetricsConfig()
+    prompts: dict[str, str] = Field(default_factory=dict)
     goals: tuple[str, ...] = ()
-
-    def json(self) -> JsonObject:
-        """The plan in the form of `Case.ces`."""
-        return {
-            "evaluation": self.evaluation.json(),
-            "thresholds": self.thresholds.json(),
-            "config": self.config.json(),
-            "prompts": dict(self.prompts),
-            "goals": list(self.goals),
-        }
-
-    @classmethod
-    def read(cls, raw: Json) -> Self:
-        """The plan of `Case.ces`."""
-        return cls(
-            evaluation=Evaluation.model_validate(raw["evaluation"]),
-            thresholds=EvaluationMetricsThresholds.model_validate(raw["thresholds"]),
-            config=EvaluationMetricsConfig.model_validate(raw["config"]),
-            prompts=dict(raw["prompts"]),
-            goals=tuple(raw["goals"]),
-        )
 
     @property
     def app(self) -> str:
@@ -143,121 +143,110 @@ class Plan:
         inputs = self.evaluation.golden or self.evaluation.scenario
         return inputs.evaluation_expectations if inputs else ()
 
-    def _levels(self) -> Iterator[EvaluationMetricsThresholds]:
-        """The evaluation's own thresholds, then the app's."""
+    @functools.cached_property
+    def effective_thresholds(self) -> EvaluationMetricsThresholds:
+        """The app's thresholds with those of the evaluation over them."""
         override = self.evaluation.evaluation_metrics_threshold_override
-        yield from (level for level in (override, self.thresholds) if level is not None)
+        if override is None:
+            return self.thresholds
+        merged_thresholds = _merged(self.thresholds.json(), override.json())
+        return EvaluationMetricsThresholds.model_validate(merged_thresholds)
 
-    def _golden_levels(self) -> Iterator[GoldenEvaluationMetricsThresholds]:
-        yield from (
-            thresholds
-            for level in self._levels()
-            if (thresholds := level.golden_evaluation_metrics_thresholds)
-        )
+    @property
+    def _golden_thresholds(self) -> GoldenEvaluationMetricsThresholds:
+        thresholds = self.effective_thresholds.golden_evaluation_metrics_thresholds
+        return thresholds or GoldenEvaluationMetricsThresholds()
 
-    def _turn_levels(self, turn: GoldenTurn | None) -> Iterator[TurnLevelMetricsThresholds]:
-        if turn is not None and turn.turn_level_metrics_thresholds_override is not None:
-            yield turn.turn_level_metrics_thresholds_override
-        yield from (
-            thresholds
-            for level in self._golden_levels()
-            if (thresholds := level.turn_level_metrics_thresholds)
-        )
+    def _turn_levels(self, turn: GoldenTurn | None) -> list[TurnLevelMetricsThresholds]:
+        """The turn's own thresholds, then those of all turns."""
+        override = turn.turn_level_metrics_thresholds_override if turn else None
+        return list(filter(None, (override, self._golden_thresholds.turn_level_metrics_thresholds)))
 
     def similarity(self, turn: GoldenTurn | None) -> int:
         """The lowest similarity that passes: that of the turn, the evaluation, the app, or the
         default."""
+        levels = self._turn_levels(turn)
         return _nearest(
-            (level.semantic_similarity_success_threshold for level in self._turn_levels(turn)),
-            DEFAULT_SIMILARITY,
+            (level.semantic_similarity_success_threshold for level in levels), DEFAULT_SIMILARITY
         )
 
     def invocation(self, turn: GoldenTurn | None) -> float:
         """The share of a turn's expected tools that the agent has to call."""
+        levels = self._turn_levels(turn)
         return _nearest(
-            (
-                level.overall_tool_invocation_correctness_threshold
-                for level in self._turn_levels(turn)
-            ),
-            1.0,
+            (level.overall_tool_invocation_correctness_threshold for level in levels), 1.0
         )
 
-    def parameters(self, expected: GoldenExpectation | None) -> float:
-        """The share of an expected call's parameters that have to match."""
-        override = expected.expectation_level_metrics_thresholds_override if expected else None
-        levels = [
-            override,
-            *(level.expectation_level_metrics_thresholds for level in self._golden_levels()),
-        ]
-        return _nearest(
+    def expected_call(
+        self, expected: GoldenExpectation | ScenarioExpectation, *, turn: int = -1, step: int = -1
+    ) -> ExpectedCall | None:
+        """The call of an expectation; None if it expects no call. `turn`, `step`: as in
+        JudgeQuestion."""
+        override = None
+        comparison = BY_MEANING
+        if isinstance(expected, GoldenExpectation):
+            call = expected.tool_call
+            override = expected.expectation_level_metrics_thresholds_override
+            comparison = expected.comparison_type
+        else:
+            tool = expected.tool_expectation
+            call = tool.expected_tool_call if tool else None
+        if call is None:
+            return None
+        levels = (override, self._golden_thresholds.expectation_level_metrics_thresholds)
+        least = _nearest(
             (level.tool_invocation_parameter_correctness_threshold for level in levels if level),
             1.0,
         )
+        return ExpectedCall(call=call, least=least, comparison=comparison, turn=turn, step=step)
 
     @property
     def allows_extra_calls(self) -> bool:
         """True if unexpected calls are tolerated."""
-        settings = (level.tool_matching_settings for level in self._golden_levels())
-        behaviors = (
-            setting.extra_tool_call_behavior for setting in settings if setting is not None
-        )
-        return next(filter(None, behaviors), None) is ExtraToolCallBehavior.ALLOW
+        settings = self._golden_thresholds.tool_matching_settings
+        behavior = settings.extra_tool_call_behavior if settings else None
+        return behavior is ExtraToolCallBehavior.ALLOW
 
     def assesses_hallucination(self, turn: GoldenTurn | None) -> bool:
         """True if unsupported claims count; unspecified means disabled."""
         overrides = [
             override.enable_hallucination_metrics
-            for step in (turn.steps if turn else ())
-            if step.expectation
-            and (override := step.expectation.agent_response_hallucination_metrics_config_override)
-            is not None
+            for expectation in expectations_of(turn).values()
+            if (override := expectation.agent_response_hallucination_metrics_config_override)
         ]
         if overrides:
             return any(overrides)
+        thresholds = self.effective_thresholds
         behaviors = [turn.hallucination_metric_behavior_override] if turn else []
-        for level in self._levels():
-            if self.evaluation.scenario is not None:
-                behaviors.append(level.scenario_hallucination_metric_behavior)
-            else:
-                behaviors += [
-                    level.golden_hallucination_metric_behavior,
-                    level.hallucination_metric_behavior,
-                ]
+        if self.evaluation.scenario is not None:
+            behaviors.append(thresholds.scenario_hallucination_metric_behavior)
+        else:
+            behaviors += [
+                thresholds.golden_hallucination_metric_behavior,
+                thresholds.hallucination_metric_behavior,
+            ]
         return next(filter(None, behaviors), None) is HallucinationMetricBehavior.ENABLED
 
     def _is_on(self, group: str, name: str, *, of: str = "") -> bool:
         """True if a metric is enabled, by the evaluation, the app, or the default. `of`: the
         metric's name in its switch, if that differs."""
         for config in (self.evaluation.evaluation_metrics_config_override, self.config):
-            group_config = (
-                getattr(config, f"{group}_metrics_config") if config is not None else None
-            )
-            metric_config = (
-                getattr(group_config, f"{name}_metrics_config")
-                if group_config is not None
-                else None
-            )
+            group_config = getattr(config, f"{group}_metrics_config", None)
+            metric_config = getattr(group_config, f"{name}_metrics_config", None)
             if metric_config is not None:
                 return bool(getattr(metric_config, f"enable_{of or name}_metrics"))
         return True
 
-    def compares_answers(self, expected: GoldenExpectation) -> bool:
-        """True if a judge compares the meaning of an expected answer."""
-        override = expected.agent_response_semantic_similarity_metrics_config_override
-        return (
-            self._is_on("golden", "semantic_similarity")
-            if override is None
-            else override.enable_semantic_similarity_metrics
-        )
-
     def judges_answer(self, expected: GoldenExpectation) -> bool:
-        """True if an expected answer has words for a judge to compare."""
-        has_words = expected.agent_response is not None and bool(text_of(expected.agent_response))
-        return (
-            has_words
-            and expected.comparison_type not in LITERAL
-            and self.compares_answers(expected)
+        """True if a judge compares the meaning of an expected answer, which has words."""
+        override = expected.agent_response_semantic_similarity_metrics_config_override
+        is_on = (
+            override.enable_semantic_similarity_metrics
+            if override
+            else self._is_on("golden", "semantic_similarity")
         )
+        has_words = bool(text_of(expected.agent_response))
+        return is_on and has_words and expected.comparison_type not in LITERAL
 
     def compares_tools(self, *, of_step: bool) -> bool:
         """True if tool calls count: each of them (`of_step`), or a turn's calls together."""
@@ -305,6 +294,8 @@ class Kind(enum.StrEnum):
     ARGUMENT = "argument"  # an argument of a call, 0 or 1
     HALLUCINATION = "hallucination"  # a turn, -1, 0 or 1
     GOAL = "goal"  # the whole conversation, -1, 0 or 1
+    NAMED = "named"  # an expectation of the whole conversation, 0 or 1
+    RUBRIC = "rubric"  # a rubric of a scenario, 0 or 1
 
 
 @frozen_dataclass
@@ -318,7 +309,7 @@ class JudgeQuestion:
     argument: str = ""
     expected: str = ""
     actual: str = ""
-    passes: frozenset[int] = frozenset({1})
+    passes: frozenset[int] = YES
 
     @property
     def key(self) -> Key:
@@ -347,12 +338,10 @@ class Verdict:
 Key: TypeAlias = tuple[str, int, int, str]
 Verdicts: TypeAlias = Mapping[Key, Verdict]
 """Verdicts by `JudgeQuestion.key`; an absent key means that the judge was not asked."""
-NAMED = "named"
-RUBRICS = "rubrics"
 
 
 def _verdict(
-    verdicts: Verdicts, kind: str, turn: int = -1, step: int = -1, argument: str = ""
+    verdicts: Verdicts, kind: Kind, turn: int = -1, step: int = -1, argument: str = ""
 ) -> Verdict:
     return verdicts.get((kind, turn, step, argument)) or Verdict()
 
@@ -365,11 +354,11 @@ def questions(plan: Plan, actual: Sequence[Invocation]) -> list[JudgeQuestion]:
     scenario = plan.evaluation.scenario
     if scenario is not None:
         judge_questions += _scenario_questions(plan, scenario, actual)
-    for number, invocation in enumerate(actual):
-        if _makes_claims(plan, number, invocation):
-            judge_questions.append(
-                JudgeQuestion(kind=Kind.HALLUCINATION, turn=number, passes=frozenset({1, -1}))
-            )
+    judge_questions += [
+        JudgeQuestion(kind=Kind.HALLUCINATION, turn=number, passes=NO_CLAIM_OR_YES)
+        for number, invocation in enumerate(actual)
+        if _makes_claims(plan, number, invocation)
+    ]
     return judge_questions
 
 
@@ -384,50 +373,20 @@ def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
 def _scenario_questions(
     plan: Plan, scenario: Scenario, actual: Sequence[Invocation]
 ) -> Iterator[JudgeQuestion]:
-    messages = [text for invocation in actual for text in messages_of(invocation)]
-    calls = _scenario_calls(scenario, actual)
+    text = "\n".join(_messages(actual))
+    expected_calls, calls = _scenario_calls(plan, scenario, actual)
     for step, expectation in enumerate(
         scenario.scenario_expectations if plan.compares_scenario else ()
     ):
-        text = text_of(expectation.agent_response)
-        call = call_in(expectation)
-        if text and messages:
-            yield JudgeQuestion(
-                kind=Kind.SAID, step=step, expected=text, actual="\n".join(messages)
-            )
-        elif call is not None:
-            least = plan.parameters(None)
-            yield from _argument_questions(call, calls.get(step), BY_MEANING, least, step=step)
+        expected_text = text_of(expectation.agent_response)
+        if expected_text and text:
+            yield JudgeQuestion(kind=Kind.SAID, step=step, expected=expected_text, actual=text)
+        elif step in calls:
+            yield from expected_calls[step].questions(calls[step])
     if plan.judges_goal:
         yield JudgeQuestion(
             kind=Kind.GOAL, expected=task_of(scenario), passes=frozenset({plan.goal_score})
         )
-
-
-def _argument_questions(
-    call: ToolCall,
-    actual: ActualCall | None,
-    comparison: ComparisonType,
-    least: float,
-    *,
-    turn: int = -1,
-    step: int,
-) -> Iterator[JudgeQuestion]:
-    arguments = {} if actual is None else _arguments(call, actual.args, comparison)
-    if actual is None or not _is_open(arguments, least):
-        return
-    actual_args: Json = actual.args or {}
-    for name, is_met in arguments.items():
-        if is_met is None:
-            expected_text = _expected_text(call, name)
-            yield JudgeQuestion(
-                kind=Kind.ARGUMENT,
-                turn=turn,
-                step=step,
-                argument=name,
-                expected=expected_text,
-                actual=str(actual_args.get(name)),
-            )
 
 
 # --- the agent's actions --------------------------------------------------------------------------
@@ -451,6 +410,10 @@ def messages_of(invocation: Invocation) -> list[str]:
     return [text for text in texts if text.strip()]
 
 
+def _messages(actual: Iterable[Invocation]) -> list[str]:
+    return [text for invocation in actual for text in messages_of(invocation)]
+
+
 def text_of(message: Message | None) -> str:
     """The words of an expected answer; "" if it has only white space, which every answer would
     contain."""
@@ -458,11 +421,6 @@ def text_of(message: Message | None) -> str:
         "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks) if message else ""
     )
     return text if text.strip() else ""
-
-
-def call_in(expected: ScenarioExpectation) -> ToolCall | None:
-    """The call that a scenario expects."""
-    return expected.tool_expectation.expected_tool_call if expected.tool_expectation else None
 
 
 def task_of(scenario: Scenario) -> str:
@@ -513,51 +471,101 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
     return None if match == "semantic" else False
 
 
-def _arguments(
-    call: ToolCall, args: Json | None, comparison: ComparisonType
-) -> dict[str, bool | None]:
-    actual_args: Json = args or {}
-    return {
-        name: _argument(value, actual_args.get(name, json_match.MISSING), comparison)
-        for name, value in (call.args or {}).items()
-    }
+@frozen_dataclass
+class ExpectedCall:
+    """A call that an evaluation expects. `least`: the share of its parameters that have to match;
+    `turn`, `step`: as in JudgeQuestion."""
 
+    call: ToolCall
+    least: float
+    comparison: ComparisonType
+    turn: int
+    step: int
 
-def _is_open(arguments: Mapping[str, bool | None], least: float) -> bool:
-    """True if only a judge can tell whether enough parameters are as expected."""
-    certain_count = sum(match is True for match in arguments.values())
-    possible_count = sum(match is not False for match in arguments.values())
-    return certain_count < least * len(arguments) <= possible_count
+    @property
+    def may_need_judge(self) -> bool:
+        """True if an argument is compared by meaning."""
+        values = (self.call.args or {}).values()
+        return any(_argument(value, "", self.comparison) is None for value in values if value)
 
+    def matches(self, args: Json | None) -> dict[str, bool | None]:
+        """True for a parameter that is as expected; None if a judge has to decide."""
+        actual_args: Json = args or {}
+        return {
+            name: _argument(value, actual_args.get(name, json_match.MISSING), self.comparison)
+            for name, value in (self.call.args or {}).items()
+        }
 
-def _expected_text(call: ToolCall, name: str) -> str:
-    argument: Any = (call.args or {})[name]
-    return str(argument.get("$originalValue") if isinstance(argument, Mapping) else argument)
+    def is_judged(self, args: Json | None) -> bool:
+        """True if only a judge can tell whether enough parameters are as expected."""
+        matches = list(self.matches(args).values())
+        possible_count = len(matches) - matches.count(False)
+        return matches.count(True) < self.least * len(matches) <= possible_count
 
+    def likeness(self, call: ActualCall) -> tuple[int, float, int]:
+        """The number and the share of a call's parameters that match, and the number of those that
+        match without a judge. Parameters for a judge count as matches."""
+        matches = list(self.matches(call.args).values())
+        met_count = len(matches) - matches.count(False)
+        return met_count, (met_count / len(matches) if matches else 1.0), matches.count(True)
 
-def _likeness(
-    call: ToolCall, actual: ActualCall, comparison: ComparisonType
-) -> tuple[float, int, int]:
-    """The share and the number of a call's parameters that match, and the number of those that
-    match without a judge. Parameters for a judge count as matches."""
-    matches = list(_arguments(call, actual.args, comparison).values())
-    met_count = sum(match is not False for match in matches)
-    return (met_count / len(matches) if matches else 1.0), met_count, matches.count(True)
+    def questions(self, call: ActualCall) -> Iterator[JudgeQuestion]:
+        """The parameters of the agent's call that only a judge can decide."""
+        actual_args: Json = call.args or {}
+        matches = self.matches(actual_args) if self.is_judged(actual_args) else {}
+        for name, is_met in matches.items():
+            if is_met is None:
+                yield JudgeQuestion(
+                    kind=Kind.ARGUMENT,
+                    turn=self.turn,
+                    step=self.step,
+                    argument=name,
+                    expected=self._text(name),
+                    actual=str(actual_args.get(name)),
+                )
+
+    def result(self, call: ActualCall, verdicts: Verdicts) -> ToolInvocationResult:
+        """The share of the parameters that the agent's call has; unknown if a judge did not decide
+        on one."""
+        is_judged = self.is_judged(call.args)
+        scores: dict[str, int | bool | None] = {
+            name: _verdict(verdicts, Kind.ARGUMENT, self.turn, self.step, name).score
+            if is_judged and is_met is None
+            else is_met
+            for name, is_met in self.matches(call.args).items()
+        }
+        if is_judged and None in scores.values():
+            return ToolInvocationResult(explanation=str(Sentence("ces_argument_unjudged")))
+        score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
+        args = call.args or {}
+        differences = "; ".join(
+            _difference(name, self._text(name), args)
+            for name, is_met in scores.items()
+            if not is_met
+        )
+        return ToolInvocationResult(
+            parameter_correctness_score=score,
+            outcome=outcome_of(passed=score >= self.least),
+            explanation=differences,
+        )
+
+    def _text(self, name: str) -> str:
+        argument: Any = (self.call.args or {})[name]
+        return str(argument.get("$originalValue") if isinstance(argument, Mapping) else argument)
 
 
 def _paired(
-    expected: Sequence[tuple[int, ToolCall, ComparisonType]], calls: Sequence[ActualCall]
+    expected_calls: Iterable[ExpectedCall], calls: Sequence[ActualCall]
 ) -> dict[int, ActualCall]:
     """The actual call for each expected one, by step. The most similar calls are paired first, and
     no call twice."""
     pairs = sorted(
         (
-            (*_likeness(call, actual, comparison), -place, -number, step)
-            for place, (step, call, comparison) in enumerate(expected)
+            (*expected.likeness(actual), -place, -number, expected.step)
+            for place, expected in enumerate(expected_calls)
             for number, actual in enumerate(calls)
-            if actual.name in names_of(call)
+            if actual.name in names_of(expected.call)
         ),
-        key=lambda pair: (pair[1], pair[0], *pair[2:5]),
         reverse=True,
     )
     calls_by_step: dict[int, ActualCall] = {}
@@ -569,15 +577,18 @@ def _paired(
     return calls_by_step
 
 
-def _scenario_calls(scenario: Scenario, actual: Sequence[Invocation]) -> dict[int, ActualCall]:
-    """The actual call for each expected call of a scenario, by step: two equal ones need two
-    calls."""
-    expected = [
-        (step, call, BY_MEANING)
+def _scenario_calls(
+    plan: Plan, scenario: Scenario, actual: Sequence[Invocation]
+) -> tuple[dict[int, ExpectedCall], dict[int, ActualCall]]:
+    """The expected calls of a scenario and the actual call for each, by step: two equal ones need
+    two calls."""
+    expected_calls = {
+        step: call
         for step, expectation in enumerate(scenario.scenario_expectations)
-        if (call := call_in(expectation)) is not None
-    ]
-    return _paired(expected, [call for invocation in actual for call in calls_of(invocation)])
+        if (call := plan.expected_call(expectation, step=step))
+    }
+    calls = [call for invocation in actual for call in calls_of(invocation)]
+    return expected_calls, _paired(expected_calls.values(), calls)
 
 
 def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> float:
@@ -614,21 +625,19 @@ class _Turn:
         self._turn = turn
         self._actual = invocation
         self._number = number
-        self._steps = [
-            (step, golden_step.expectation)
-            for step, golden_step in enumerate(turn.steps)
-            if golden_step.expectation
-        ]
+        self._expectations = expectations_of(turn)
         self._calls = calls_of(invocation)
-        expected = [
-            (step, expectation.tool_call, expectation.comparison_type)
-            for step, expectation in self._steps
-            if expectation.tool_call
-        ]
-        self._calls_by_step = _paired(expected, self._calls)
+        self._expected_calls = {
+            step: call
+            for step, expectation in self._expectations.items()
+            if (call := plan.expected_call(expectation, turn=number, step=step))
+        }
+        self._calls_by_step = _paired(self._expected_calls.values(), self._calls)
         self._messages = messages_of(invocation)
         self._answers = [
-            step for step, expectation in self._steps if expectation.agent_response is not None
+            step
+            for step, expectation in self._expectations.items()
+            if expectation.agent_response is not None
         ]
         self._similar = range(plan.similarity(turn), len(SIMILARITY_LABELS))
 
@@ -641,7 +650,7 @@ class _Turn:
 
     def questions(self) -> Iterator[JudgeQuestion]:
         """The questions of the turn that only a judge can decide."""
-        for step, expectation in self._steps:
+        for step, expectation in self._expectations.items():
             if expectation.skip_evaluation:
                 continue
             if self._plan.judges_answer(expectation) and (messages := self._messages_at(step)):
@@ -653,27 +662,19 @@ class _Turn:
                     actual="\n".join(messages),
                     passes=frozenset(self._similar),
                 )
-            elif expectation.tool_call is not None and self._plan.compares_tools(of_step=True):
-                yield from _argument_questions(
-                    expectation.tool_call,
-                    self._calls_by_step.get(step),
-                    expectation.comparison_type,
-                    self._plan.parameters(expectation),
-                    turn=self._number,
-                    step=step,
-                )
+            elif step in self._calls_by_step and self._plan.compares_tools(of_step=True):
+                yield from self._expected_calls[step].questions(self._calls_by_step[step])
 
     def result(self, verdicts: Verdicts, *, state: Json | None) -> TurnReplayResult:
         """The outcomes of the turn; `state`: the session's state at its end."""
         outcomes = [
-            self._scored(step, expectation, verdicts, state) for step, expectation in self._steps
+            self._scored(step, expectation, verdicts, state)
+            for step, expectation in self._expectations.items()
         ]
         if not self._answers and self._messages:
-            message = Message(
-                role="agent", chunks=tuple(Chunk(text=text) for text in self._messages)
-            )
             expected = GoldenExpectation(note=UNEXPECTED_RESPONSE)
-            outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=message))
+            observed = _observed_message(self._messages)
+            outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=observed))
         overall, order_score = self._overall()
         if overall is not None and not self._plan.allows_extra_calls:
             outcomes += self._unexpected()
@@ -727,16 +728,18 @@ class _Turn:
         if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
             return None, None
         expected_calls = [
-            (step, expectation.tool_call)
-            for step, expectation in self._steps
-            if expectation.tool_call and not expectation.skip_evaluation
+            expected
+            for step, expected in self._expected_calls.items()
+            if not self._expectations[step].skip_evaluation
         ]
         if not expected_calls:
             return OverallToolInvocationResult(outcome=Outcome.SKIPPED), None
-        score = sum(step in self._calls_by_step for step, _ in expected_calls) / len(expected_calls)
+        called = [expected.step in self._calls_by_step for expected in expected_calls]
+        score = called.count(True) / len(called)
         passed = score >= self._plan.invocation(self._turn)
         order_score = _in_order(
-            [names_of(call) for _, call in expected_calls], [call.name for call in self._calls]
+            [names_of(expected.call) for expected in expected_calls],
+            [call.name for call in self._calls],
         )
         return OverallToolInvocationResult(
             tool_invocation_score=score, outcome=outcome_of(passed=passed)
@@ -761,7 +764,7 @@ class _Turn:
         if self._actual.events is None:
             return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
         if expected.tool_call is not None:
-            return self._of_call(step, expected, expected.tool_call, verdicts)
+            return self._of_call(expected, self._expected_calls[step], verdicts)
         if expected.tool_response is not None:
             return self._of_response(expected, expected.tool_response)
         return _explained(
@@ -776,23 +779,14 @@ class _Turn:
     ) -> GoldenExpectationOutcome:
         messages = self._messages_at(step)
         text = text_of(expected_message)
-        observed = (
-            Message(role="agent", chunks=tuple(Chunk(text=message) for message in messages))
-            if messages
-            else None
-        )
-        outcome, result = (
-            Outcome.SKIPPED,
-            None,
-        )  # a payload or an image has no text
+        observed = _observed_message(messages) if messages else None
+        outcome = Outcome.SKIPPED  # a payload or an image has no text
+        result = None
         if text and expected.comparison_type in LITERAL:
             answer = messages[-1] if messages else ""  # only the last one is the answer
-            is_equal = text.strip() == answer.strip()
-            outcome = outcome_of(
-                passed=is_equal
-                if expected.comparison_type is ComparisonType.EQUALS
-                else text in answer
-            )
+            is_whole = expected.comparison_type is ComparisonType.EQUALS
+            passed = text.strip() == answer.strip() if is_whole else text in answer
+            outcome = outcome_of(passed=passed)
         elif self._plan.judges_answer(expected):
             silent_verdict = Verdict(score=0, explanation=str(Sentence("ces_silent")))
             verdict = (
@@ -805,25 +799,17 @@ class _Turn:
         )
 
     def _of_call(
-        self, step: int, expected: GoldenExpectation, expected_call: ToolCall, verdicts: Verdicts
+        self, expected: GoldenExpectation, expected_call: ExpectedCall, verdicts: Verdicts
     ) -> GoldenExpectationOutcome:
-        call = self._calls_by_step.get(step)
+        call = self._calls_by_step.get(expected_call.step)
         if call is None:
             reason = str(Sentence("ces_not_called"))
             result = ToolInvocationResult(
                 parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=reason
             )
             return _outcome(expected, Outcome.FAIL, tool_invocation_result=result)
-        verdict_of = partial(_verdict, verdicts, Kind.ARGUMENT, self._number, step)
-        least = self._plan.parameters(expected)
-        result = _parameters(
-            expected_call,
-            call,
-            comparison=expected.comparison_type,
-            verdict_of=verdict_of,
-            least=least,
-        )
-        observed = self._observed(call, expected_call)
+        result = expected_call.result(call, verdicts)
+        observed = self._observed(call, expected_call.call)
         return _outcome(
             expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed
         )
@@ -834,12 +820,9 @@ class _Turn:
         """The response to the call with the same id in the file, otherwise to any call of the
         tool."""
         by_id = [
-            self._calls_by_step[step].id
-            for step, expectation in self._steps
-            if expectation.tool_call
-            and expected_response.id
-            and expectation.tool_call.id == expected_response.id
-            and step in self._calls_by_step
+            call.id
+            for step, call in self._calls_by_step.items()
+            if expected_response.id == self._expected_calls[step].call.id != ""
         ]
         tool_responses = [
             response
@@ -969,48 +952,19 @@ def observed_response(response: ActualResponse, expected: ToolCall | ToolRespons
     )
 
 
-def _parameters(
-    expected_call: ToolCall,
-    call: ActualCall,
-    *,
-    comparison: ComparisonType,
-    verdict_of: Callable[[str], Verdict],
-    least: float,
-) -> ToolInvocationResult:
-    """The share of the expected parameters that a call has; unknown if a judge did not decide on
-    one."""
-    arguments = _arguments(expected_call, call.args, comparison)
-    is_open = _is_open(arguments, least)
-    scores: dict[str, int | bool | None] = {
-        name: verdict_of(name).score if is_open and is_met is None else is_met
-        for name, is_met in arguments.items()
-    }
-    if is_open and None in scores.values():
-        return ToolInvocationResult(explanation=str(Sentence("ces_argument_unjudged")))
-    score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
-    args = call.args or {}
-    differences = "; ".join(
-        _difference(name, _expected_text(expected_call, name), args)
-        for name, is_met in scores.items()
-        if not is_met
-    )
-    return ToolInvocationResult(
-        parameter_correctness_score=score,
-        outcome=outcome_of(passed=score >= least),
-        explanation=differences,
-    )
+def _observed_message(texts: Iterable[str]) -> Message:
+    """The agent's messages as CES writes them."""
+    return Message(role="agent", chunks=tuple(Chunk(text=text) for text in texts))
 
 
 def _claims(
     plan: Plan, number: int, invocation: Invocation, verdicts: Verdicts
 ) -> HallucinationResult | None:
     """The judge's verdict on a turn's claims; None if there is no question about them."""
+    if not _makes_claims(plan, number, invocation):
+        return None
     verdict = _verdict(verdicts, Kind.HALLUCINATION, number)
-    return (
-        HallucinationResult(**verdict.rated(HALLUCINATION_LABELS))
-        if _makes_claims(plan, number, invocation)
-        else None
-    )
+    return HallucinationResult(**verdict.rated(HALLUCINATION_LABELS))
 
 
 def golden_result(
@@ -1036,22 +990,16 @@ def golden_result(
     )
 
 
-def expectation_key(number: int, kind: str = NAMED) -> Key:
-    """The key of the verdict on an expectation of the whole conversation, or on a rubric
-    (`RUBRICS`)."""
-    return kind, -1, number, ""
-
-
 def _expectation_results(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpectationResult, ...]:
     return tuple(
         EvaluationExpectationResult(
             evaluation_expectation=name,
             prompt=plan.prompts.get(name.rpartition("/")[2], ""),
-            outcome=verdict.outcome({1}),
+            outcome=verdict.outcome(YES),
             explanation=verdict.explanation,
         )
         for number, name in enumerate(plan.conversation_expectations)
-        for verdict in (_verdict(verdicts, NAMED, step=number),)
+        for verdict in (_verdict(verdicts, Kind.NAMED, step=number),)
     )
 
 
@@ -1086,7 +1034,7 @@ def scenario_result(
                 score_explanation=verdict.explanation,
             )
             for number, text in enumerate(scenario.rubrics)
-            for verdict in (_verdict(verdicts, RUBRICS, step=number),)
+            for verdict in (_verdict(verdicts, Kind.RUBRIC, step=number),)
         ),
         hallucination_result=tuple(rating for rating in ratings if rating is not None),
         user_goal_satisfaction_result=UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS))
@@ -1116,12 +1064,12 @@ def _is_completed(result: ScenarioResult) -> bool | None:
 def _scenario_outcomes(
     plan: Plan, scenario: Scenario, actual: Sequence[Invocation], verdicts: Verdicts
 ) -> Iterator[ScenarioExpectationOutcome]:
-    messages = [text for invocation in actual for text in messages_of(invocation)]
-    calls = _scenario_calls(scenario, actual)
+    messages = _messages(actual)
+    expected_calls, calls = _scenario_calls(plan, scenario, actual)
     responses = [response for invocation in actual for response in invocation.tool_responses]
     is_recorded = all(invocation.events is not None for invocation in actual)
     for step, expectation in enumerate(scenario.scenario_expectations):
-        expected_call = call_in(expectation)
+        expected_call = expected_calls.get(step)
         if expected_call is None:
             yield _scenario_answer(expectation, messages, _verdict(verdicts, Kind.SAID, step=step))
             continue
@@ -1131,24 +1079,19 @@ def _scenario_outcomes(
                 expectation=expectation, outcome=Outcome.FAIL if is_recorded else UNKNOWN
             )
             continue
-        verdict_of = partial(_verdict, verdicts, Kind.ARGUMENT, -1, step)
-        invocation_result = _parameters(
-            expected_call,
-            call,
-            comparison=BY_MEANING,
-            verdict_of=verdict_of,
-            least=plan.parameters(None),
-        )
+        template = expected_call.call
         answer = next(
             (response for response in responses if call.id is not None and response.id == call.id),
             None,
         )
         observed = ObservedToolCall(
-            tool_call=observed_call(call, app=plan.app, expected=expected_call),
-            tool_response=None if answer is None else observed_response(answer, expected_call),
+            tool_call=observed_call(call, app=plan.app, expected=template),
+            tool_response=None if answer is None else observed_response(answer, template),
         )
         yield ScenarioExpectationOutcome(
-            expectation=expectation, outcome=invocation_result.outcome, observed_tool_call=observed
+            expectation=expectation,
+            outcome=expected_call.result(call, verdicts).outcome,
+            observed_tool_call=observed,
         )
 
 
@@ -1159,8 +1102,8 @@ def _scenario_answer(
     without messages."""
     if not text_of(expectation.agent_response):
         return ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.SKIPPED)
-    observed = Message(role="agent", chunks=(Chunk(text=messages[-1]),)) if messages else None
-    outcome = verdict.outcome({1}) if messages else Outcome.FAIL
+    observed = _observed_message(messages[-1:]) if messages else None
+    outcome = verdict.outcome(YES) if messages else Outcome.FAIL
     return ScenarioExpectationOutcome(
         expectation=expectation, outcome=outcome, observed_agent_response=observed
     )
@@ -1194,20 +1137,19 @@ class Check:
 
 def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
     """All checks that count for the status of a result, including skipped ones."""
-    result_checks = list(
+    of_turns = (
         _of_golden(plan, result) if isinstance(result, GoldenResult) else _of_scenario(plan, result)
     )
-    for expectation_result in result.evaluation_expectation_results:
-        subject = expectation_result.prompt or expectation_result.evaluation_expectation
-        result_checks.append(
-            Check(
-                group=Group.NAMED,
-                subject=subject,
-                outcome=expectation_result.outcome,
-                explanation=expectation_result.explanation,
-            )
+    of_conversation = (
+        Check(
+            group=Group.NAMED,
+            subject=expectation_result.prompt or expectation_result.evaluation_expectation,
+            outcome=expectation_result.outcome,
+            explanation=expectation_result.explanation,
         )
-    return result_checks
+        for expectation_result in result.evaluation_expectation_results
+    )
+    return [*of_turns, *of_conversation]
 
 
 def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
@@ -1236,7 +1178,7 @@ def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
     return Check(
         group=Group.HALLUCINATION,
         subject=result.label or Sentence("ces_claims"),
-        outcome=Verdict(score=result.score).outcome({1, -1}),
+        outcome=Verdict(score=result.score).outcome(NO_CLAIM_OR_YES),
         turn=turn,
         explanation=result.explanation,
         score=result.score,
@@ -1247,36 +1189,21 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
     expected = expectation_outcome.expectation or GoldenExpectation()
     similarity = expectation_outcome.semantic_similarity_result
     call_result = expectation_outcome.tool_invocation_result
-    is_judged = _is_judged(
-        expected.tool_call,
-        expectation_outcome.observed_tool_call,
-        expected.comparison_type,
-        plan.parameters(expected),
+    score: float | None = None
+    explanation = ""
+    if call_result:
+        score = call_result.parameter_correctness_score
+        explanation = call_result.explanation
+    if similarity:
+        score = similarity.score
+        explanation = similarity.explanation or explanation
+    if expected.note in UNEXPECTED:
+        explanation = _observed_text(expectation_outcome)
+    is_judged = similarity is not None or _is_judged(
+        plan, expected, expectation_outcome.observed_tool_call
     )
-    score: float | None = (
-        similarity.score
-        if similarity
-        else call_result.parameter_correctness_score
-        if call_result
-        else None
-    )
-    explanation = (similarity.explanation if similarity else "") or (
-        call_result.explanation if call_result else ""
-    )
-    if expected.note == UNEXPECTED_CALL and expectation_outcome.observed_tool_call is not None:
-        explanation = ", ".join(sorted(names_of(expectation_outcome.observed_tool_call)))
-    elif (
-        expected.note == UNEXPECTED_TRANSFER
-        and expectation_outcome.observed_agent_transfer is not None
-    ):
-        explanation = expectation_outcome.observed_agent_transfer.target_agent.rpartition("/")[2]
-    elif (
-        expected.note == UNEXPECTED_RESPONSE
-        and expectation_outcome.observed_agent_response is not None
-    ):
-        explanation = text_of(expectation_outcome.observed_agent_response)[:300]
     return Check(
-        group=Group.SIMILARITY if similarity is not None or is_judged else Group.EXPECTATION,
+        group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
         subject=described(expected),
         outcome=expectation_outcome.outcome,
         turn=turn,
@@ -1288,25 +1215,17 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
 def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
     for expectation_outcome in result.expectation_outcomes:
         expectation = expectation_outcome.expectation or ScenarioExpectation()
-        expected_call = call_in(expectation)
+        expected_call = plan.expected_call(expectation)
         observed = expectation_outcome.observed_tool_call
-        is_judged = expected_call is None or _is_judged(
-            expected_call,
-            observed.tool_call if observed else None,
-            BY_MEANING,
-            plan.parameters(None),
-        )
-        subject = Sentence(
-            "ces_expected",
-            *(
-                ("agent_response", _excerpt(expectation.agent_response))
-                if expected_call is None
-                else ("tool_call", min(names_of(expected_call)))
-            ),
-        )
+        if expected_call is None:
+            is_judged = True
+            field, text = "agent_response", _excerpt(expectation.agent_response)
+        else:
+            is_judged = _is_judged(plan, expectation, observed.tool_call if observed else None)
+            field, text = "tool_call", min(names_of(expected_call.call))
         yield Check(
             group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
-            subject=subject,
+            subject=Sentence("ces_expected", field, text),
             outcome=expectation_outcome.outcome,
         )
     if plan.assesses_hallucination(None):
@@ -1324,20 +1243,26 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
         )
 
 
+def _observed_text(outcome: GoldenExpectationOutcome) -> str:
+    """What the agent did, in words."""
+    match getattr(outcome, shapes.present_field(outcome), None):
+        case ToolCall() as call:
+            return ", ".join(sorted(names_of(call)))
+        case AgentTransfer(target_agent=agent):
+            return agent.rpartition("/")[2]
+        case Message() as message:
+            return text_of(message)[:300]
+    return ""
+
+
 def _is_judged(
-    expected: ToolCall | None, observed: ToolCall | None, comparison: ComparisonType, least: float
+    plan: Plan, expected: GoldenExpectation | ScenarioExpectation, observed: ToolCall | None
 ) -> bool:
     """True if a judge decides whether a call is as expected."""
-    if expected is None or observed is None:
+    expected_call = plan.expected_call(expected)
+    if expected_call is None or observed is None:
         return False
-    return _is_open(_arguments(expected, observed.args, comparison), least)
-
-
-def may_need_judge(call: ToolCall, comparison: ComparisonType) -> bool:
-    """True if an expected call has an argument that is compared by meaning."""
-    return any(
-        _argument(value, "", comparison) is None for value in (call.args or {}).values() if value
-    )
+    return expected_call.is_judged(observed.args)
 
 
 def described(expected: GoldenExpectation) -> str:

@@ -27,7 +27,7 @@ from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass
 from evalgate.wings.ces import cxas, shapes
-from evalgate.wings.ces.cxas import Conversations, Simulation, Simulations, ToolTest, ToolTests
+from evalgate.wings.ces.cxas import Conversations, Simulation, Simulations, ToolTests
 from evalgate.wings.ces.shapes import (
     Evaluation,
     EvaluationDataset,
@@ -40,6 +40,7 @@ from evalgate.wings.ces.shapes import (
     GoldenTurn,
     Handling,
     Proto,
+    ToolCall,
 )
 
 ENDINGS: Final = (".json", ".yaml", ".yml")
@@ -312,13 +313,7 @@ def _json(text: str, problems: Problems) -> Any:
     document = json_source.read(text, problems, consumer=lambda _path, _raw, _offset: None)
     if document is None:
         return None
-    return (
-        document.members
-        if document.kind == "object"
-        else []
-        if document.kind == "list"
-        else document.value
-    )
+    return {"object": document.members, "list": []}.get(document.kind, document.value)
 
 
 def _yaml(text: str, problems: Problems) -> Any:
@@ -373,8 +368,8 @@ class _Reader:
         message = self.message(SHAPES[kind], raw, path)
         if message is not None:
             error_count = self.problems.error_count
-            for fault in checked(message) if isinstance(message, Evaluation) else ():
-                self._report(fault, (*path, *fault.path))
+            if isinstance(message, Evaluation):
+                self._check_evaluation(message, path)
             if self.problems.error_count == error_count:
                 self._add(kind, path, message)
 
@@ -404,22 +399,95 @@ class _Reader:
         document = self.message(CXAS[self.kind], raw, ())
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
-                evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 path: Path = ("conversations", number)
-                for fault in checked(evaluation):
-                    if fault.code in ("ces-turn", "ces-match-type"):
-                        self._report(fault, (*path, *fault.path[1:3]))  # the turn
+                evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
+                assert evaluation.golden is not None
+                for turn_number, turn in enumerate(evaluation.golden.turns):
+                    self._check_turn(turn, (*path, "turns", turn_number))
                 self._add(Kind.CONVERSATIONS, path, evaluation)
         elif isinstance(document, Simulations):
             for number, simulation in enumerate(document.evals):
                 self._simulation(simulation, ("evals", number))
         elif isinstance(document, ToolTests):
             for number, test in enumerate(document.tests):
-                self._tool_test(test, ("tests", number))
+                checks = test.expectations
+                if checks is None or not (checks.response or checks.variables):
+                    message = "the test expects nothing of the tool"
+                    self.problems.warning("ces-turn", message, path=("tests", number))
+                self._add(Kind.TOOL_TESTS, ("tests", number), test)
 
-    def _report(self, fault: EvaluationFault, path: Path) -> None:
-        make_problem = self.problems.error if fault.is_error else self.problems.warning
-        make_problem(fault.code, fault.message, path=path, hint=fault.hint)
+    def _check_evaluation(self, evaluation: Evaluation, path: Path) -> None:
+        """Report the problems of an evaluation's content; warnings for probable mistakes."""
+        for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
+            self._check_turn(turn, (*path, "golden", "turns", number))
+        for number, expectation in enumerate(
+            evaluation.scenario.scenario_expectations if evaluation.scenario else ()
+        ):
+            tool = expectation.tool_expectation
+            within = ("scenarioExpectations", number, "toolExpectation", "expectedToolCall", "args")
+            if tool is not None and tool.expected_tool_call is not None:
+                self._check_args(tool.expected_tool_call, (*path, "scenario", *within))
+
+    def _check_turn(self, turn: GoldenTurn, path: Path) -> None:
+        expectations = [
+            (step.expectation, self._below(path, "steps", number, "expectation"))
+            for number, step in enumerate(turn.steps)
+            if step.expectation is not None
+        ]
+        if not any(step.user_input for step in turn.steps):
+            message = "a turn without user input: the agent gets no message"
+            self.problems.warning("ces-turn", message, path=path)
+        if not any(expectation.agent_response for expectation, _ in expectations):
+            message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
+            hint = "Add an `agentResponse`, if only with `skipEvaluation`."
+            self.problems.warning("ces-turn", message, path=path, hint=hint)
+        calls = [
+            (expectation.tool_call, expectation.skip_evaluation)
+            for expectation, _ in expectations
+            if expectation.tool_call is not None
+        ]
+        ids = {call.id for call, _ in calls} - {""}
+        for expectation, place in expectations:
+            if expectation.no_tool_calls is False:
+                self.problems.error(
+                    "wrong-value",
+                    "`noToolCalls` says something only as `true`",
+                    path=(*place, "noToolCalls"),
+                    hint="Delete it, or write true.",
+                )
+            if expectation.no_tool_calls and not all(is_skipped for _, is_skipped in calls):
+                message = "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
+                self.problems.error("wrong-value", message, path=(*place, "noToolCalls"))
+            if expectation.tool_call is not None:
+                self._check_args(expectation.tool_call, self._below(place, "toolCall", "args"))
+            response = expectation.tool_response or expectation.mock_tool_response
+            if response is not None and response.id and ids and response.id not in ids:
+                key = "toolResponse" if expectation.tool_response else "mockToolResponse"
+                message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
+                hint = words.suggest(response.id[:100], ids)
+                self.problems.warning("ces-reference", message, path=(*place, key, "id"), hint=hint)
+
+    def _below(self, path: Path, *steps: str | int) -> Path:
+        """A place in a turn. A file for `cxas` has other places there: the turn stands for them."""
+        return path if self.kind in CXAS else (*path, *steps)
+
+    def _check_args(self, call: ToolCall, path: Path) -> None:
+        """Report the problems of arguments with a comparison."""
+        for name, value in (call.args or {}).items():
+            if not isinstance(value, dict) or "$matchType" not in value:
+                continue
+            match = value["$matchType"]
+            if match not in MATCH_TYPES:
+                message = f"expected one of {words.listed([f'`{mode}`' for mode in MATCH_TYPES])}, found {described(match)}"
+                hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
+                place = self._below(path, name, "$matchType")
+                self.problems.error("ces-match-type", message, path=place, hint=hint)
+            elif match != "ignore" and "$originalValue" not in value:
+                message = "`$originalValue` is missing: there is nothing to compare with"
+                self.problems.error("ces-match-type", message, path=self._below(path, name))
+            elif match == "regexp" and not _is_pattern(value["$originalValue"]):
+                place = self._below(path, name, "$originalValue")
+                self.problems.warning("ces-match-type", "not a regular expression", path=place)
 
     def _simulation(self, simulation: Simulation, path: Path) -> None:
         for number, step in enumerate(simulation.steps):
@@ -435,12 +503,6 @@ class _Reader:
                 message = "`inject_variables` reach the agent only with a `static_utterance`"
                 self.problems.warning("ces-turn", message, path=step_path)
         self._add(Kind.SIMULATIONS, path, simulation)
-
-    def _tool_test(self, test: ToolTest, path: Path) -> None:
-        checks = test.expectations
-        if checks is None or not (checks.response or checks.variables):
-            self.problems.warning("ces-turn", "the test expects nothing of the tool", path=path)
-        self._add(Kind.TOOL_TESTS, path, test)
 
     def _add(self, kind: Kind, path: Path, message: Proto) -> None:
         place = self.problems.place_of(path)
@@ -639,131 +701,13 @@ def _within(raw: Any, loc: Path) -> Path:
     return tuple(path)
 
 
-# --- problems of evaluations ----------------------------------------------------------------------
-
-
-@frozen_dataclass
-class EvaluationFault:
-    """A problem of an evaluation that has the right shape."""
-
-    code: str
-    message: str
-    path: Path
-    hint: str = ""
-    is_error: bool = True
-
-
-def checked(evaluation: Evaluation) -> Iterator[EvaluationFault]:
-    """The problems of an evaluation's content; warnings for probable mistakes."""
-    for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
-        yield from _checked_turn(turn, ("golden", "turns", number))
-    for number, expectation in enumerate(
-        evaluation.scenario.scenario_expectations if evaluation.scenario else ()
-    ):
-        call = (
-            expectation.tool_expectation.expected_tool_call
-            if expectation.tool_expectation
-            else None
-        )
-        if call is not None and call.args:
-            path: Path = (
-                "scenario",
-                "scenarioExpectations",
-                number,
-                "toolExpectation",
-                "expectedToolCall",
-                "args",
-            )
-            yield from _matchers(call.args, path)
-
-
-def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[EvaluationFault]:
-    steps = [
-        (step.expectation, (*path, "steps", number, "expectation"))
-        for number, step in enumerate(turn.steps)
-    ]
-    expectations = [
-        (expectation, location) for expectation, location in steps if expectation is not None
-    ]
-    if not any(step.user_input for step in turn.steps):
-        message = "a turn without user input: the agent gets no message"
-        yield EvaluationFault(code="ces-turn", message=message, path=path, is_error=False)
-    if not any(expectation.agent_response for expectation, _ in expectations):
-        message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
-        hint = "Add an `agentResponse`, if only with `skipEvaluation`."
-        yield EvaluationFault(
-            code="ces-turn", message=message, path=path, hint=hint, is_error=False
-        )
-    calls = [
-        expectation.tool_call
-        for expectation, _ in expectations
-        if expectation.tool_call is not None and not expectation.skip_evaluation
-    ]
-    ids = {
-        expectation.tool_call.id
-        for expectation, _ in expectations
-        if expectation.tool_call is not None and expectation.tool_call.id
-    }
-    for expectation, location in expectations:
-        if expectation.no_tool_calls is False:
-            message = "`noToolCalls` says something only as `true`"
-            yield EvaluationFault(
-                code="wrong-value",
-                message=message,
-                path=(*location, "noToolCalls"),
-                hint="Delete it, or write true.",
-            )
-        if expectation.no_tool_calls and calls:
-            message = (
-                "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
-            )
-            yield EvaluationFault(
-                code="wrong-value", message=message, path=(*location, "noToolCalls")
-            )
-        if expectation.tool_call is not None and expectation.tool_call.args:
-            yield from _matchers(expectation.tool_call.args, (*location, "toolCall", "args"))
-        for key, response in (
-            ("toolResponse", expectation.tool_response),
-            ("mockToolResponse", expectation.mock_tool_response),
-        ):
-            if response is not None and response.id and ids and response.id not in ids:
-                message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
-                hint = words.suggest(response.id[:100], ids)
-                yield EvaluationFault(
-                    code="ces-reference",
-                    message=message,
-                    path=(*location, key, "id"),
-                    hint=hint,
-                    is_error=False,
-                )
-
-
-def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[EvaluationFault]:
-    """The problems of arguments with a comparison."""
-    for name, value in args.items():
-        if not isinstance(value, dict) or "$matchType" not in value:
-            continue
-        match = value["$matchType"]
-        if match not in MATCH_TYPES:
-            message = f"expected one of {words.listed([f'`{mode}`' for mode in MATCH_TYPES])}, found {described(match)}"
-            hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
-            yield EvaluationFault(
-                code="ces-match-type", message=message, path=(*path, name, "$matchType"), hint=hint
-            )
-        elif match != "ignore" and "$originalValue" not in value:
-            message = "`$originalValue` is missing: there is nothing to compare with"
-            yield EvaluationFault(code="ces-match-type", message=message, path=(*path, name))
-        elif match == "regexp":
-            yield from _pattern(value["$originalValue"], (*path, name, "$originalValue"))
-
-
-def _pattern(pattern: Any, path: Path) -> Iterator[EvaluationFault]:
+def _is_pattern(text: Any) -> bool:
+    """True if it is a regular expression, whose search ends."""
     try:
-        patterns.search(pattern if isinstance(pattern, str) else "(", ())
+        patterns.search(text, ())
     except (ValueError, patterns.SearchFailed):
-        yield EvaluationFault(
-            code="ces-match-type", message="not a regular expression", path=path, is_error=False
-        )
+        return False
+    return True
 
 
 # --- a repository's resources ---------------------------------------------------------------------

@@ -27,7 +27,6 @@ from evalgate.gate.waiting import WaitingChange
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, read, shapes
-from evalgate.wings.ces.compare import Relaxation
 from evalgate.wings.ces.edit import Refused, invalid
 from evalgate.wings.ces.library import StoredFiles
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
@@ -47,7 +46,7 @@ class Done:
 
     resource: JsonObject | None
     changes: tuple[compare.FieldChange, ...] = ()
-    relaxations: tuple[Relaxation, ...] = ()
+    relaxations: tuple[str, ...] = ()
     diff: str = ""
 
 
@@ -129,7 +128,7 @@ class Resources:
             message = self._checked(new, kind, library, besides=resource)
             new = shapes.comparable(message)
             changes = tuple(compare.changes(old, new))
-            relaxations = tuple(compare.relaxations(changes))
+            relaxations = compare.relaxations(changes)
             old_text = self.source(resource.file).text
             text = self._spliced(resource, old_text, old, new) if changes else old_text
             change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
@@ -164,7 +163,7 @@ class Resources:
                 raise Refused(
                     "FAILED_PRECONDITION", f"{names} refers to it; `force` drops the references"
                 )
-            relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
+            relaxations = (compare.removed(kind),) if kind in WRITABLE else ()
             texts: Texts = {user.file: self._without_reference(user, resource) for user in users}
             texts[resource.file] = (self.source(resource.file).text, None)
             self.make(self._change(resource, texts, relaxations))
@@ -354,11 +353,11 @@ class Resources:
         return not {reference, last_part}.isdisjoint(self._names(resource))
 
     def _change(
-        self, resource: Resource, texts: Texts, relaxations: Sequence[Relaxation]
+        self, resource: Resource, texts: Texts, relaxations: tuple[str, ...]
     ) -> WaitingChange:
         is_evaluation = resource.kind is Kind.EVALUATION
         name = resource.id if is_evaluation else f"{resource.kind}:{resource.id}"
-        return WaitingChange(name=name, texts=texts, reasons=tuple(map(str, relaxations)))
+        return WaitingChange(name=name, texts=texts, reasons=relaxations)
 
     def _without_reference(self, user: Resource, resource: Resource) -> tuple[str, str]:
         """The text of a file, before and after the references to a resource are removed."""

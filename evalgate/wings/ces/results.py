@@ -7,6 +7,7 @@ Unknown values are omitted: a run without a status is ERROR, and no mean include
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -102,24 +103,20 @@ def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
     """The result of one run of one evaluation."""
     title = measured.evaluation.display_name
     evaluation = measured.evaluation
-    outcomes = _with_latencies(measured, batch.app)
-    is_known = measured.status is not None and measured.failure is None
+    status = measured.status if measured.failure is None else None
     return EvaluationResult(
         name=f"{evaluation.name or f'{batch.app}/evaluations/{title}'}/results/{batch.run_id}-{measured.number}",
         display_name=f"{title} result - {batch.created_at}",
         create_time=batch.created_at,
-        evaluation_status=measured.status
-        if is_known and measured.status is not None
-        else Outcome(0),
-        execution_state=ExecutionState.COMPLETED if is_known else ExecutionState.ERROR,
-        error_info=None if is_known else _error(measured),
+        evaluation_status=status or Outcome(0),
+        execution_state=ExecutionState.COMPLETED if status else ExecutionState.ERROR,
+        error_info=None if status else _error(measured),
         evaluation_run=batch.name,
         app_version=batch.version_name,
         app_version_display_name=batch.version_title,
         evaluation_metrics_thresholds=measured.thresholds,
         golden_run_method=measured.method,
-        golden_result=outcomes if isinstance(outcomes, GoldenResult) else None,
-        scenario_result=outcomes if isinstance(outcomes, ScenarioResult) else None,
+        **_outcomes(measured, batch.app),
     )
 
 
@@ -134,44 +131,47 @@ def _error(measured: Measured) -> EvaluationErrorInfo:
     return EvaluationErrorInfo(error_type=kind, error_message=failure.message)
 
 
-def _with_latencies(measured: Measured, app: str) -> GoldenResult | ScenarioResult | None:
-    """The result with its known times."""
+def _outcomes(measured: Measured, app: str) -> JsonObject:
+    """The field of the result with the outcomes and their known times."""
     outcomes = measured.result
     if isinstance(outcomes, GoldenResult):
+        turns = measured.turns
         replays = [
             replay.model_copy(
                 update={
                     "turn_latency": _duration(turn.timings.total_s) if turn.timings else None,
-                    "tool_call_latencies": tuple(_tool_latencies([turn], app)),
-                    "span_latencies": tuple(_spans([turn], app)),
+                    **_latencies([turn], app),
                 }
             )
-            for replay, turn in zip(outcomes.turn_replay_results, measured.turns, strict=False)
+            for replay, turn in zip(outcomes.turn_replay_results, turns, strict=False)
         ]
-        remaining_replays = outcomes.turn_replay_results[len(replays) :]
-        return outcomes.model_copy(update={"turn_replay_results": (*replays, *remaining_replays)})
-    if isinstance(outcomes, ScenarioResult):
-        latencies = tuple(_tool_latencies(measured.turns, app))
-        spans = tuple(_spans(measured.turns, app))
-        return outcomes.model_copy(
-            update={"tool_call_latencies": latencies, "span_latencies": spans}
-        )
-    return None
+        all_replays = (*replays, *outcomes.turn_replay_results[len(replays) :])
+        update = {"turn_replay_results": all_replays}
+        return {"golden_result": outcomes.model_copy(update=update)}
+    if outcomes is None:
+        return {}
+    return {"scenario_result": outcomes.model_copy(update=_latencies(measured.turns, app))}
 
 
-def _tool_latencies(turns: Iterable[Invocation], app: str) -> Iterable[ToolCallLatency]:
-    for name, seconds in _seconds_of(turns, "tool"):
-        yield ToolCallLatency(
-            tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds)
-        )
+def _latencies(turns: Sequence[Invocation], app: str) -> JsonObject:
+    calls = list(_call_seconds(turns))
+    return {
+        "tool_call_latencies": tuple(
+            ToolCallLatency(
+                tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds)
+            )
+            for kind, name, seconds in calls
+            if kind == "tool"
+        ),
+        "span_latencies": tuple(_span(*call, app=app) for call in calls),
+    }
 
 
-def _spans(turns: Iterable[Invocation], app: str) -> Iterable[SpanLatency]:
-    for kind, name, seconds in _call_seconds(turns):
-        about: JsonObject = {"type": SpanType.LLM, "model": name}
-        if kind == "tool":
-            about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
-        yield SpanLatency(**about, execution_latency=_duration(seconds))
+def _span(kind: str, name: str, seconds: float, *, app: str) -> SpanLatency:
+    about: JsonObject = {"type": SpanType.LLM, "model": name}
+    if kind == "tool":
+        about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
+    return SpanLatency(**about, execution_latency=_duration(seconds))
 
 
 def tool_name(name: str, app: str) -> str:
@@ -227,7 +227,8 @@ def run_of(
     names = list(
         dict.fromkeys(_evaluation_of(evaluation_result.name) for evaluation_result in results)
     )
-    kinds = {measurement.evaluation.golden is not None for measurement in measured}
+    kinds = frozenset(measurement.evaluation.golden is not None for measurement in measured)
+    counts = _counts(results)
     methods = {measurement.method for measurement in measured} - {GoldenRunMethod(0)}
     evaluation_run = EvaluationRun(
         name=batch.name,
@@ -236,22 +237,21 @@ def run_of(
         evaluation_results=tuple(evaluation_result.name for evaluation_result in results),
         evaluations=() if dataset else tuple(names),
         evaluation_dataset=dataset,
-        evaluation_type=_type(kinds),
+        evaluation_type=_TYPES.get(kinds, EvaluationType.MIXED),
         state=EvaluationRunState.COMPLETED,
         progress=Progress(
             total_count=len(results),
-            completed_count=sum(
-                evaluation_result.execution_state is ExecutionState.COMPLETED
-                for evaluation_result in results
-            ),
-            **_counts(results),
+            completed_count=len(results) - counts["error_count"],
+            **counts,
         ),
         evaluation_run_summaries={
             name: EvaluationRunSummary(
                 **_counts(
-                    evaluation_result
-                    for evaluation_result in results
-                    if _evaluation_of(evaluation_result.name) == name
+                    [
+                        evaluation_result
+                        for evaluation_result in results
+                        if _evaluation_of(evaluation_result.name) == name
+                    ]
                 )
             )
             for name in names
@@ -269,28 +269,25 @@ def _evaluation_of(result: str) -> str:
     return result.partition("/results/")[0]
 
 
-def _type(are_golden: set[bool]) -> EvaluationType:
-    if are_golden == {True}:
-        return EvaluationType.GOLDEN
-    return EvaluationType.SCENARIO if are_golden == {False} else EvaluationType.MIXED
+_TYPES: Final = {
+    frozenset({True}): EvaluationType.GOLDEN,
+    frozenset({False}): EvaluationType.SCENARIO,
+}
+"""The type of a run by whether its evaluations are goldens."""
 
 
-def _counts(results: Iterable[EvaluationResult]) -> dict[str, int]:
+def _counts(results: Sequence[EvaluationResult]) -> dict[str, int]:
     """The numbers of results that passed, failed, and had an error."""
-    evaluation_results = list(results)
+    states = [evaluation_result.execution_state for evaluation_result in results]
     done = [
         evaluation_result.evaluation_status
-        for evaluation_result in evaluation_results
-        if evaluation_result.execution_state is ExecutionState.COMPLETED
+        for evaluation_result, state in zip(results, states, strict=True)
+        if state is ExecutionState.COMPLETED
     ]
-    errors = sum(
-        evaluation_result.execution_state is ExecutionState.ERROR
-        for evaluation_result in evaluation_results
-    )
     return {
         "passed_count": done.count(Outcome.PASS),
         "failed_count": done.count(Outcome.FAIL),
-        "error_count": errors,
+        "error_count": states.count(ExecutionState.ERROR),
     }
 
 
@@ -318,9 +315,9 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
 
 
 def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
-    groups: dict[str, list[float]] = {}
+    groups = defaultdict[str, list[float]](list)
     for name, seconds in pairs:
-        groups.setdefault(name, []).append(seconds)
+        groups[name].append(seconds)
     return dict(sorted(groups.items()))
 
 

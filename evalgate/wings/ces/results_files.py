@@ -20,12 +20,11 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.reports import Renderer
-from evalgate.values import Json, JsonObject
+from evalgate.values import JsonObject
 from evalgate.wings.ces import cases, criteria as ces, outcomes, read, results
 from evalgate.wings.ces.outcomes import Plan
 from evalgate.wings.ces.results import Batch, Measured
 from evalgate.wings.ces.shapes import (
-    EvaluationMetricsThresholds,
     EvaluationResult,
     EvaluationRun,
     GoldenRunMethod,
@@ -97,7 +96,7 @@ def measurements(
     for trial in run.trials:
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
-            plan = Plan.read(case.ces)
+            plan = Plan.model_validate(case.ces)
             transcript = run.transcripts.find(trial.key)
             yield plan, trial, transcript, _measured(case, plan, trial, transcript)
 
@@ -116,25 +115,16 @@ def _measured(
     if not evaluation.name:
         file_name = read.file_name(evaluation.display_name or case.case_id)
         evaluation = evaluation.model_copy(update={"name": f"{plan.app}/evaluations/{file_name}"})
-    override = evaluation.evaluation_metrics_threshold_override
-    effective = _merged(plan.thresholds.json(), override.json() if override else {})
-    thresholds = EvaluationMetricsThresholds.model_validate(effective) if effective else None
+    thresholds = plan.effective_thresholds
     common_fields: JsonObject = {
         "evaluation": evaluation,
         "number": trial.key.number + 1,
-        "thresholds": thresholds,
+        "thresholds": thresholds if thresholds.json() else None,
     }
     if trial.failure is not None or transcript is None:
         lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
         return Measured(**common_fields, failure=trial.failure or lost)
-    evidence = TrialView(
-        case=case,
-        actual=transcript.invocations,
-        expected=case.conversation,
-        final_state=transcript.final_state,
-        ended_by=transcript.ended_by,
-        repeat=trial.key.repeat,
-    )
+    evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
     result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))
     deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
@@ -152,16 +142,6 @@ def _measured(
         turns=transcript.invocations,
         reason="; ".join(lacking),
     )
-
-
-def _merged(base: Json, override: Json) -> JsonObject:
-    """Merge two objects; if both have a value, the second one counts."""
-    shared_fields = {
-        key: _merged(base[key], override[key])
-        for key in base
-        if isinstance(base[key], dict) and key in override
-    }
-    return {**base, **override, **shared_fields}
 
 
 RENDERER: Final = Renderer(

@@ -13,7 +13,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -37,7 +37,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from evalgate.model.shapes import MOST_LEVELS, Wire
+from evalgate.model.shapes import MOST_LEVELS, Wire, is_deep
 from evalgate.text import words
 from evalgate.values import JsonObject
 
@@ -87,16 +87,17 @@ class ProtoEnum(enum.IntEnum):
             and value in {member.value for member in cls}
         ):
             return cls(value)
-        near = (
-            words.nearest(value, cls.__members__, cutoff=0.5)
-            if isinstance(value, str) and len(value) < 100
-            else None
-        )
-        raise PydanticCustomError(
-            "wrong_value",
-            "expected one of {known}",
-            {"known": words.listed([f"`{name}`" for name in cls.__members__]), "near": near or ""},
-        )
+        raise unknown_name(value, cls.__members__)
+
+
+def unknown_name(value: Any, names: Collection[str]) -> PydanticCustomError:
+    """The error of a value that is not one of these names; it has the nearest one."""
+    is_short = isinstance(value, str) and len(value) < 100
+    near = words.nearest(value, names, cutoff=0.5) if is_short else None
+    known = words.listed([f"`{name}`" for name in names])
+    return PydanticCustomError(
+        "wrong_value", "expected one of {known}", {"known": known, "near": near or ""}
+    )
 
 
 # --- scalars, as lenient as protobuf's own reader -------------------------------------------------
@@ -104,7 +105,6 @@ class ProtoEnum(enum.IntEnum):
 MOST_INT = 2**31 - 1
 LEAST_INT = -(2**31)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 
 
@@ -179,33 +179,27 @@ Bool: TypeAlias = Annotated[bool, BeforeValidator(_bool)]
 def _struct(value: Any) -> Any:
     """An object that fits a Struct: its keys are text, all numbers exist in JSON, and it is not too
     deep."""
-    level: list[Any] = [value]
-    for _ in range(MOST_LEVELS):
-        for node in level:
-            if isinstance(node, dict) and not all(isinstance(key, str) for key in node):
-                raise PydanticCustomError("wrong_value", "the keys of an object must be text")
-            texts = (node, *node) if isinstance(node, dict) else (node,)
-            if any(isinstance(text, str) and _SURROGATE.search(text) for text in texts):
-                raise PydanticCustomError(
-                    "wrong_value", "a text contains half a character (a lone surrogate)"
-                )
-            if isinstance(node, float) and not math.isfinite(node):
-                raise PydanticCustomError("wrong_value", "the number is not finite")
-            if not isinstance(node, dict | list | str | int | float | None):
-                raise PydanticCustomError("wrong_value", "expected JSON values")
-        level = [
-            inner
-            for node in level
-            if isinstance(node, dict | list)
-            for inner in (node.values() if isinstance(node, dict) else node)
-        ]
-        if not level:
-            return value
-    raise PydanticCustomError(
-        "wrong_value",
-        "lists and objects are nested in more than {most} levels",
-        {"most": MOST_LEVELS},
-    )
+    if is_deep(value, levels=MOST_LEVELS):
+        raise PydanticCustomError(
+            "wrong_value",
+            "lists and objects are nested in more than {most} levels",
+            {"most": MOST_LEVELS},
+        )
+    problem = ""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text.encode()
+        if json.loads(text) != value:
+            problem = "the keys of an object must be text"
+    except UnicodeEncodeError:
+        problem = "a text contains half a character (a lone surrogate)"
+    except ValueError:
+        problem = "the number is not finite"
+    except TypeError:
+        problem = "expected JSON values"
+    if problem:
+        raise PydanticCustomError("wrong_value", "{problem}", {"problem": problem})
+    return value
 
 
 Struct: TypeAlias = Annotated[JsonObject, BeforeValidator(_struct)]

@@ -159,6 +159,7 @@ class SemanticKernelDriver(FrameworkDriver):
     name = "semantic-kernel"
     framework = "semantic_kernel"
     makers = frozenset({"ChatCompletionAgent", "OpenAIResponsesAgent", "AzureResponsesAgent"})
+    parts = frozenset({"Kernel"})
 
 
 DRIVERS = (

@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from evalgate.errors import ConfigError, EvalgateError
 from evalgate.model import Attachment, Part, Text, ToolCall, ToolResponse
-from evalgate.system.loopback import HOST, App, Guard
+from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, mapped_json
 from evalgate.wings.ui.workspace import LATEST, Workspace
@@ -142,69 +142,51 @@ class Numbered(Order):
     number: int = Field(ge=0)
 
 
-def _say(space: Workspace, order: Say) -> JsonObject:
+def _say(
+    space: Workspace,
+    text: str,
+    files: Sequence[File],
+    replies: Sequence[FunctionResponse],
+) -> JsonObject:
     parts: list[Part] = [
-        ToolResponse(id=reply.id, name=reply.name, response=reply.response)
-        for reply in order.replies
+        ToolResponse(id=reply.id, name=reply.name, response=reply.response) for reply in replies
     ]
-    parts += [Text(text=order.text)] if order.text else []
+    parts += [Text(text=text)] if text else []
     parts += [
         Attachment(data={"inline_data": {"mime_type": file.mime, "data": file.data}})
-        for file in order.files
+        for file in files
     ]
     return space.say(parts)
 
 
-def _edit(space: Workspace, order: Edit) -> JsonObject:
-    calls = {
+def _edit(space: Workspace, calls: Mapping[int, Sequence[Call]], **more: Any) -> JsonObject:
+    new_calls = {
         turn: [ToolCall(name=call.name, args=call.args) for call in turn_calls]
-        for turn, turn_calls in order.calls.items()
+        for turn, turn_calls in calls.items()
     }
-    return space.edit(
-        order.suite,
-        order.case,
-        order.version,
-        answers=order.answers,
-        calls=calls,
-        rubrics=order.rubrics,
-    )
+    return space.edit(calls=new_calls, **more)
 
 
-Action = Callable[[Workspace, Any], JsonObject]
+Action = Callable[..., JsonObject]
+"""Gets the workspace, and the fields of the request by name."""
 
 READS: Final[Mapping[str, tuple[type[Order], Action]]] = {
-    "case": (OfCase, lambda space, order: space.case(order.suite, order.case)),
-    "chat-trace": (Numbered, lambda space, order: space.trace(order.number)),
-    "chat-file": (Numbered, lambda space, order: space.chat_file(order.number)),
+    "case": (OfCase, Workspace.case),
+    "chat-trace": (Numbered, Workspace.trace),
+    "chat-file": (Numbered, Workspace.chat_file),
 }
 CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
-    "run": (
-        RunOrder,
-        lambda space, order: space.run(order.which, order.cases, order.scored, fresh=order.fresh),
-    ),
-    "rebuild": (Order, lambda space, _: space.rebuild()),
-    "stop": (Order, lambda space, _: space.stop()),
-    "accept": (
-        Accept,
-        lambda space, order: space.accept(
-            order.head,
-            order.suite,
-            order.case,
-            parts=order.parts,
-            run=order.run,
-            version=order.version,
-        ),
-    ),
-    "decide": (
-        Decide,
-        lambda space, order: space.decide(order.change, order.version, accept=order.accept),
-    ),
+    "run": (RunOrder, Workspace.run),
+    "rebuild": (Order, Workspace.rebuild),
+    "stop": (Order, Workspace.stop),
+    "accept": (Accept, Workspace.accept),
+    "decide": (Decide, Workspace.decide),
     "edit": (Edit, _edit),
-    "delete": (Delete, lambda space, order: space.delete(order.suite, order.case, order.version)),
-    "chat-open": (OpenChat, lambda space, order: space.open_chat(order.suite)),
+    "delete": (Delete, Workspace.delete),
+    "chat-open": (OpenChat, Workspace.open_chat),
     "chat-say": (Say, _say),
-    "chat-save": (SaveChat, lambda space, order: space.save_chat(order.suite, order.case)),
-    "chat-end": (Order, lambda space, _: space.end_chat()),
+    "chat-save": (SaveChat, Workspace.save_chat),
+    "chat-end": (Order, Workspace.end_chat),
 }
 """Actions that write a file or run an agent: all are refused if the page is read-only."""
 
@@ -227,11 +209,9 @@ class Pages:
 
     async def page(self, request: Request) -> Response:
         """The page of a run alongside a base."""
-        query = request.query_params
+        head, base = map(request.query_params.get, ("head", "base"))
         try:
-            text, policy = await run_in_threadpool(
-                self._space.page, query.get("head", LATEST), query.get("base")
-            )
+            text, policy = await run_in_threadpool(self._space.page, head or LATEST, base)
         except EvalgateError as error:
             message = plain.visible(f"{_error_json(error)['error']}\n{error.hint}\n")
             return PlainTextResponse(message, status_code=500, headers=_headers(NOTHING))
@@ -284,7 +264,7 @@ class Pages:
             return _json({"error": "expected application/json", "hint": ""}, status=415)
         try:
             order = shape.model_validate_json(await _body(request))
-            return _json(await run_in_threadpool(action, self._space, order))
+            return _json(await run_in_threadpool(action, self._space, **dict(order)))
         except ValidationError as error:
             first_error = error.errors()[0]
             location = ".".join(map(str, first_error["loc"]))
@@ -295,7 +275,7 @@ class Pages:
             return _json(_error_json(error), status=409)
 
 
-def make(space: Workspace, *, port: int, token: str, read_only: bool) -> App:
+def make(space: Workspace, *, port: int, token: str, read_only: bool) -> Guard:
     """The application, behind a guard that asks for the token."""
     pages = Pages(space, read_only=read_only)
     return Guard(

@@ -109,12 +109,7 @@ class Workspace:
                 for run in runs
             ],
             "waiting": [
-                {
-                    "name": change.name,
-                    "reasons": list(change.reasons),
-                    "diff": change.diff,
-                    "version": change.version,
-                }
+                {key: getattr(change, key) for key in ("name", "reasons", "diff", "version")}
                 for change in waiting.changes(settings.root).values()
             ],
             "run": self.running.snapshot(),
@@ -217,15 +212,15 @@ class Workspace:
             "written": bool(version),
         }
 
-    def decide(self, name: str, version: str, *, accept: bool) -> JsonObject:
+    def decide(self, change: str, version: str, *, accept: bool) -> JsonObject:
         """Make or drop a waiting change. Raises ConfigError, also if the change is no longer
         `version`, and UnavailableError."""
         root = self.settings().root
         with self._writing:
-            (change,) = waiting.select(root, [name])
-            if change.version != version:
+            (waiting_change,) = waiting.select(root, [change])
+            if waiting_change.version != version:
                 raise ConfigError("the change is another by now", hint="Look at it again.")
-            (waiting.accept if accept else waiting.drop)(root, change)
+            (waiting.accept if accept else waiting.drop)(root, waiting_change)
         return {"written": accept}
 
     def edit(
@@ -306,12 +301,12 @@ class Workspace:
             raise ConfigError("there is no such file in the session")
         return files[number]
 
-    def trace(self, turn: int) -> JsonObject:
+    def trace(self, number: int) -> JsonObject:
         """The trace of a turn of the session, counted from 0. Raises ConfigError."""
         traces = self._open().traces
-        if turn >= len(traces):
+        if number >= len(traces):
             raise ConfigError("there is no such turn in the session")
-        return {"entries": traces[turn]}
+        return {"entries": traces[number]}
 
     def save_chat(self, suite: str, case: str) -> JsonObject:
         """Save the session as a case in a file, without secrets; return the id of the case. Raises

@@ -3,6 +3,7 @@
 import json
 
 import script
+from semantic_kernel import Kernel
 from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.connectors.ai.chat_completion_client_base import ChatCompletionClientBase
 from semantic_kernel.connectors.ai.completion_usage import CompletionUsage
@@ -70,3 +71,7 @@ def make_with_tools():
 
 
 agent = make_with_tools()
+
+kernel = Kernel()
+kernel.add_service(Scripted(ai_model_id="scripted-1"))
+kernel.add_plugin(Desk(), plugin_name="desk")

@@ -60,6 +60,11 @@ class Scripted(Model):
         )
 
 
+class Patient(Scripted):
+    def generate(self, *args, **options):
+        return super().generate(*args, **options)
+
+
 TOOLS = [*map(tool, script.TOOLS)]
 agent = ToolCallingAgent(tools=TOOLS, model=Scripted(), max_steps=4)
 
@@ -69,7 +74,7 @@ def make():
 
 
 def make_coder():
-    return CodeAgent(tools=TOOLS, model=Scripted(), max_steps=4)
+    return CodeAgent(tools=TOOLS, model=Patient(), max_steps=4)
 
 
 coder = make_coder()

@@ -73,6 +73,14 @@ def test_a_tool_is_asked_about(
     assert (responses(events), ended["type"]) == ([{"result": "rain"}], "turn_end"), ended
 
 
+def test_a_kernel_answers_with_its_service_and_its_functions(start: Callable[..., Worker]) -> None:
+    events, ended = start("semantic_kernel", "kernels:kernel").ask(
+        'call weather {"city": "Oslo"}', "say done"
+    )
+    assert ended["type"] == "turn_end", ended
+    assert (calls(events), texts(events)) == ([("desk-weather", {"city": "Oslo"})], ["done"])
+
+
 @pytest.mark.parametrize("name", ["team", "make_crew", "Desk"])
 def test_a_crew_takes_the_text_as_its_only_input(start: Callable[..., Worker], name: str) -> None:
     events, ended = start("crewai", f"crews:{name}").ask(

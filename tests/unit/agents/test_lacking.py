@@ -91,6 +91,8 @@ def explained(
         ("ValueError: DB_URL environment variable is not set", "DB_URL"),
         ("RuntimeError: Please set the environment variable DB_URL.", "DB_URL"),
         ("AssertionError: `DB_URL` must be set", "DB_URL"),
+        # pydantic-settings
+        ("ValidationError: 2 validation errors for Settings db_url Field required b", "DB_URL"),
     ],
 )
 def test_what_is_lacking(message: str, name: str) -> None:

@@ -54,6 +54,12 @@ ROOT = Path(__file__).resolve().parents[3]
             "class S(BaseSettings):\n    a: str = Field(...)\n    b: str = Field(alias='KEY')\n    c: ClassVar[int]",
             {"A", "KEY"},
         ),
+        # an empty text is no key
+        (
+            "class S(BaseSettings):\n    a_key: str = ''\n    b_key: str | None = None\n    c: str = ''",
+            {"A_KEY", "B_KEY"},
+        ),
+        ("import os\nos.getenv('A_KEY', ''), os.getenv('B', '')", {"A_KEY"}),
         ("class S(BaseModel):\n    a: str", set()),
         ("this is no Python", set()),
     ],

@@ -170,6 +170,7 @@ crew = Crew(tasks=[order])
 """
 MARKED = "from crewai.project import CrewBase\n@CrewBase\nclass Desk:\n    pass"
 MAIN = "from strands import Agent\nfrom .clerk import clerk\ndesk = Agent(tools=[clerk.as_tool()])"
+KERNEL = "from semantic_kernel import Kernel\nkernel = Kernel()\n"
 CLERK = "from strands import Agent\nclerk = Agent()"
 
 
@@ -206,6 +207,15 @@ CLERK = "from strands import Agent\nclerk = Agent()"
             {"backend/bot.py": f"import tools\n{CLERK}", "backend/tools.py": ""},
             ["strands bot:clerk backend"],
         ),
+        # a kernel is an agent where nothing else is
+        ({"bot.py": KERNEL}, ["semantic-kernel bot:kernel"]),
+        (
+            {"bot.py": f"{KERNEL}def make(): return ChatCompletionAgent()\n"},
+            ["semantic-kernel bot:make"],
+        ),
+        # a conversation that begins as the module is imported; in a function it does not
+        ({"bot.py": f"{CLERK}\nwhile True:\n    clerk(input())\n"}, ["strands bot:__main__"]),
+        ({"bot.py": f"{CLERK}\ndef main():\n    clerk(input())\n"}, ["strands bot:clerk"]),
     ],
 )
 def test_the_agent_that_a_repository_is_about(sources: dict[str, str], found: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What `doctor` says of credentials for Google Cloud."""
+"""What `doctor` says of credentials for clouds."""
 
 from __future__ import annotations
 
@@ -23,3 +23,24 @@ def test_missing_credentials(tmp_path: Path, variable: str, message: str, hint: 
     assert problem is not None
     assert message in problem.message
     assert hint in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("environ", "files", "source"),
+    [
+        ({}, [], ""),
+        ({"AWS_ACCESS_KEY_ID": ""}, [], ""),  # an empty secret
+        ({"AWS_ACCESS_KEY_ID": "A", "AWS_PROFILE": "p"}, ["config"], "AWS_ACCESS_KEY_ID"),
+        ({"AWS_BEARER_TOKEN_BEDROCK": "t"}, [], "AWS_BEARER_TOKEN_BEDROCK"),
+        ({}, ["config", "credentials"], "~/.aws/credentials"),
+    ],
+)
+def test_credentials_of_aws(
+    tmp_path: Path, environ: dict[str, str], files: list[str], source: str
+) -> None:
+    (tmp_path / ".aws").mkdir()
+    for name in files:
+        (tmp_path / ".aws" / name).touch()
+    check = doctor.aws_credentials({"HOME": str(tmp_path), **environ})
+    assert check.text == (source and f"of AWS: {source}")
+    assert (check.problem is None) == bool(source)

@@ -91,7 +91,7 @@ def test_the_address_that_is_printed_becomes_a_cookie() -> None:
     )
     # not a redirection: a browser that a file led here would come without the cookie
     assert (status, headers["refresh"]) == (200, "0; url=/")
-    assert headers["set-cookie"] == f"evalgate={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
+    assert headers["set-cookie"] == f"evalgate={TOKEN}; HttpOnly; Path=/; SameSite=strict"
     # no other token, no other path, and not where there are no browsers
     assert asked(HOST, cookie="evalgate", path="/", query="token=x")[0] == 403
     assert asked(HOST, cookie="evalgate", path="/api/state", query=f"token={TOKEN}")[0] == 403

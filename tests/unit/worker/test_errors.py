@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import pydantic
 import pytest
 import requests
 from google.genai import errors as genai_errors
@@ -255,3 +256,16 @@ def test_an_mcp_server_that_cannot_be_reached(given: Any, server: str) -> None:
 def test_a_cancellation_of_the_agents_own_is_its_own() -> None:
     found = errors.describe(raised(asyncio.CancelledError("stop")))
     assert (found["kind"], found["message"]) == (errors.RAISED, "CancelledError: stop")
+
+
+def test_a_pydantic_error_shows_no_part_of_its_input() -> None:
+    class Settings(pydantic.BaseModel):
+        DESK_KEY: str
+        PLACES: int
+
+    with pytest.raises(pydantic.ValidationError) as caught:
+        Settings.model_validate({"OTHER_KEY": "sk-secret", "PLACES": "sk-[secret]"})
+    assert errors.sentence(caught.value) == (
+        "ValidationError: 2 validation errors for Settings DESK_KEY Field required "
+        "PLACES Input should be a valid integer, unable to parse string as an integer"
+    )

@@ -266,12 +266,19 @@ def intercept(classes: Iterable[Any], **interceptors: Interceptor) -> None:
     """Run an interceptor in place of each of these methods of some classes: in the thread that
     calls it, or as a coroutine if it is one.
 
-    A call that streams its answer is not intercepted."""
+    Not intercepted: a call that streams its answer, and a method that only passes its arguments on,
+    to that of a base."""
     for owner in classes:
         for name, interceptor in interceptors.items():
             original = vars(owner).get(name)
-            if original is not None and not hasattr(original, "is_intercepted"):
+            if original is None or hasattr(original, "is_intercepted"):
+                continue
+            parameters = [*inspect.signature(original).parameters.values()][1:]
+            if not all(parameter.kind in PASSED_ON for parameter in parameters):
                 setattr(owner, name, _intercepted(original, min(interceptors), interceptor))
+
+
+PASSED_ON = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:
@@ -426,8 +433,8 @@ class FrameworkHost(server.Host, ABC):
             ThreadPoolExecutor(THREADS, thread_name_prefix="agent")
         )
         try:
-            if call.endswith(PROGRAM):
-                self._target = call.removesuffix(PROGRAM)
+            if call.endswith(python.PROGRAM):
+                self._target = call.removesuffix(python.PROGRAM)
                 self.sessions = 1
                 askers = self.askers()
                 for subclass in {cls for asker in askers for cls in subclasses_of(asker)}:
@@ -444,7 +451,7 @@ class FrameworkHost(server.Host, ABC):
             self.prepare()
             if self.is_agent(self._target):
                 self.share(self._target)
-            elif not callable(self._target) and not call.endswith(PROGRAM):
+            elif not callable(self._target) and not call.endswith(python.PROGRAM):
                 raise TypeError(
                     f"it is a {type(self._target).__name__}, not an agent of {self.package}"
                 )
@@ -546,10 +553,6 @@ def _is_of(candidate: Any, classes: Iterable[Any]) -> bool:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
-
-
-PROGRAM = ":__main__"
-"""The end of the `call` of a program."""
 
 
 def member(call: str) -> Any:

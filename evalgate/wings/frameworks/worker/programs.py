@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import inspect
 import runpy
 import threading
@@ -13,16 +12,16 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
+from evalgate.worker import terminal
+from evalgate.worker.terminal import ProgramEnded
+
 TYPED = "What can you do?"
-"""The answer to `input()` before the agent is asked. The case's message replaces it in the call."""
+"""The argument, or the answer to `input()`, before the agent is asked. The case's message replaces
+it in the call."""
 
 MOST_INPUTS = 20
 LONGEST_S = 120.0
 GRACE_S = 5.0
-
-
-class ProgramEnded(BaseException):
-    """Ends a held program. It is no Exception, because programs catch these."""
 
 
 class Program:
@@ -53,11 +52,15 @@ class Program:
 
     def _run(self) -> None:
         RUNNING.set(self)
+        terminal.TYPIST.set(self.typed)
         error: BaseException = TypeError(f"{self._module} ended without asking an agent")
         try:
             runpy.run_module(self._module, run_name="__main__", alter_sys=True)
-        except (ProgramEnded, SystemExit):
+        except ProgramEnded:
             pass
+        except SystemExit as end:
+            reason = ": it wants other arguments" if end.code == 2 else ""
+            error = TypeError(f"{error}{reason}")
         except BaseException as cause:
             error = cause
         if not self.agent.done():
@@ -130,7 +133,8 @@ def _is_in_loop() -> bool:
 
 
 def hold_at(owner: Any, names: tuple[str, ...], is_agent: Callable[[Any], bool]) -> None:
-    """Hold programs at calls of these methods of a class; `input()` answers until then."""
+    """Hold programs at calls of these methods of a class; `input()` answers until then, and
+    arguments have values."""
     for name in names:
         method = vars(owner).get(name)
         if method is None or hasattr(getattr(method, "__func__", method), "holds"):
@@ -138,15 +142,7 @@ def hold_at(owner: Any, names: tuple[str, ...], is_agent: Callable[[Any], bool])
         is_of_class = isinstance(method, classmethod)
         held = _held(method.__func__ if is_of_class else method, is_agent)
         setattr(owner, name, classmethod(held) if is_of_class else held)
-    if not hasattr(builtins.input, "holds"):
-        original = builtins.input
-
-        def typed(*arguments: Any) -> str:
-            program = RUNNING.get()
-            return original(*arguments) if program is None else program.typed()
-
-        typed.holds = True  # type: ignore[attr-defined]  # marks it
-        builtins.input = typed
+    terminal.serve()
 
 
 def _held(original: Any, is_agent: Callable[[Any], bool]) -> Any:

@@ -107,6 +107,17 @@ class Host(frameworks.FrameworkHost):
 
         return (Agent,)
 
+    def agent_in(self, holder: Any) -> Any:
+        """See FrameworkHost. A kernel alone becomes an agent with its service and its functions."""
+        from semantic_kernel import Kernel
+        from semantic_kernel.agents import ChatCompletionAgent
+        from semantic_kernel.connectors.ai import FunctionChoiceBehavior
+
+        if not isinstance(holder, Kernel):
+            return super().agent_in(holder)
+        choice = FunctionChoiceBehavior.Auto()
+        return ChatCompletionAgent(kernel=holder, function_choice_behavior=choice)
+
     def askers(self) -> tuple[Any, ...]:
         """See FrameworkHost."""
         try:

@@ -141,6 +141,13 @@ class Host(frameworks.FrameworkHost):
 
         return (Agent,)
 
+    def models(self) -> list[str]:
+        """The agent's model. Those of Bedrock, the default, are named as LiteLLM names them."""
+        model: Any = getattr(self._target, "model", None)
+        if type(model).__name__ != "BedrockModel":
+            return super().models()
+        return [f"bedrock/{model.get_config()['model_id']}"]
+
     def prepare(self) -> None:
         """See FrameworkHost."""
         from strands.hooks import HookRegistry

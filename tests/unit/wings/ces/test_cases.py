@@ -322,7 +322,7 @@ evals:
     assert case.session is not None
     assert case.session.state == {"channel": "web", "id": 7}
     assert case.criteria == {cases.PLATFORM, cases.GOALS, cases.NAMED}
-    plan = outcomes.Plan.read(case.ces or {})
+    plan = outcomes.Plan.model_validate(case.ces or {})
     assert plan.goals == (
         "Goal 2 was reached: Block it. It counts as reached when: It is blocked. Goal 1 was reached before it.",
         "Goal 3 was reached: Name a branch. Goal 2 was reached before it.",
@@ -343,7 +343,7 @@ def test_a_list_with_nothing_in_it_and_a_broken_file_beside_it() -> None:
     texts = {"evals/a.yaml": text, "evals/b.yaml": broken}
     sets, _ = cases.eval_sets(read.library(texts))
     (case,) = sets["evals/a.yaml"].cases
-    assert list(outcomes.Plan.read(case.ces or {}).prompts.values()) == ["Hi."]
+    assert list(outcomes.Plan.model_validate(case.ces or {}).prompts.values()) == ["Hi."]
 
 
 NOT_RUN = [
@@ -392,7 +392,7 @@ CHANGED = [
         TALK,
         TALK,
         {"evaluationSettings": {"scenarioConversationInitiator": "AGENT"}},
-        ["the user begins with"],
+        ['startingPrompt: (not set) -> "<event>welcome</event>"'],
     ),
     (golden(says("x"), call("find")), golden(says("x")), {}, ["-> (not set)", "-> (not set)"]),
     (golden(says("x")), golden(says("y")), {}, ['text: "x" -> "y"']),
@@ -412,7 +412,7 @@ CHANGED = [
         golden(says("x")),
         golden(says("x")),
         {"evaluationSettings": {"goldenEvaluationToolCallBehaviour": "FAKE"}},
-        ["tools are faked"],
+        ['toolCallBehaviour: (not set) -> "FAKE"'],
     ),
 ]
 
@@ -423,10 +423,14 @@ ANGRY, CALM = (
 PERSONAS = [
     # the app's personas before, and after; each scenario has one of them
     ([ANGRY], [ANGRY], []),
-    ([ANGRY], [CALM], ["persona: angry -> calm"]),
-    ([ANGRY], [{**ANGRY, "personality": "You are easily content."}], ["persona: angry is changed"]),
-    ([ANGRY], [], ["persona: angry -> none"]),
-    ([], [CALM], ["persona: none -> calm"]),
+    ([ANGRY], [CALM], ['persona: "angry: You are angry." -> "calm: You are calm."']),
+    (
+        [ANGRY],
+        [{**ANGRY, "personality": "You are easily content."}],
+        ['persona: "angry: You are angry." -> "angry: You are easily content."'],
+    ),
+    ([ANGRY], [], ['persona: "angry: You are angry." -> (not set)']),
+    ([], [CALM], ['persona: (not set) -> "calm: You are calm."']),
 ]
 
 

@@ -50,7 +50,7 @@ def test_list_shows_what_is_there(app: Path) -> None:
     assert done.exit_code == 0
     assert "    - renew_loan_happy_path (golden, 3 turns, P0, loans)" in done.output
     assert "    - lost_card_scenario (scenario, P1, cards)" in done.output
-    assert "    - one_question_at_a_time (expectation)" in done.output
+    assert "    - one_question_at_a_time (expectation, style)" in done.output
     assert f"{GOLDEN}\n  CES       evaluation (no agent)\n" in done.output
 
 

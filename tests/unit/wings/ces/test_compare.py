@@ -136,7 +136,7 @@ def test_an_argument_counts_whatever_it_is_called(name: str) -> None:
     args = (*LAST, "steps", 1, "expectation", "toolCall", "args")
     before = changed(GOLDEN, args, {name: False})
     told = compare.relaxations(list(compare.changes(before, changed(GOLDEN, args, {name: True}))))
-    assert [each.reason for each in told] == ["it is replaced by another"]
+    assert [each.partition(": ")[2] for each in told] == ["it is replaced by another"]
 
 
 def found(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> list[compare.FieldChange]:
@@ -181,7 +181,7 @@ def test_an_assistant_proposes_what_may_relax(
 def test_what_only_asks_for_more(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
     differences = found(raw, path, value)
     assert differences
-    assert [str(each) for each in compare.relaxations(differences)] == []
+    assert compare.relaxations(differences) == ()
 
 
 CHANGES = [  # old, new, what is told

@@ -741,7 +741,7 @@ def test_goldens(
     assert expected is PASS or set(verdicts) <= asked
     raw = {"goldenResult": result.json()}
     json_format.ParseDict(raw, ces_v1beta.EvaluationResult.pb(ces_v1beta.EvaluationResult()))
-    assert Plan.read(json.loads(json.dumps(plan.json()))) == plan
+    assert Plan.model_validate(json.loads(json.dumps(plan.json()))) == plan
 
 
 def test_every_word_of_a_check_is_a_templates() -> None:
