@@ -9,7 +9,7 @@ from typing import Final
 
 from evalgate.model import Finding, ToolCall, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
-from evalgate.reports import cases as reports_cases, turns, wording
+from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.results.labels import CaseLabel
@@ -90,10 +90,7 @@ def _differences(case: CaseView, *, is_brief: bool) -> Iterator[str]:
     # if a criterion of calls passes, other calls are allowed; without such a criterion, the calls
     # are the best guess
     checks_calls = misses_calls or not any(_is_of_calls(use.name) for use in case.suite.criteria)
-    missed_text = words.listed(
-        f"{plain.quoted(verdict.name)} {reports_cases.score_and_limit(verdict)}"
-        for verdict in case.failing
-    )
+    missed_text = words.listed(case.misses(plain.quoted))
     for turn in conversation.notable:
         sentences = [*_unmet(turn.findings, failing_names, is_brief=is_brief)]
         if turn.actual is None:

@@ -407,10 +407,9 @@ def _has_failed(case: CaseView) -> bool:
 def _case_remark(case: CaseView, links: Links) -> Remark:
     is_warning = case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
     lines = [
-        f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.score_and_limit(verdict)}"
-        for verdict in case.failing
+        *case.misses(lambda name: plain.label(name, TITLE_LIMIT)),
+        case.failure_origin,
     ]
-    lines.append(case.failure_origin)
     if not case.failing:
         lines = [wording.unmeasured_reason(case), wording.case_output(case)]
     return Remark(

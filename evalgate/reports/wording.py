@@ -232,11 +232,8 @@ def case_reason(case: CaseView, *, width: int) -> str:
     most `width` characters."""
     if not case.failing:
         return "" if case.kind is VerdictKind.PASS else unmeasured_reason(case)
-    missed_texts = (
-        f"{plain.label(verdict.name, width)} {reports_cases.score_and_limit(verdict)}"
-        for verdict in case.failing
-    )
-    return ", ".join(text for text in (*missed_texts, case.failure_origin) if text)
+    misses = case.misses(lambda name: plain.label(name, width))
+    return ", ".join(text for text in (*misses, case.failure_origin) if text)
 
 
 def next_step(report: Report, *, placement: Placement = "below") -> str:
