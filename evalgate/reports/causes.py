@@ -70,7 +70,11 @@ def cause(case: CaseView) -> str:
     if not case.failing:
         sentence = wording.unmeasured_reason(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
-    text = next(_differences(case, is_brief=True), "") or words.listed(_missed(case))
+    inverted_names = {use.name for use in case.suite.criteria if use.lower_is_better}
+    text = next(_differences(case, is_brief=True), "") or words.listed(
+        phrase("missed", plain.label(verdict.name, 60), verdict.name in inverted_names)
+        for verdict in case.failing[:NAMED_ARGUMENTS]
+    )
     return plain.clip_end(plain.one_line(text), LIMIT)
 
 
@@ -185,12 +189,6 @@ def _argument_difference(expected_call: ToolCall, actual_call: ToolCall, *, is_b
 
 def _is_of_calls(name: str) -> bool:
     return "tool" in name or "trajectory" in name
-
-
-def _missed(case: CaseView) -> Iterator[str]:
-    inverted_names = {use.name for use in case.suite.criteria if use.lower_is_better}
-    for verdict in case.failing[:NAMED_ARGUMENTS]:
-        yield phrase("missed", plain.label(verdict.name, 60), verdict.name in inverted_names)
 
 
 def _failure(case: CaseView) -> str:

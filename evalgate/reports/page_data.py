@@ -283,27 +283,22 @@ def _case_and_traces(
         "quarantine": None
         if quarantine is None
         else [quarantine.owner, quarantine.expires, quarantine.reason],
-        "past": _past(v, case),
+        "past": [
+            {
+                "at": past_case.at,
+                "commit": past_case.commit,
+                "kind": past_case.kind.value,
+                "place": past_case.place,
+                "outcome": past_case.outcome,
+            }
+            for past_case in v.report.past.get(case.verdict.key, ())
+        ],
         "file": v.file_page(case),
         "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
         "runs": {side: [run for run, _ in side_runs] for side, side_runs in runs.items()},
     }
     return document, {side: side_traces for side, side_traces in traces.items() if any(side_traces)}
-
-
-def _past(v: View, case: CaseView) -> list[JsonObject]:
-    """The outcomes of the case in earlier runs."""
-    return [
-        {
-            "at": past_case.at,
-            "commit": past_case.commit,
-            "kind": past_case.kind.value,
-            "place": past_case.place,
-            "outcome": past_case.outcome,
-        }
-        for past_case in v.report.past.get(case.verdict.key, ())
-    ]
 
 
 def _case_json(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, assert_never
 
 from evalgate.model import (
@@ -332,23 +332,17 @@ def _pass_step(report: Report, placement: Placement) -> str:
         return phrase("step_nonblocking_failures", placement)
     if not confirmed_keys:
         return phrase("step_flaky", placement)
-    is_old = report.policy.threshold is ThresholdRule.NEW and _all_old(report, confirmed_keys)
+    # the base is known to have these failures, or chance alone made them
+    old_keys = {
+        case.key
+        for case in (report.comparison.cases if report.comparison is not None else ())
+        if case.status is CaseStatus.PAIRED and case.origin in OLD_ORIGINS
+    }
+    is_old = report.policy.threshold is ThresholdRule.NEW and confirmed_keys <= old_keys
     return phrase("step_allowed", len(failures) > len(confirmed_keys), placement, is_old)
 
 
 OLD_ORIGINS: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
-
-
-def _all_old(report: Report, failed_keys: Collection[tuple[str, str]]) -> bool:
-    """True if the base is known to have each of these failures, or chance alone made them."""
-    if report.comparison is None:
-        return False
-    old_keys = {
-        case.key
-        for case in report.comparison.cases
-        if case.status is CaseStatus.PAIRED and case.origin in OLD_ORIGINS
-    }
-    return old_keys.issuperset(failed_keys)
 
 
 STRICTER: Final[Mapping[GateKind, Mapping[str, int]]] = {
