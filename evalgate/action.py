@@ -32,17 +32,12 @@ from evalgate.text import words, workflow_commands
 from evalgate.values import Environ
 
 
-def wants_tracebacks(environ: Environ) -> bool:
-    """True if the job runs with debug logging."""
-    return environ.get("RUNNER_DEBUG") == "1"
-
-
-def report_error(error: EvalgateError, *, folder: str, debug: bool) -> None:
+def report_error(error: EvalgateError, environ: Environ, *, debug: bool) -> None:
     """Report every problem of the error, then the error itself at its place; with `debug` the
-    traceback. `folder`: the folder in the repository that places are relative to."""
-    for problem in error.problems:
-        annotate_problem(problem, folder=folder)
+    traceback."""
+    annotate(error.problems, environ)
     message = error.message + (f"\n{error.hint}" if error.hint else "")
+    folder = events.folder_of(environ)
     file, line = (
         (below(folder, error.where.file), error.where.line) if error.where else (None, None)
     )
@@ -51,15 +46,11 @@ def report_error(error: EvalgateError, *, folder: str, debug: bool) -> None:
         say(workflow_commands.disarm(traceback.format_exc()))
 
 
-def annotate_problem(problem: Problem, *, folder: str) -> None:
-    """Report a problem as the annotation of its severity; `folder` as in `report_error`."""
-    say(workflow_commands.render_problem(problem.below(folder)))
-
-
-def list_problems(problems: Iterable[Problem]) -> None:
-    """Print every problem as plain lines, since a runner shows few annotations of a step."""
+def annotate(problems: Iterable[Problem], environ: Environ) -> None:
+    """Report each problem as the annotation of its severity, at its place in the repository."""
+    folder = events.folder_of(environ)
     for problem in problems:
-        say(workflow_commands.disarm(str(problem)))
+        say(workflow_commands.render_problem(problem.below(folder)))
 
 
 @contextmanager
@@ -121,12 +112,12 @@ def main(environ: Environ) -> int:
 
 def _run_to_end(environ: Environ, outcome: _StepOutcome) -> ExitCode:
     """Run, and report any error; return the exit code."""
-    debug = wants_tracebacks(environ)
+    debug = environ.get("RUNNER_DEBUG") == "1"
     try:
         with errors.paths_explained():
             return _run(environ, outcome, debug=debug)
     except EvalgateError as error:
-        report_error(error, folder=events.folder_of(environ), debug=debug)
+        report_error(error, environ, debug=debug)
         outcome.reason = error.message
         return error.exit_code
     except KeyboardInterrupt:
@@ -207,12 +198,10 @@ def conclude(
         if progress:
             outcome.reason = f"{reason}: {progress}"
         posting = _open_posting(environ, settings, event)
-        for problem in (
-            () if posting is None else posting.conclude(outcome.reason, hurried=is_cancelled)
-        ):
-            annotate_problem(problem, folder=events.folder_of(environ))
+        if posting is not None:
+            annotate(posting.conclude(outcome.reason, hurried=is_cancelled), environ)
     except EvalgateError as error:
-        report_error(error, folder=events.folder_of(environ), debug=False)
+        report_error(error, environ, debug=False)
     code = ExitCode.INTERRUPTED if is_cancelled else ExitCode.NOT_MEASURED
     _write_outputs(environ, outcome, code)
     return code
@@ -247,8 +236,8 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
         is_whole = _report(report, environ, debug=debug)
         # posting takes time, and the runner may end the step
         is_whole &= _write_outputs(environ, outcome, report.exit_code)
-        for problem in posting.finish() if posting is not None else ():
-            annotate_problem(problem, folder=events.folder_of(environ))
+        if posting is not None:
+            annotate(posting.finish(), environ)
     return report.exit_code if is_whole else errors.without_files(report.exit_code)
 
 
@@ -261,7 +250,10 @@ def _run_gate(
     texts = list[str]()
 
     def show(problems: Sequence[Problem]) -> None:
-        list_problems(problem for problem in problems if problem not in shown_problems)
+        for problem in problems:
+            if problem not in shown_problems:
+                # as plain lines, since a runner shows few annotations of a step
+                say(workflow_commands.disarm(str(problem)))
         shown_problems.update(problems)
 
     def present(report: Report) -> None:
@@ -327,7 +319,7 @@ def _post(
         raise ConfigError(
             "`mode: post` needs a token", hint="By default, `github-token` is the job's token."
         )
-    links = events.links_of_finished(environ, event)
+    links = events.links_of(environ, event, run=event.run)
     job = publish.job_of(environ, settings, address=links.workflow_run)
     with closing(Client.of(environ, token=token)) as client, commands_stopped():
         outcome_of_post = post.post(settings, event, client, job=job, links=links)
@@ -339,8 +331,7 @@ def _post(
         )
         outcome.reason = outcome_of_post.reason
         return ExitCode.PASS
-    for problem in outcome_of_post.problems:
-        annotate_problem(problem, folder=events.folder_of(environ))
+    annotate(outcome_of_post.problems, environ)
     if environ.get("GITHUB_STEP_SUMMARY"):
         output.append_summary(outcome_of_post.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
     outcome.verdict = reports.render_outputs(outcome_of_post.report)
@@ -361,8 +352,7 @@ def _posting(environ: Environ, settings: Settings, event: EventContext) -> Itera
         yield posting
     except BaseException as error:
         is_cancelled = isinstance(error, KeyboardInterrupt)
-        for problem in posting.give_up(_error_text(error), hurried=is_cancelled):
-            annotate_problem(problem, folder=events.folder_of(environ))
+        annotate(posting.give_up(_error_text(error), hurried=is_cancelled), environ)
         raise
     finally:
         posting.close()
@@ -370,7 +360,9 @@ def _posting(environ: Environ, settings: Settings, event: EventContext) -> Itera
 
 def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> Posting | None:
     token = token_of(environ)
-    if not _has_place_for_posts(settings, event) or not environ.get("GITHUB_REPOSITORY"):
+    has_place = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
+    # a shard posts nothing; the job that merges the shards does
+    if settings.shard or not (has_place and event.head.sha and environ.get("GITHUB_REPOSITORY")):
         return None
     # the change's evalgate.yml may turn reports off, and may not count
     is_wanted = settings.check_run or settings.comment != "off"
@@ -397,24 +389,13 @@ def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> 
     )
 
 
-def _has_place_for_posts(settings: Settings, event: EventContext) -> bool:
-    """True if there is a place for posts. A shard posts nothing; the job that merges the shards
-    does."""
-    has_place = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
-    return has_place and bool(event.head.sha) and not settings.shard
-
-
 def _error_text(error: BaseException) -> str:
     """The reason, with advice."""
-    reason = _reason(error)
-    hint = error.hint if isinstance(error, EvalgateError) else ""
-    return f"{reason.rstrip('.')}. {hint}" if hint else reason
-
-
-def _reason(error: BaseException) -> str:
     match error:
-        case EvalgateError():
+        case EvalgateError(hint=""):
             return error.message
+        case EvalgateError():
+            return f"{error.message.rstrip('.')}. {error.hint}"
         case KeyboardInterrupt():
             return "the run was cancelled"
         case _:
@@ -434,7 +415,7 @@ def _report(report: Report, environ: Environ, *, debug: bool) -> bool:
     if environ.get("GITHUB_STEP_SUMMARY"):
         problem = output.append_summary(report.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
         if problem is not None:
-            annotate_problem(problem, folder=events.folder_of(environ))
+            annotate([problem], environ)
     if debug:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
     return problem is None
@@ -449,7 +430,7 @@ def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode)
     step_outputs = {**outputs, "exit-code": str(int(exit_code))}
     problem = output.append_outputs(step_outputs, path=Path(environ["GITHUB_OUTPUT"]))
     if problem is not None:
-        annotate_problem(problem, folder=events.folder_of(environ))
+        annotate([problem], environ)
     outcome.exit_code = exit_code
     return problem is None
 

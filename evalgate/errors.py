@@ -15,7 +15,8 @@ import enum
 import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from evalgate.values import Wording, frozen_dataclass
@@ -84,7 +85,7 @@ class Severity(enum.StrEnum):
     NOTE = "notice"
 
 
-@frozen_dataclass
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One finding about the user's files or inputs.
 
@@ -107,19 +108,12 @@ class Problem:
         return f"{prefix}{self.severity.value}: {self.message} [{self.code}]{hint}"
 
 
-def error(code: str, message: Wording, place: Place | None = None, hint: Wording = "") -> Problem:
-    """A problem that stops the run, or the suite whose files it is in."""
-    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
-
-
-def warning(code: str, message: Wording, place: Place | None = None, hint: Wording = "") -> Problem:
-    """A problem that is shown, and that stops the run with `strict`."""
-    return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
-
-
-def note(code: str, message: Wording, place: Place | None = None, hint: Wording = "") -> Problem:
-    """A problem that only explains."""
-    return Problem(severity=Severity.NOTE, code=code, message=message, place=place, hint=hint)
+error = partial(Problem, Severity.ERROR)
+"""A problem that stops the run, or the suite whose files it is in."""
+warning = partial(Problem, Severity.WARNING)
+"""A problem that is shown, and that stops the run with `strict`."""
+note = partial(Problem, Severity.NOTE)
+"""A problem that only explains."""
 
 
 def errors_in(problems: Iterable[Problem]) -> list[Problem]:

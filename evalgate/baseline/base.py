@@ -22,7 +22,7 @@ from evalgate.config.settings import Settings, of_agents
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents, discover, dotenv, project, walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
+from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, errors_in
 from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentDescription,
@@ -39,7 +39,7 @@ from evalgate.model import (
 from evalgate.model.deviations import OURS
 from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
-from evalgate.results.stores import BaselineFolder, StoredMatch
+from evalgate.results.stores import BaselineFolder
 from evalgate.simulation import user
 from evalgate.system import git, python_env
 from evalgate.system.git import Repository
@@ -57,8 +57,6 @@ class BaseRules:
     # suites with unreadable evaluation files, so their cases are unknown
     unread: frozenset[str] = frozenset()
     unruled: frozenset[str] = frozenset()  # suites whose criteria cannot be read completely
-    # suites with simulated users, even if not in the selected cases
-    simulated: frozenset[str] = frozenset()
     errors: tuple[Problem, ...] = ()  # problems with these files
 
     def is_empty(self) -> bool:
@@ -68,24 +66,29 @@ class BaseRules:
 
 @frozen_dataclass
 class BaseProject:
-    """The content of the base's own files, for the suites of head."""
+    """The content of the base's own files, by head's names of evaluation files."""
 
     # from its evalgate.yml and the door; None if unknown
     settings: Settings | None = None
-    # by head's suite keys; may be absent agents
+    # by suite; may be absent agents
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
     # head's file names with the base's, if they differ
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # None if unknown, or if it has no evaluation file
     rules: BaseRules | None = None
 
+    @property
+    def suites(self) -> Mapping[str, Suite]:
+        """Its suites by name; empty if unknown."""
+        return {} if self.rules is None else {suite.key: suite for suite in self.rules.suites}
+
     def gated_files(self) -> tuple[str, ...]:
         """Its evaluation files with an agent of its own: the files that it gates."""
-        if self.rules is None:
-            return ()
-        return tuple(
-            sorted(suite.key for suite in self.rules.suites if not is_unknown(suite.agent))
-        )
+        return tuple(key for key, suite in self.suites.items() if not is_unknown(suite.agent))
+
+    def name_of(self, suite: str) -> str:
+        """The base's own name of a suite."""
+        return self.renamed.get(suite, suite)
 
 
 @frozen_dataclass
@@ -186,15 +189,28 @@ def _from_file(
         measured_at=stored.run.started_at,
         notes=(unknown_rules,) if settings.policy == "both" and rule_base is None else (),
     )
-    base_project = BaseProject() if rule_base is None else rule_base.project
-    agents = dict.fromkeys(
-        (suite.key for suite in suites), opening.absent(str(Sentence("base_not_stored_case")))
-    )
+    origin = stores.aged(origin, settings=settings, current_moment=context.moment)
+    project = BaseProject() if rule_base is None else rule_base.project
+    return _of_results(suites, stored, origin=origin, project=project)
+
+
+def _of_results(
+    suites: Iterable[Suite],
+    stored: Stored,
+    *,
+    origin: BaseOrigin,
+    project: BaseProject,
+    top: Path | None = None,
+) -> Base:
+    """A base that is not run, for head's `suites`."""
+    absent_agent = opening.absent(str(Sentence("base_not_stored_case")))
+    agents = {suite.key: absent_agent for suite in suites}
     return Base(
-        origin=stores.aged(origin, settings=settings, current_moment=context.moment),
-        project=dataclasses.replace(base_project, agents=agents),
-        reusable=frozenset(suite.key for suite in suites),
+        origin=origin,
+        project=dataclasses.replace(project, agents=agents),
+        reusable=frozenset(agents),
         stored=stored,
+        top=top,
     )
 
 
@@ -233,50 +249,53 @@ def _from_git(
     remote_keys = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
     if baseline == "rerun" or (baseline == "auto" and not remote_keys):
         return base
-    stored_baseline = None if store is None else _of_today(store, repo, base.origin.commit, say=say)
+    stored_side = (
+        None if store is None else _of_today(settings, context, store, repo, base.origin, say=say)
+    )
     if baseline == "store":
         unset_text: Wording = "" if lines else Sentence("base_folder_unset")
         location = unset_text if store is None else store.name
         searched_text = "; ".join(text for text in (str(location), *lines) if text)
         not_stored = Sentence("base_not_stored", base.origin.commit[:7], searched_text)
-        return _only_stored(settings, suites, context, base, stored_baseline, not_stored=not_stored)
-    if stored_baseline is None or base.root is None:
+        return _only_stored(suites, base, stored_side, not_stored=not_stored)
+    if stored_side is None or base.root is None:
         return base
     # agents behind a URL are the same on both sides
-    return dataclasses.replace(
-        base,
-        origin=_stored_origin(settings, context, base.origin, stored_baseline),
-        stored=stored_baseline.stored,
-        reusable=frozenset(
-            key
-            for key in remote_keys
-            if _stored_suite(stored_baseline.stored, base.project, key) is not None
-        ),
-    )
+    stored, origin = stored_side
+    stored_keys = {suite.key for suite in stored.run.suites}
+    reusable = {key for key in remote_keys if base.project.name_of(key) in stored_keys}
+    return dataclasses.replace(base, origin=origin, stored=stored, reusable=frozenset(reusable))
 
 
 def _of_today(
-    store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
-) -> StoredMatch | None:
-    """The stored results; None if they are older than the last change of the provider, because
-    another model produced them."""
-    stored_baseline = stores.find(store, repo, sha, say=say)
-    if stored_baseline is None:
+    settings: Settings,
+    context: Context,
+    store: BaselineFolder,
+    repo: Repository,
+    origin: BaseOrigin,
+    *,
+    say: Callable[[str], None],
+) -> tuple[Stored, BaseOrigin] | None:
+    """The stored results of the commit of `origin`, and their origin; None if they are older than
+    the last change of the provider, because another model produced them."""
+    nearest = stores.find(store, repo, origin.commit, say=say)
+    if nearest is None:
         return None
+    stored_run, stored = nearest
+    measured_at = stored.run.started_at or stored_run.saved_at
     drift_time = None
     with suppress(EvalgateError):  # the run reports a history that cannot be read
         drift_time = history.drifted_at(history.read_history(store))
-    if (
-        drift_time is None
-        or stores.moment(stored_baseline.stored.run.started_at or stored_baseline.saved_at)
-        >= drift_time
-    ):
-        return stored_baseline
-    say(
-        f"the results of {stored_baseline.commit[:7]} were not used: "
-        f"the provider's model changed after them, on {drift_time:%Y-%m-%d}"
+    if drift_time is not None and stores.moment(measured_at) < drift_time:
+        say(
+            f"the results of {stored_run.commit[:7]} were not used: "
+            f"the provider's model changed after them, on {drift_time:%Y-%m-%d}"
+        )
+        return None
+    stored_origin = dataclasses.replace(
+        origin, source=BaseSource.STORE, measured_at=measured_at, distance=stored_run.distance
     )
-    return None
+    return stored, stores.aged(stored_origin, settings=settings, current_moment=context.moment)
 
 
 def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
@@ -325,7 +344,7 @@ def _checked_out(
     """The base's code, its agents for head's suites, and its own rules. Raises GitFailed,
     UnavailableError if its commit is unknown."""
     base_commit = commit.pick_base(
-        repo, base=settings.base, event_base=context.event_base, head="", environ=context.environ
+        repo, base=settings.base, event_base=context.event_base, environ=context.environ
     )
 
     origin = functools.partial(
@@ -432,22 +451,19 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
         # the agent was moved or is new: the base names its own
         del raw_settings["agent"]
     settings = load.load_settings(raw_settings)
-    errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
-    if errors:
+    if errors := errors_in(settings.problems):
         raise ConfigError(str(first_of(errors)))
     tree = walk.Tree(root, exclude=settings.gate_file.exclude, is_base=True)
-    rules = _rules(settings, suites, environ, head=head.root, tree=tree)
-    base_keys = {} if rules is None else renames(rules.suites, suites)
+    rules, base_keys = _rules(settings, suites, environ, head=head.root, tree=tree)
     sets = {suite.key: suite.eval_set for suite in suites}
     choices, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
     base_agents = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
-    agents = {}
+    agents = {key: _usable(use) for key, use in base_agents.items()}
     for suite in suites:
-        use = base_agents[base_keys[suite.key]] if suite.key in base_keys else choices[suite.key]
+        use = (base_agents if suite.key in base_keys else choices)[suite.key]
         agents[suite.key] = _usable(
             agents_module.with_defaults(use, settings), head_use=suite.agent
         )
-    agents |= {key: _usable(use) for key, use in base_agents.items() if key not in agents}
     return BaseProject(settings=settings, agents=agents, rules=rules, renamed=base_keys)
 
 
@@ -494,6 +510,14 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
     return base_keys
 
 
+def under_names(suites: Iterable[Suite], names: Mapping[str, str]) -> tuple[Suite, ...]:
+    """The suites, with other names of these files."""
+    return tuple(
+        dataclasses.replace(suite, key=names[suite.key]) if suite.key in names else suite
+        for suite in suites
+    )
+
+
 def _questions(suite: Suite) -> set[tuple[str, str]]:
     return {(case.case_id, fingerprints.of_task(case)) for case in suite.eval_set.cases}
 
@@ -536,9 +560,11 @@ def _usable(use: AgentUse, *, head_use: AgentUse | None = None) -> AgentUse:
 
 def _rules(
     settings: Settings, head_suites: Sequence[Suite], environ: Environ, *, head: Path, tree: Tree
-) -> BaseRules | None:
-    """The rules in the base's files. A door may select cases; files without a selected case still
-    have rules if the change has other cases in them (`head_suites`) or moved them."""
+) -> tuple[BaseRules | None, Mapping[str, str]]:
+    """The rules in the base's files, and the base's names of renamed files by head's.
+
+    A door may select cases; files without a selected case still have rules if the change has other
+    cases in them (`head_suites`) or moved them."""
     try:
         prepared = project.prepare(settings, environ=environ, tree=tree)
         prepared_suites = prepared.suites
@@ -556,36 +582,38 @@ def _rules(
         else None
     )
     if not base_keys and unselected is None:
-        return None
-    unselected_suites, simulated, more_problems = unselected or ((), frozenset(), ())
+        return None, {}
+    unselected_suites, more_problems = unselected or ((), ())
     # errors about head's selection, or about agents, do not concern the rules in the files
     selection_codes = {*discover.CODES, *discovery_agents.CODES}
     errors = tuple(
         problem
-        for problem in (*problems, *more_problems)
-        if problem.severity is Severity.ERROR and problem.code not in selection_codes
+        for problem in errors_in((*problems, *more_problems))
+        if problem.code not in selection_codes
     )
     faulty_files = {error.place.file for error in errors if error.place is not None}
     suites = tuple(
         sorted((*prepared_suites, *unread, *unselected_suites), key=lambda suite: suite.key)
     )
-    return BaseRules(
-        suites=suites,
-        policy=load.policy_of(settings, suites),
+    renamed = renames(suites, head_suites)
+    names = {base_key: head_key for head_key, base_key in renamed.items()}
+    head_named_suites = under_names(suites, names)
+    rules = BaseRules(
+        suites=head_named_suites,
+        policy=load.policy_of(settings, suites, names=names),
         unread=frozenset(suite.key for suite in unread),
         unruled=frozenset(
-            suite.key for suite in suites if suite.criteria_source.file in faulty_files
+            suite.key for suite in head_named_suites if suite.criteria_source.file in faulty_files
         ),
-        simulated=simulated,
         errors=errors,
     )
+    return rules, renamed
 
 
 def _unselected(
     settings: Settings, head_suites: Sequence[Suite], *, head: Path, tree: Tree
-) -> tuple[tuple[Suite, ...], frozenset[str], tuple[Problem, ...]] | None:
-    """The base's files for `head_suites`, those with simulated users, and problems of their
-    criteria.
+) -> tuple[tuple[Suite, ...], tuple[Problem, ...]] | None:
+    """The base's files for `head_suites`, and problems of their criteria.
 
     Files with the same names have no cases, and the base's rules for head's. Files that are missing
     at `head`, and have another name there, are included. None if there is no evaluation file at
@@ -629,64 +657,36 @@ def _unselected(
         for problem in discovery.problems
         if problem.place is not None and problem.place.file in files
     )
-    return unselected_suites, simulated, problems
+    return unselected_suites, problems
 
 
 def _only_stored(
-    settings: Settings,
     suites: tuple[Suite, ...],
-    context: Context,
     base: Base,
-    stored_baseline: StoredMatch | None,
+    stored_side: tuple[Stored, BaseOrigin] | None,
     *,
     not_stored: Wording,
 ) -> Base:
     """A base that is not run; its own rules are known if it was checked out. Stored results do not
     replace unreadable rules, and do not have cases that the base lacks."""
-    base_project = base.project
+    project = base.project
+    is_unread = project.settings is None
     # an error of the base also concerns its stored results; results of an agent that is not among
     # the base's files can still be compared
-    is_beyond = stored_baseline is None or bool(base.problem and base_project.settings is None)
-    if stored_baseline is not None and base.problem and not is_beyond:
-        no_case = base_project.rules is not None and base_project.rules.is_empty()
-        is_beyond = no_case or all(
-            _stored_suite(stored_baseline.stored, base_project, suite.key) is None
-            for suite in suites
-        )
-    if stored_baseline is None or is_beyond:
-        return Base(
-            origin=base.origin,
-            project=base_project,
-            problem=base.problem
-            if stored_baseline is not None or base_project.settings is None
-            else not_stored,
-            no_agent=base.no_agent,
-            base_failed=base.base_failed and base_project.settings is None,
-        )
-    agents = dict.fromkeys(
-        (suite.key for suite in suites), opening.absent(str(Sentence("base_not_stored_case")))
-    )
+    if stored_side is not None and not (base.problem and is_unread):
+        stored, origin = stored_side
+        is_empty = project.rules is not None and project.rules.is_empty()
+        stored_keys = {suite.key for suite in stored.run.suites}
+        has_results = any(project.name_of(suite.key) in stored_keys for suite in suites)
+        if not base.problem or (has_results and not is_empty):
+            return _of_results(suites, stored, origin=origin, project=project, top=base.top)
     return Base(
-        origin=_stored_origin(settings, context, base.origin, stored_baseline),
-        project=dataclasses.replace(base_project, agents=agents),
-        reusable=frozenset(suite.key for suite in suites),
-        stored=stored_baseline.stored,
-        top=base.top,
+        origin=base.origin,
+        project=project,
+        problem=base.problem if stored_side is not None or is_unread else not_stored,
+        no_agent=base.no_agent,
+        base_failed=base.base_failed and is_unread,
     )
-
-
-def _stored_origin(
-    settings: Settings, context: Context, origin: BaseOrigin, stored_baseline: StoredMatch
-) -> BaseOrigin:
-    stored_origin = BaseOrigin(
-        source=BaseSource.STORE,
-        commit=origin.commit,
-        found_by=origin.found_by,
-        measured_at=stored_baseline.stored.run.started_at or stored_baseline.saved_at,
-        distance=stored_baseline.distance,
-        notes=origin.notes,
-    )
-    return stores.aged(stored_origin, settings=settings, current_moment=context.moment)
 
 
 def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
@@ -719,14 +719,6 @@ def _needs(use: AgentUse, root: Path) -> str:
     return "" if needs is None else f"{root if needs.is_local else ''}{needs.text}"
 
 
-def _stored_suite(stored: Stored, base_project: BaseProject, suite: str) -> Suite | None:
-    """The stored suite, by head's name."""
-    name = base_project.renamed.get(suite, suite)
-    return next(
-        (stored_suite for stored_suite in stored.run.suites if stored_suite.key == name), None
-    )
-
-
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     """Head's suites, with the base's agents."""
     base_agents = base.project.agents
@@ -739,28 +731,6 @@ def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     )
 
 
-def under_new_names(
-    policy: Policy, renamed: Mapping[str, str], *, new_policy: Policy | None = None
-) -> Policy:
-    """The base's policy, also under head's names of evaluation files. `new_policy`: the policy for
-    other files."""
-    rates = dict(new_policy.suite_pass_rate if new_policy else {})
-    base_rates = policy.suite_pass_rate
-    rates |= {
-        head_key: base_rates[base_key]
-        for head_key, base_key in renamed.items()
-        if base_key in base_rates
-    }
-    advisory = {head_key for head_key, base_key in renamed.items() if base_key in policy.advisory}
-    return dataclasses.replace(
-        policy,
-        suite_pass_rate={**base_rates, **rates},
-        advisory=(policy.advisory - renamed.keys())
-        | advisory
-        | (new_policy.advisory if new_policy else set()),
-    )
-
-
 def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     """Cases that cannot have become worse: the base's files do not have them, or it has no agent
     for their suite.
@@ -768,9 +738,10 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     If the base has no evaluation file at all, or an unreadable one, its agent can still run these
     cases, so they are not included."""
     rules = base.project.rules
+    unread = frozenset[str]() if rules is None else rules.unread
     base_cases = _base_cases(base)
-    keys = {suite.key for suite in suites} | set(base.project.renamed.values())
     base_suite_keys = {key for key, _ in base_cases}
+    has_lost_unread = not unread <= {suite.key for suite in suites}
     case_keys = []
     for suite in suites:
         use = base.project.agents.get(suite.key)
@@ -779,8 +750,9 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
         # longer has
         may_be_old = not base_cases
         if rules is not None:
-            unread = suite.key in rules.unread or any(key not in keys for key in rules.unread)
-            may_be_old = suite.key not in base_suite_keys and unread
+            may_be_old = suite.key not in base_suite_keys and (
+                suite.key in unread or has_lost_unread
+            )
         cases = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         case_keys += [
             case for case in cases if lacks_agent or (case not in base_cases and not may_be_old)
@@ -790,17 +762,21 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
 
 def _base_cases(base: Base) -> set[CaseKey]:
     """The base's cases under head's names of their files; empty if unknown."""
-    suites: tuple[Suite, ...] = ()
-    if base.project.rules is not None:
-        suites = base.project.rules.suites
-    elif base.root is None and base.stored is not None:
+    names = {}
+    suites: Iterable[Suite] = base.project.suites.values()
+    if base.project.rules is None and base.root is None and base.stored is not None:
+        names = _head_names(base)
         suites = base.stored.run.suites
-    head_keys = {base_key: head_key for head_key, base_key in base.project.renamed.items()}
     return {
-        (head_keys.get(suite.key, suite.key), case.case_id)
+        (names.get(suite.key, suite.key), case.case_id)
         for suite in suites
         for case in suite.eval_set.cases
     }
+
+
+def _head_names(base: Base) -> dict[str, str]:
+    """Head's name of a renamed file by the base's."""
+    return {base_key: head_key for head_key, base_key in base.project.renamed.items()}
 
 
 def unpaired(
@@ -823,21 +799,18 @@ def edited(
 ) -> tuple[CaseKey, ...]:
     """Cases in the suites `unchanged`, whose agent is the same on both sides, that the change adds
     or edits (the question, the expectation or a requirement)."""
-    rules = base.project.rules
-    base_suites = {} if rules is None else {suite.key: suite for suite in rules.suites}
     case_keys: list[CaseKey] = []
-    for suite in suites:
-        base_suite = base_suites.get(base.project.renamed.get(suite.key, suite.key))
-        is_known = base_suite is not None and _required(base_suite) == _required(suite)
-        case_fingerprints = (
-            {case.case_id: fingerprints.of_case(case) for case in base_suite.eval_set.cases}
-            if base_suite
-            else {}
-        )
+    for suite in (suite for suite in suites if suite.key in unchanged):
+        base_suite = base.project.suites.get(suite.key)
+        contents = {}
+        if base_suite is not None and _required(base_suite) == _required(suite):
+            contents = {
+                case.case_id: fingerprints.of_case(case) for case in base_suite.eval_set.cases
+            }
         case_keys += [
             (suite.key, case.case_id)
-            for case in (suite.eval_set.cases if suite.key in unchanged else ())
-            if not is_known or case_fingerprints.get(case.case_id) != fingerprints.of_case(case)
+            for case in suite.eval_set.cases
+            if contents.get(case.case_id) != fingerprints.of_case(case)
         ]
     return tuple(case_keys)
 
@@ -904,9 +877,9 @@ def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
     if base.stored is None:
         return {}
     stored = base.stored.run
-    head_keys = {base_key: head_key for head_key, base_key in base.project.renamed.items()}
+    head_names = _head_names(base)
     keys = {
-        head_keys.get(suite.key, suite.key): fingerprints.agent_key(suite.agent)
+        head_names.get(suite.key, suite.key): fingerprints.agent_key(suite.agent)
         for suite in stored.suites
     }
     return {

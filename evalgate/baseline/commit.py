@@ -51,15 +51,17 @@ class BaseCommit:
 
 
 def pick_base(
-    repo: Repository, *, base: str, event_base: str, head: str, environ: Environ | None = None
+    repo: Repository, *, base: str, event_base: str, environ: Environ | None = None
 ) -> BaseCommit:
-    """The base of `head` ("" for the checked out commit), fetched if the repository lacks it.
+    """The base of the checked out commit, fetched if the repository lacks it.
 
-    `base`: a SHA or tag, used directly, or a branch, whose merge base with head is used. Otherwise,
-    if head is GitHub's test merge, its first parent. Otherwise the merge base with `event_base`, a
+    `base`: a SHA or tag, used directly, or a branch, whose merge base with it is used. Otherwise,
+    if it is GitHub's test merge, its first parent. Otherwise the merge base with `event_base`, a
     SHA of the event, or locally with the remote's default branch. The text of a commit never
     decides, because its author could choose the base. Raises GitFailed, UnavailableError."""
-    head_sha = _head(repo, head)
+    head_sha = repo.resolve(repo.head) if repo.head else None
+    if head_sha is None:
+        raise UnavailableError("the repository has no commit yet", hint="Make a first commit.")
     if base:
         return _base_commit(repo, base, head=head_sha)
     # zeros: the push created the branch
@@ -103,19 +105,6 @@ def is_test_merge(commit: CommitObject) -> bool:
     (`refs/pull/N/merge`). Any author can write this."""
     match = _TEST_MERGE.fullmatch(commit.subject)
     return match is not None and commit.parents == (match[2], match[1])
-
-
-def _head(repo: Repository, head: str) -> str:
-    name = head or repo.head
-    if not name:
-        raise UnavailableError("the repository has no commit yet", hint="Make a first commit.")
-    sha = repo.resolve(name)
-    if sha is None and git.is_full_sha(name):
-        repo.fetch(name, depth=1 if repo.is_shallow else None)
-        sha = repo.resolve(name)
-    if sha is None:
-        raise UnavailableError(f"the commit {name} to evaluate is not in the repository")
-    return sha
 
 
 def _base_commit(repo: Repository, base: str, *, head: str) -> BaseCommit:

@@ -148,20 +148,16 @@ class _Causes:
         """True if the base's own file has the same question; also if it has no file, or an
         unreadable one, because then the change cannot have replaced the question."""
         rules = self._base.project.rules
-        name = self._base.project.renamed.get(suite.key, suite.key)
-        if rules is None or name in rules.unread:
+        if rules is None or suite.key in rules.unread:
             return True
         run_tasks, base_tasks = (
             {
                 fingerprints.of_task(case, simulator=candidate.simulator)
                 for candidate in suites
                 for case in candidate.eval_set.cases
-                if (candidate.key, case.case_id) == case_key
+                if (candidate.key, case.case_id) == (suite.key, case_id)
             }
-            for suites, case_key in (
-                ((suite,), (suite.key, case_id)),
-                (rules.suites, (name, case_id)),
-            )
+            for suites in ((suite,), rules.suites)
         )
         return run_tasks == base_tasks
 
@@ -306,6 +302,27 @@ def recorded_of(head: Run) -> frozenset[str]:
     return frozenset(suite.key for suite in head.suites if not agents.is_asked(suite.agent))
 
 
+def sides_of(
+    head: Run,
+    base: Run | None,
+    comparison: Comparison | None,
+    *,
+    policy: Policy,
+    quarantined_cases: Collection[CaseKey],
+) -> Sides:
+    """The sides of results. `comparison`: that of their run, if it had a base."""
+    return Sides(
+        head=head,
+        base=base,
+        policy=policy,
+        recorded=recorded_of(head),
+        unpaired={case.key: case.status for case in comparison.cases} if comparison else {},
+        informational=quarantined_cases,
+        unchanged=comparison.unchanged if comparison else (),
+        is_together=comparison is None or comparison.origin.source is BaseSource.RERUN,
+    )
+
+
 def compare(
     sides: Sides,
     *,
@@ -350,16 +367,7 @@ def again(
             no_agent=comparison.no_agent,
             base_failed=comparison.base_failed,
         )
-    sides = Sides(
-        head=head,
-        base=base,
-        policy=policy,
-        recorded=recorded_of(head),
-        unpaired={case.key: case.status for case in comparison.cases},
-        informational=quarantined_cases,
-        unchanged=comparison.unchanged,
-        is_together=comparison.origin.source is BaseSource.RERUN,
-    )
+    sides = sides_of(head, base, comparison, policy=policy, quarantined_cases=quarantined_cases)
     new_comparison = compare(sides, origin=comparison.origin, edited=comparison.edited)
     # the stored comparison knows more about the cause than the runs
     keeps = bool(new_comparison.problem and comparison.problem) and not new_comparison.base_failed

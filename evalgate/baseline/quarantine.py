@@ -115,8 +115,8 @@ def _in_force(
     *,
     past: PastRuns | None,
 ) -> QuarantinesInForce:
-    """`settings`: with the list that applies. `contents`: fingerprints of the base's own cases by
-    its own names; None: these are the cases."""
+    """`settings`: with the list that applies. `renamed`: its names of files by these suites'.
+    `contents`: fingerprints of the base's own cases; None: these are the cases."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
     runs_by_case = {} if past is None else past.by_case()
     cases: dict[CaseKey, Quarantine] = {}
@@ -132,7 +132,9 @@ def _in_force(
             problems += _dated(rule, remaining_days, place)
             if not 0 <= remaining_days <= MOST_DAYS:
                 continue
-            if contents is not None and contents.get(key) != fingerprints.of_case(case):
+            if contents is not None and contents.get(
+                (suite.key, case.case_id)
+            ) != fingerprints.of_case(case):
                 message = (
                     f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
                 )
@@ -155,10 +157,9 @@ def _in_force(
 
 
 def _contents(base: Base) -> dict[CaseKey, str]:
-    """The base's own cases by its own names, if they are known."""
-    suites = () if base.project.rules is None else base.project.rules.suites
+    """The base's own cases, if they are known."""
     return {
         (suite.key, case.case_id): fingerprints.of_case(case)
-        for suite in suites
+        for suite in base.project.suites.values()
         for case in suite.eval_set.cases
     }

@@ -25,7 +25,6 @@ from evalgate.formats import FORMATS, fingerprints
 from evalgate.model import (
     AgentUse,
     BaseSource,
-    Case,
     CaseKey,
     CriterionUse,
     EditKind,
@@ -91,7 +90,11 @@ def in_force(
     if context is not None and context.on_base_branch:
         base = None
     settings, notices = baseline_settings.in_force(head_settings, base, context)
-    base_rules = None if base is None else _base_rules(base.project)
+    base_rules = None if base is None else base.project.rules
+    base_settings = None if base is None else base.project.settings
+    if base_rules is None and base_settings is not None and base_settings.places is not None:
+        # the base has no evaluation file yet: the rules of its evalgate.yml
+        base_rules = BaseRules(suites=(), policy=load.policy_of(base_settings, ()))
     if base is None or base_rules is None:
         rules = _head_rules(head_settings, settings, suites, base, hint=hint)
     else:
@@ -104,14 +107,6 @@ def in_force(
     if base is not None and compared is not None:
         suites = _with_base_code(suites, rules, base, compared)
     return replace(rules, suites=suites, problems=(*notices, *rules.problems, *client_notices))
-
-
-def _base_rules(base_project: BaseProject) -> BaseRules | None:
-    """The base's rules. If the base has no evaluation file yet, those of its evalgate.yml."""
-    base_settings = base_project.settings
-    if base_project.rules is not None or base_settings is None or base_settings.places is None:
-        return base_project.rules
-    return BaseRules(suites=(), policy=load.policy_of(base_settings, ()))
 
 
 def _head_rules(
@@ -146,27 +141,23 @@ def _both_rules(
     decides. If both decide, each starts with half of the money."""
     base_settings = base_project.settings
     both_decide = baseline_base.both_decide(head_settings, base_settings)
-    renamed = base_project.renamed
     if context is not None and base_settings is not None:
-        suites += _dropped(
-            head_settings,
-            base_settings,
-            suites,
-            rules,
-            moved_keys=renamed.values(),
-            environ=context.environ,
-        )
-    rule_suites = {suite.key: suite for suite in rules.suites}
-    base_keys = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
-    base_suites = {key: rule_suites[name] for key, name in base_keys.items() if name in rule_suites}
+        suites += _dropped(head_settings, base_settings, suites, rules, environ=context.environ)
+    head_keys = {suite.key for suite in suites}
+    base_suites = {suite.key: suite for suite in rules.suites if suite.key in head_keys}
     suites = _with_lost_unmeasured(suites, base_suites)
     policy, severity_notices = _with_severity(
         load.policy_of(settings, suites), suites, base_suites, rules.policy
     )
-    policy = _blocking_on_broken(policy, suites, rules, renamed)
+    policy = _blocking_on_broken(policy, suites, rules)
     new_suites = [suite for suite in suites if suite.key not in base_suites]
-    base_policy = _base_policy(
-        rules, renamed, policy, new_policy=load.policy_of(base_settings or settings, new_suites)
+    new_policy = load.policy_of(base_settings or settings, new_suites)
+    base_policy = replace(
+        rules.policy,
+        suite_pass_rate={**rules.policy.suite_pass_rate, **new_policy.suite_pass_rate},
+        advisory=rules.policy.advisory | new_policy.advisory,
+        fail_on=policy.fail_on,
+        deviations=policy.deviations,
     )
     file_edits = tuple(_file_edits(base_settings, head_settings, (*rules.suites, *suites)))
     edited_metrics = _metric_files(suites, head_settings.root).intersection(
@@ -175,7 +166,7 @@ def _both_rules(
     common = _CommonCriteria(
         suites, base_suites, rules, both_decide=both_decide, are_metrics_edited=bool(edited_metrics)
     )
-    decisive_edits = (*_policy_edits(base_policy, policy, base_keys), *common.edits)
+    decisive_edits = (*_policy_edits(base_policy, policy, head_keys), *common.edits)
     books = [RuleBook(policy=policy)]
     books += [RuleBook(policy=base_policy, criteria=common.criteria)] if decisive_edits else []
     return Rules(
@@ -184,7 +175,7 @@ def _both_rules(
         # if both decide, each has a share of the money
         books=tuple(book.divided(len(books) if both_decide else 1) for book in books),
         edits=Edits(
-            edits=(*decisive_edits, *file_edits, *_case_edits(rules.suites, suites, renamed)),
+            edits=(*decisive_edits, *file_edits, *_case_edits(rules.suites, suites)),
             unasked=tuple(common.unasked),
         ),
         both_decide=both_decide,
@@ -217,7 +208,7 @@ def _with_base_code(
     def with_commit(use: CriterionUse, key: str) -> CriterionUse:
         is_same = any(
             (other.code, _options(other)) == (use.code, _options(use))
-            for other in base_uses.get(base.project.renamed.get(key, key), ())
+            for other in base_uses.get(key, ())
         )
         digest = "" if is_same and not is_edited else f"+{edited_digest[:16]}"
         return replace(use, code_commit=f"{base.origin.commit}{digest}") if use.code else use
@@ -228,27 +219,17 @@ def _with_base_code(
     )
 
 
-def _base_policy(
-    rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, new_policy: Policy
-) -> Policy:
-    """The base's policy under this change's names of files, with the parts that head's `policy`
-    decides; `new_policy`: for new files."""
-    base_policy = baseline_base.under_new_names(rules.policy, renamed, new_policy=new_policy)
-    return replace(base_policy, fail_on=policy.fail_on, deviations=policy.deviations)
-
-
 def _dropped(
     head_settings: Settings,
     base_settings: Settings,
     suites: Iterable[Suite],
     rules: BaseRules,
     *,
-    moved_keys: Iterable[str],
     environ: Environ,
 ) -> tuple[Suite, ...]:
     """Suites of existing files that the base evaluates and the change's evalgate.yml no longer
-    selects. `moved_keys`: the base's names of renamed files."""
-    selected_keys = {suite.key for suite in suites} | set(moved_keys)
+    selects."""
+    selected_keys = {suite.key for suite in suites}
     other_keys = (suite.key for suite in rules.suites if suite.key not in selected_keys)
     dropped_keys = {key for key in other_keys if (head_settings.root / key).is_file()}
     if not dropped_keys:
@@ -307,9 +288,7 @@ def _with_severity(
     """The policy with the base's severity for each of the base's suites, and a notice for each
     suite that the change sets differently."""
     advisory = {
-        suite.key
-        for suite in suites
-        if suite.key in base_suites and base_suites[suite.key].key in of_base.advisory
+        suite.key for suite in suites if suite.key in base_suites and suite.key in of_base.advisory
     }
     head_advisory = policy.advisory & base_suites.keys()
     notices = [
@@ -339,70 +318,59 @@ class _CommonCriteria:
         both_decide: bool,
         are_metrics_edited: bool,
     ) -> None:
+        self._both_decide = both_decide
+        self._are_metrics_edited = are_metrics_edited
         self.edits: list[GateEdit] = []
         self.criteria: dict[str, tuple[CriterionUse, ...]] = {}
         self.unasked: list[str] = []
-        all_suites = []
-        for suite in suites:
-            base_suite = base_suites.get(suite.key)
+        comparable = {
+            key: suite.criteria
+            for key, suite in base_suites.items()
+            if key not in rules.unruled and not any(use.is_of_ces for use in suite.criteria)
+        }
+        self.suites = tuple(
+            suite
+            if suite.problem or suite.key not in comparable
+            else self._with_base(suite, comparable[suite.key])
+            for suite in suites
+        )
+
+    def _with_base(self, suite: Suite, base_criteria: Sequence[CriterionUse]) -> Suite:
+        """Head's suite, with the criteria that only the base has as informational ones."""
+        head_uses = {use.name: use for use in suite.criteria}
+        book = []
+        informational_criteria = []
+        for use in base_criteria:
+            head_use = head_uses.get(use.name)
+            # judges are ignored, because they are asked once
+            is_edited = use.code is not None and self._are_metrics_edited
             if (
-                base_suite is None
-                or suite.problem
-                or base_suite.key in rules.unruled
-                or any(use.is_of_ces for use in base_suite.criteria)
+                head_use is not None
+                and (use.code, _options(use)) == (head_use.code, _options(head_use))
+                and not is_edited
             ):
-                all_suites.append(suite)
+                rule = {name: getattr(use, name) for name in RULE_FIELDS}
+                book.append(replace(head_use, **rule))
+            elif use.informational:
                 continue
-            base_criteria, informational_criteria, unasked = _base_criteria(
-                base_suite, suite, both_decide=both_decide, are_metrics_edited=are_metrics_edited
-            )
-            self.unasked += unasked
-            edits = list(
-                _criterion_edits(base_suite.criteria, suite, are_metrics_edited=are_metrics_edited)
-            )
-            if edits:
-                self.criteria[suite.key] = base_criteria
-                self.edits += edits
-            all_suites.append(
-                replace(suite, criteria=(*suite.criteria, *informational_criteria))
-                if informational_criteria
-                else suite
-            )
-        self.suites = tuple(all_suites)
+            elif use.is_judged and not self._both_decide:
+                self.unasked.append(f"`{use.name}` in {suite.key}")
+            else:
+                name = use.name if head_use is None else BASE_NAME.format(use.name)
+                base_use = replace(use, name=name, metric=use.metric or use.name)
+                book.append(base_use)
+                informational_criteria.append(replace(base_use, threshold=None, informational=True))
+        edits = [
+            *_criterion_edits(base_criteria, suite, are_metrics_edited=self._are_metrics_edited)
+        ]
+        if edits:
+            self.criteria[suite.key] = tuple(book)
+            self.edits += edits
+        return replace(suite, criteria=(*suite.criteria, *informational_criteria))
 
 
-def _base_criteria(
-    base_suite: Suite, suite: Suite, *, both_decide: bool, are_metrics_edited: bool
-) -> tuple[tuple[CriterionUse, ...], list[CriterionUse], list[str]]:
-    """The criteria of the base's book for a suite; those that head does not have, as informational
-    criteria; and, in words, the judged ones that are skipped."""
-    head_uses = {use.name: use for use in suite.criteria}
-    criteria = []
-    informational_criteria = []
-    unasked = []
-    for use in base_suite.criteria:
-        head_use = head_uses.get(use.name)
-        if head_use is not None and _is_measured_alike(
-            use, head_use, are_metrics_edited=are_metrics_edited
-        ):
-            criteria.append(_with_base_rule(use, head_use))
-        elif use.informational:
-            continue
-        elif use.is_judged and not both_decide:
-            unasked.append(f"`{use.name}` in {suite.key}")
-        else:
-            name = use.name if head_use is None else BASE_NAME.format(use.name)
-            base_use = replace(use, name=name, metric=use.metric or use.name)
-            criteria.append(base_use)
-            informational_criteria.append(replace(base_use, threshold=None, informational=True))
-    return tuple(criteria), informational_criteria, unasked
-
-
-def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
-    """True if two uses of a name give the same score. Judges are ignored, because they are asked
-    once."""
-    is_edited = base.code is not None and are_metrics_edited
-    return base.code == head.code and _options(base) == _options(head) and not is_edited
+RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
+"""Fields of a criterion that decide on its scores."""
 
 
 def _options(use: CriterionUse) -> dict[str, object]:
@@ -413,14 +381,7 @@ def _options(use: CriterionUse) -> dict[str, object]:
     }
 
 
-def _with_base_rule(base: CriterionUse, head: CriterionUse) -> CriterionUse:
-    names = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
-    return replace(head, **{name: getattr(base, name) for name in names})
-
-
-def _blocking_on_broken(
-    policy: Policy, suites: tuple[Suite, ...], rules: BaseRules, renamed: Mapping[str, str]
-) -> Policy:
+def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRules) -> Policy:
     """The policy; if head broke a file that the base can measure, unmeasured results block. A
     `fail-on` without them is meant for outages. An empty `fail-on` remains empty."""
     sound_keys = {
@@ -433,7 +394,7 @@ def _blocking_on_broken(
     broken_keys = {
         suite.key for suite in suites if suite.problem or suite.agent.is_absent
     } - policy.advisory
-    if not policy.fail_on or not any(renamed.get(key, key) in sound_keys for key in broken_keys):
+    if not policy.fail_on or broken_keys.isdisjoint(sound_keys):
         return policy
     return policy.blocking()
 
@@ -602,14 +563,7 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
     texts = [
         "unset" if setting is None else str(setting)[:MAX_EXAMINED] for setting in (base, head)
     ]
-    shared_length = next(
-        (
-            index
-            for index, (base_character, head_character) in enumerate(zip(*texts, strict=False))
-            if base_character != head_character
-        ),
-        min(map(len, texts)),
-    )
+    shared_length = len(os.path.commonprefix(texts))  # noqa: RUF071 - of characters
     start = max(shared_length - CONTEXT_WIDTH, 0) if max(map(len, texts)) > EXCERPT_WIDTH else 0
     excerpts = [f"{'...' if start else ''}{text[start:]}" for text in texts]
     base_text, head_text = (
@@ -619,15 +573,12 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
     return base_text, head_text
 
 
-def _case_edits(
-    base_suites: Iterable[Suite], suites: Iterable[Suite], renamed: Mapping[str, str]
-) -> Iterator[GateEdit]:
+def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterator[GateEdit]:
     """Cases and files that the change deletes or edits. Only a reader can decide if they are
     weaker."""
-    names = {base_key: head_key for head_key, base_key in renamed.items()}
     head_suites = {suite.key: suite for suite in suites}
     for base_suite in base_suites:
-        head_suite = head_suites.get(names.get(base_suite.key, base_suite.key))
+        head_suite = head_suites.get(base_suite.key)
         if head_suite is None:
             count = words.counted(len(base_suite.eval_set.cases), "case")
             yield GateEdit(
@@ -644,34 +595,24 @@ def _case_edits(
                 yield GateEdit(
                     kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
                 )
-            elif (changes := _case_differences(case, head_case)) is not None:
-                if changes:
-                    remainder = (
-                        f"; and {len(changes) - MAX_DIFFERENCES} more"
-                        if len(changes) > MAX_DIFFERENCES
-                        else ""
-                    )
-                    summary = "; ".join(changes[:MAX_DIFFERENCES]) + remainder
-                    yield GateEdit(
-                        kind=EditKind.CASE_CHANGED,
-                        subject=case.case_id,
-                        suite=head_suite.key,
-                        head=summary,
-                        place=head_case.place,
-                    )
-            elif fingerprints.of_case(head_case) != fingerprints.of_case(case):
+                continue
+            candidates = (row.differences(case, head_case) for row in FORMATS.values())
+            changes = next((listed for listed in candidates if listed is not None), None)
+            is_changed = bool(changes)
+            if changes is None:  # no format lists them
+                is_changed = fingerprints.of_case(head_case) != fingerprints.of_case(case)
+                changes = []
+            more = len(changes) - MAX_DIFFERENCES
+            if is_changed:
                 yield GateEdit(
                     kind=EditKind.CASE_CHANGED,
                     subject=case.case_id,
                     suite=head_suite.key,
+                    head="; ".join(
+                        (*changes[:MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else ()))
+                    ),
                     place=head_case.place,
                 )
-
-
-def _case_differences(base: Case, head: Case) -> list[str] | None:
-    """The differences of two versions of a case; None if its format cannot list them."""
-    candidates = (row.differences(base, head) for row in FORMATS.values())
-    return next((changes for changes in candidates if changes is not None), None)
 
 
 def _file_edits(
@@ -749,16 +690,17 @@ def _recording_edits(suites: Iterable[Suite], base: Settings, head: Settings) ->
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     for use in uses.values():
         base_digest, head_digest = (
-            _recording_digest(use, settings.root) for settings in (base, head)
+            fingerprints.digest(
+                [
+                    (path, _file_text(settings.root, path))
+                    for path in sorted(_recording_files(use, settings.root))
+                ]
+            )[:8]
+            for settings in (base, head)
         )
         if base_digest != head_digest:
             subject = f"recordings of {use.options.get('path') or 'the agent'}"
             yield GateEdit(kind=EditKind.FILE, subject=subject, base=base_digest, head=head_digest)
-
-
-def _recording_digest(use: AgentUse, root: Path) -> str:
-    files = _recording_files(use, root)
-    return fingerprints.digest([(path, _file_text(root, path)) for path in sorted(files)])[:8]
 
 
 def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:

@@ -254,13 +254,7 @@ def _with_client_options(
     suite: Suite, base: Base, base_side: _BaseSettings
 ) -> tuple[Suite, list[Problem]]:
     """The suite with the base's client options for its judges and its simulated users."""
-    rules = base.project.rules
-    key = base.project.renamed.get(suite.key, suite.key)
-    base_suite = (
-        None
-        if rules is None
-        else next((candidate for candidate in rules.suites if candidate.key == key), None)
-    )
+    base_suite = base.project.suites.get(suite.key)
     uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
     criteria = []
     problems = []
@@ -270,14 +264,14 @@ def _with_client_options(
             if use.name in uses
             else _rule_options(use, base_side.settings)
         )
-        new_use = _with_config(use, _replaced(_config_of(use), base_options))
-        if new_use != use:
-            problems.append(
-                _other_client(
-                    f"`{use.name}` in {suite.key}", base_options, use.place or Place(file=suite.key)
-                )
-            )
-        criteria.append(new_use)
+        config = _replaced(_config_of(use), base_options)
+        if config != _config_of(use):
+            judge = {**use.options["judge_model_options"], "judge_model_config": config}
+            options = {**use.options, "judge_model_options": judge}
+            use = dataclasses.replace(use, options=options)  # noqa: PLW2901 - the same criterion
+            place = use.place or Place(file=suite.key)
+            problems.append(_other_client(f"`{use.name}` in {suite.key}", base_options, place))
+        criteria.append(use)
     simulator = suite.simulator
     base_settings = base_side.settings
     if simulator.config is not None:
@@ -310,13 +304,6 @@ def _config_of(use: CriterionUse) -> Json:
     options = use.options.get("judge_model_options")
     config = options.get("judge_model_config") if isinstance(options, dict) else None
     return config if isinstance(config, dict) else {}
-
-
-def _with_config(use: CriterionUse, config: Json) -> CriterionUse:
-    if config == _config_of(use):
-        return use
-    judge = {**use.options["judge_model_options"], "judge_model_config": config}
-    return dataclasses.replace(use, options={**use.options, "judge_model_options": judge})
 
 
 def _client_options(config: Json | None) -> Json:

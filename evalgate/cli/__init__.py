@@ -46,7 +46,7 @@ COMMANDS: Table[Command] = Table(
         Command(
             "conclude",
             "Report that a gate was killed, and how far it came.",
-            "evalgate.cli.conclude:command",
+            "evalgate.cli.commands:conclude",
         ),
         Command(
             "accept",
@@ -77,7 +77,7 @@ COMMANDS: Table[Command] = Table(
         Command(
             "list",
             "Show suites, cases, criteria, agents and estimated model calls.",
-            "evalgate.cli.listing:command",
+            "evalgate.cli.commands:show_suites",
         ),
     ),
 )

@@ -1,5 +1,5 @@
-"""`evalgate run`, `merge`, `compare` and `validate`; and the options of every command, from the
-settings table."""
+"""`evalgate run`, `list` and the other commands that show no dialog; and the options of every
+command, from the settings table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import click
 
-from evalgate import cli, config, reports
+from evalgate import agents, cli, config, reports
 from evalgate.baseline import quarantine
 from evalgate.config import Door, Heading, load, settings as config_settings
 from evalgate.config.context import Context
@@ -31,16 +31,18 @@ from evalgate.gate import (
     progress,
     run as gate_run,
 )
-from evalgate.model import Report
+from evalgate.gate.prepare import Estimate
+from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Report, Suite
 from evalgate.reports.phrases import phrase
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation
-from evalgate.text import words
+from evalgate.text import plain, words
 from evalgate.values import JsonObject
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 SELECTING = (
+    "paths",
     "root",
     "config",
     "criteria",
@@ -82,22 +84,12 @@ MERGE_SETTINGS = (*DECIDING, "base", "baseline_folder", "save_baseline", "cache"
 
 
 def options(*names: str) -> Callable[[Command], Command]:
-    """Add `PATHS...` and an option for each named setting (all if none is named)."""
+    """Add an option for each named setting (all if none is named); for `paths`, the arguments."""
 
     def add(command: Command) -> Command:
-        return click.argument("paths", nargs=-1)(settings_options(*names)(command))
-
-    return add
-
-
-def settings_options(*names: str) -> Callable[[Command], Command]:
-    """Add an option for each named setting (all if none is named)."""
-    setting_names = names or config.names_with(Settings, Door.CLI)
-
-    def add(command: Command) -> Command:
-        for name in reversed(setting_names):
-            if name != "paths":
-                command = _option(name)(command)
+        for name in reversed(names or config.names_with(Settings, Door.CLI)):
+            add_one = click.argument(name, nargs=-1) if name == "paths" else _option(name)
+            command = add_one(command)
         return command
 
     return add
@@ -105,12 +97,16 @@ def settings_options(*names: str) -> Callable[[Command], Command]:
 
 def explicit_options(values: JsonObject) -> JsonObject:
     """The settings that the command line contains."""
-    return {name: argument for name, argument in values.items() if argument not in (None, ())}
+    return {
+        name: values[name]
+        for name in config.names_with(Settings, Door.CLI)
+        if values.get(name) not in (None, ())
+    }
 
 
-def settings_of(values: JsonObject, names: Sequence[str]) -> Settings:
-    """The settings of a command that also has other options. Raises ConfigError."""
-    return load.load_settings(explicit_options({name: values[name] for name in names}))
+def settings_of(values: JsonObject) -> Settings:
+    """The settings of a command, which may have other options, too. Raises ConfigError."""
+    return load.load_settings(explicit_options(values))
 
 
 def _option(name: str) -> Callable[[Command], Command]:
@@ -172,12 +168,11 @@ show_all = click.option(
 @show_all
 @click.option("--failed", is_flag=True, help="Only the cases that did not pass when they last ran.")
 @cli.ends
-def run(failed: bool, **values: Any) -> int:
+def run(failed: bool, everything: bool, **values: Any) -> int:
     """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default:
     all)."""
     if failed and values["paths"]:
         raise ConfigError("--failed selects by itself: give it no paths")
-    everything = values.pop("everything")
     options = explicit_options(values)
     if not failed:
         return run_gate(options, gate_run.run, everything=everything)
@@ -190,7 +185,7 @@ def run(failed: bool, **values: Any) -> int:
 
 @click.command("merge")
 @click.argument("places", nargs=-1, required=True)
-@settings_options(*MERGE_SETTINGS)
+@options(*MERGE_SETTINGS)
 @show_all
 @cli.ends
 def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
@@ -212,7 +207,7 @@ def results_at(name: str) -> Path:
 @click.command("compare")
 @click.argument("base")
 @click.argument("head")
-@settings_options(*DECIDING, "debug")
+@options(*DECIDING, "debug")
 @show_all
 @cli.ends
 def compare(base: str, head: str, everything: bool, **values: Any) -> int:
@@ -223,7 +218,7 @@ def compare(base: str, head: str, everything: bool, **values: Any) -> int:
 
 @click.command("report")
 @click.argument("results")
-@settings_options(*DECIDING, "debug")
+@options(*DECIDING, "debug")
 @show_all
 @cli.ends
 def report(results: str, everything: bool, **values: Any) -> int:
@@ -238,7 +233,7 @@ def report(results: str, everything: bool, **values: Any) -> int:
 @cli.ends
 def validate(**values: Any) -> int:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
-    settings = load.load_settings(explicit_options(values))
+    settings = settings_of(values)
     project = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
     quarantine_problems = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
     project = replace(project, problems=(*project.problems, *quarantine_problems))
@@ -319,3 +314,107 @@ def run_gate(
         place = os.path.relpath(path)
         click.echo(f"{name:>12}  {reports.link(place, path) if shows_links else place}")
     return report.exit_code
+
+
+@click.command("list")
+@options(*SELECTING)
+@click.option(
+    "--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite."
+)
+@cli.ends
+def show_suites(with_cases: bool, **values: Any) -> int:
+    """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
+    settings = settings_of(values)
+    prepared = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
+    estimates = [prepare.estimate(suite, settings) for suite in prepared.suites]
+    for suite, expected in zip(prepared.suites, estimates, strict=True):
+        for line in suite_lines(suite, expected, with_cases=with_cases):
+            click.echo(plain.visible(line))
+    measured_files = {suite.key for suite in prepared.suites}
+    for library in prepared.libraries:
+        for line in library.lines(measured_files=measured_files):
+            click.echo(plain.visible(line))
+    cases = sum(estimate.cases for estimate in estimates)
+    trials = sum(estimate.trials for estimate in estimates)
+    judge_calls = sum(estimate.judge_calls for estimate in estimates)
+    judge_note = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
+    click.echo(
+        f"{words.counted(len(estimates), 'suite')}, {words.counted(cases, 'case')}, {words.counted(trials, 'trial')}, "
+        f"at least {words.counted(sum(estimate.model_calls for estimate in estimates), 'agent model call')}{judge_note}"
+    )
+    for line in more_lines(settings, trials=trials) if estimates else ():
+        click.echo(line)
+    cli.show_problems(prepared.all_problems())
+    return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
+
+
+def more_lines(settings: Settings, *, trials: int) -> list[str]:
+    """The possible extra cost: the base's side, and reruns of failures."""
+    lines = []
+    # without a named base, only a workflow has one: the event's
+    has_base = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
+    if has_base:
+        lines.append(
+            f"with the base: {2 * trials:,} trials in total, fewer where stored results are used"
+        )
+    reruns = prepare.reruns(load.policy_of(settings, ()), has_base=has_base)
+    if reruns and (has_base or settings.confirm):
+        lines.append(reruns)
+    if str(settings.budget):
+        lines.append(f"budget for both sides together: {settings.budget}")
+    return lines
+
+
+def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[str]:
+    """A suite in a few lines."""
+    source = suite.criteria_source
+    origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
+    found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
+    deciding_text = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
+    judges = (
+        f" and {words.counted(estimate.judge_calls, 'judge call')}" if estimate.judge_calls else ""
+    )
+    size = f"{estimate.cases} ({words.counted(estimate.turns, 'turn')})"
+    lines = [
+        suite.key,
+        f"  agent     {suite.agent.driver} {agent_label(suite.agent)}{found_by}",
+        f"  criteria  {deciding_text or 'none'}, from {origin}",
+        f"  cases     {size}, at least {words.counted(estimate.model_calls, 'model call')}{judges}",
+    ]
+    if with_cases:
+        for case in suite.eval_set.cases:
+            turns = (
+                "scenario"
+                if case.conversation is None
+                else words.counted(len(case.conversation), "turn")
+            )
+            lines.append(f"    - {case.case_id} ({turns})")
+    return lines
+
+
+def agent_label(agent: AgentUse) -> str:
+    """The label that distinguishes an agent from others of its driver: its command, its address,
+    its function or its folder."""
+    driver = agents.DRIVERS.get(agent.driver)
+    return "" if driver is None else driver.label(agent.options)
+
+
+def _criterion(use: CriterionUse) -> str:
+    sign = "<=" if use.lower_is_better else ">="
+    return use.name if use.threshold is None else f"{use.name} {sign} {use.threshold:g}"
+
+
+@click.command("conclude")
+@click.option(
+    "--journal",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The journal of the gate that ended. Default: journal.jsonl in `output`.",
+)
+@cli.ends
+def conclude(journal: Path | None) -> int:
+    """Report in the check run, the comment and the step's outputs that a gate was killed.
+
+    Exits with 3. The action does it by itself, unless its whole container is killed."""
+    from evalgate import action  # noqa: PLC0415 - its packages take long, and no other command needs them
+
+    return action.conclude(os.environ, "the gate ended before it was done", journal=journal)

@@ -13,7 +13,6 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
-from evalgate.config import load
 from evalgate.errors import ExitCode, Place, Severity
 from evalgate.gate import doctor, prepare, progress
 from evalgate.gate.doctor import Check
@@ -28,6 +27,7 @@ SETTINGS = (
     "isolate",
     "start_timeout",
     "skip_judged",
+    "debug",
 )
 MARKS: dict[Severity | None, tuple[str, str]] = {
     None: ("ok", "green"),
@@ -42,12 +42,11 @@ DETAIL_BYTES = 2000
 
 @click.command("doctor")
 @commands.options(*SETTINGS)
-@click.option("--debug/--no-debug", default=False, help="Show tracebacks.")
 @cli.ends
-def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
+def command(**values: Any) -> int:
     """Check everything that a run needs: files, criteria, judges, the agent's environment, import
     and models, the base, permissions and workflows. Makes no paid model calls."""
-    settings = load.load_settings(commands.explicit_options(values))
+    settings = commands.settings_of(values)
     watcher = progress.PlainWatcher(sys.stderr)
     isolate = commands.isolates(settings, lambda _: None)
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher, isolate=isolate)

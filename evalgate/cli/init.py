@@ -24,7 +24,7 @@ from evalgate.model import Invocation
 from evalgate.system import isolation
 from evalgate.text import plain, words
 
-SETTINGS = ("root", "config", "agent", "env", "cache")
+SETTINGS = ("paths", "root", "config", "agent", "env", "cache")
 
 
 @click.command("init")
@@ -53,7 +53,7 @@ def command(action: str, force: bool, **values: Any) -> int:
     """Write a workflow, and an evalgate.yml if it is needed, for the evaluation files and agents of
     the repository. Makes no model calls, except if there is no evaluation file: then the agent
     answers one question, and the conversation becomes the first case."""
-    settings = commands.settings_of(values, ("paths", *SETTINGS))
+    settings = commands.settings_of(values)
     first_files: list[str] = []
     try:
         plan = starter.plan(settings, environ=os.environ, action=action)
@@ -64,7 +64,7 @@ def command(action: str, force: bool, **values: Any) -> int:
         first_files = list(
             _first_case(settings, question=values["question"], is_agreed=values["yes"])
         )
-        settings = commands.settings_of(values, ("paths", *SETTINGS))
+        settings = commands.settings_of(values)
         plan = starter.plan(settings, environ=os.environ, action=action)
     if plan.elsewhere and not force:
         click.echo(
@@ -92,9 +92,7 @@ def command(action: str, force: bool, **values: Any) -> int:
     if values["question"] and not first_files:
         click.echo("--ask is not used: there are evaluation files already")
     # a run finds the same, with what was written
-    project = prepare.prepare(
-        commands.settings_of(values, ("paths", *SETTINGS)), environ=os.environ
-    )
+    project = prepare.prepare(commands.settings_of(values), environ=os.environ)
     suites = project.takes()
     case_count = sum(len(suite.eval_set.cases) for suite in suites)
     click.echo(

@@ -41,7 +41,7 @@ KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 
 
 @click.command("show")
-@commands.settings_options(*SETTINGS)
+@commands.options(*SETTINGS)
 @click.argument("cases", nargs=-1)
 @click.option(
     "--run",
@@ -57,7 +57,7 @@ KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 def show(**values: Any) -> int:
     """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn; without one,
     list them."""
-    settings = commands.settings_of(values, SETTINGS)
+    settings = commands.settings_of(values)
     folder = str(settings.root) if cli.shows_links() else ""
     stored_cases, unrun_count = _load_cases(settings, values["results"])
     if not values["cases"]:
@@ -125,13 +125,13 @@ def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseVi
 
 
 @click.command("history")
-@commands.settings_options(*SETTINGS)
+@commands.options(*SETTINGS)
 @click.argument("case", required=False)
 @cli.ends
 def history(**values: Any) -> int:
     """Show how CASE (an id) ended in the runs that are kept, the newest first; without one, list
     the runs."""
-    settings = commands.settings_of(values, SETTINGS)
+    settings = commands.settings_of(values)
     name = values["case"]
     if name is None:
         return _list_runs(settings)
@@ -229,7 +229,7 @@ def show_last_run() -> bool:
 
 
 @click.command("accept")
-@commands.settings_options(*SETTINGS)
+@commands.options(*SETTINGS)
 @click.argument("cases", nargs=-1)
 @click.option("--failed", is_flag=True, help="All cases that failed. [default without a case]")
 @click.option(
@@ -257,7 +257,7 @@ def accept(**values: Any) -> int:
     """Accept what the agent did as what CASES (ids) expect: by default the calls or answers that
     their criteria found wrong; or, by its name, a change that an assistant proposed. Only these
     values change in an evaluation file. Asks for each."""
-    settings = commands.settings_of(values, SETTINGS)
+    settings = commands.settings_of(values)
     asks = not values["yes"] and not values["dry_run"]
     if asks and not sys.stdin.isatty():
         raise ConfigError(
@@ -266,6 +266,7 @@ def accept(**values: Any) -> int:
     changes, names = _waiting_changes(values, settings)
     offers = [_offer_change(settings.root, change) for change in changes]
     skipped_count = 0
+    parts = [name for name in ("calls", "answer") if values[name]]
     try:
         selection = _select_cases(values, settings, names) if names or not values["cases"] else []
     except NothingToDo:
@@ -274,7 +275,10 @@ def accept(**values: Any) -> int:
             raise
     for stored_case in selection:
         try:
-            offers.append(_offer_case(_propose(stored_case, values, settings)))
+            proposal = edit.propose(
+                stored_case, root=settings.root, parts=parts, run_number=values["run_number"]
+            )
+            offers.append(_offer_case(proposal))
         except CaseUnchanged as reason:
             skipped_count += 1
             _tell(stored_case.key[1], str(reason))
@@ -317,29 +321,25 @@ def _select_cases(
     return selection
 
 
-def _propose(stored_case: StoredCase, values: dict[str, Any], settings: Settings) -> Proposal:
-    parts = [name for name in ("calls", "answer") if values[name]]
-    return edit.propose(
-        stored_case, root=settings.root, parts=parts, run_number=values["run_number"]
-    )
-
-
 @frozen_dataclass
 class _Offer:
-    """An offer to a person. `check` raises ConfigError or UnavailableError if it is not possible;
-    `show` takes its place among the offers."""
+    """An offer to a person. `check` raises ConfigError or UnavailableError if it is not
+    possible."""
 
     name: str
+    origin: str
     files: tuple[Path, ...]
     check: Callable[[], object]
-    show: Callable[[str], None]
+    show: Callable[[], None]
     write: Callable[[], None]
     reject: Callable[[], None] = lambda: None
 
 
 def _offer_case(proposal: Proposal) -> _Offer:
+    suite, case_id = proposal.stored_case.key
     return _Offer(
-        name=proposal.stored_case.key[1],
+        name=case_id,
+        origin=plain.label(suite, NAME_WIDTH),
         files=(proposal.path,),
         check=partial(edit.apply, proposal),
         show=partial(_show_proposal, proposal),
@@ -348,11 +348,13 @@ def _offer_case(proposal: Proposal) -> _Offer:
 
 
 def _offer_change(root: Path, change: WaitingChange) -> _Offer:
+    text = "\n".join(("; ".join(change.reasons), change.diff))
     return _Offer(
         name=change.name,
+        origin="proposed",
         files=tuple(root / file for file in change.texts),
         check=partial(waiting.apply, root, change),
-        show=partial(_show_change, change),
+        show=partial(click.echo, plain.visible(text)),
         write=partial(waiting.accept, root, change),
         reject=partial(waiting.drop, root, change),
     )
@@ -364,7 +366,9 @@ def _decisions(offers: Sequence[_Offer], *, asks: bool, dry_run: bool) -> Iterat
     for number, offer in enumerate(offers, 1):
         try:
             offer.check()  # before the user decides
-            offer.show(f"{number} of {len(offers)}")
+            name = plain.label(offer.name, NAME_WIDTH)
+            click.secho(f"{name} ({offer.origin}), {number} of {len(offers)}", bold=True)
+            offer.show()
             answer = _answer() if asks else "a"
             if answer == "q":
                 return
@@ -385,16 +389,7 @@ def _tell(name: str, reason: str) -> None:
     click.echo(plain.visible(f"{plain.label(name, NAME_WIDTH)}: not accepted: {reason}"), err=True)
 
 
-def _show_change(change: WaitingChange, place: str) -> None:
-    click.secho(f"{plain.label(change.name, NAME_WIDTH)} (proposed), {place}", bold=True)
-    click.echo(plain.visible("\n".join(("; ".join(change.reasons), change.diff))))
-
-
-def _show_proposal(proposal: Proposal, place: str) -> None:
-    suite, case_id = proposal.stored_case.key
-    click.secho(
-        f"{plain.label(case_id, NAME_WIDTH)} ({plain.label(suite, NAME_WIDTH)}), {place}", bold=True
-    )
+def _show_proposal(proposal: Proposal) -> None:
     for change in proposal.changes:
         if proposal.turns > 1:
             click.echo(f"    turn {change.turn + 1} of {proposal.turns}")

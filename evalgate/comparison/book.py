@@ -129,62 +129,72 @@ class Sides:
         """The rules of the criteria that are compared by score, not only by pass and fail. A
         criterion is among them if the scores of both sides together take more than one value on the
         same side of its threshold."""
-        return {} if self.base is None else _graded(self)
+        if self.base is None:
+            return {}
+        uses: dict[str, CriterionUse] = {}
+        for suite in self.head.suites:
+            for use in () if suite.key in self.policy.advisory else suite.criteria:
+                rule = pairing.rule_of(use, self.policy)
+                if rule.gating and (self.is_together or not rule.scale.clocked):
+                    uses[use.name] = use
+        score_sets: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
+        for trial in (trial for side in self.scored_sides for trial in side.run.trials):
+            for name, use in uses.items():
+                score = pairing.value_of(trial, name)
+                if score is not None:
+                    is_reached = use.threshold is not None and threshold.reaches(score, use)
+                    score_sets[name, is_reached].add(score)
+        graded_names = {name for (name, _), scores in score_sets.items() if len(scores) > 1}
+        graded_rules = {
+            name: pairing.rule_of(use, self.policy)
+            for name, use in uses.items()
+            if name in graded_names
+        }
+        return graded_rules | (MEASURED_RULE if _is_lacking(self) else {})
 
     @cached_property
     def book_and_reruns(self) -> tuple[Book, tuple[Rerun, ...]]:
-        """The bets so far, and the runs to do next."""
-        return _book_and_reruns(self)
-
-
-def _book_and_reruns(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
-    """See `Sides.book_and_reruns`. Each shard bets its share of the money; the purses are added up.
-    The same bets with swapped sides give the evidence that head is better."""
-    shards = _parts(sides)
-    terms = _terms(sides)
-    # divided by all shards of the plan, also by those that are not here
-    money = 1 / max(
-        len(shards), sides.head.shards if sides.head.shard is None else sides.head.shard.of
-    )
-    purses = []
-    reruns: list[Rerun] = []
-    for shard_cases in shards:
-        shard_purse, shard_reruns = purse.play(shard_cases, terms, money=money)
-        purses.append(shard_purse)
-        reruns += shard_reruns
-    swapped_purses = [purse.Purse(terms, money=money) for _ in shards]
-    for shard_purse, shard_cases in zip(swapped_purses, shards, strict=True):
-        rounds = [
-            (case.key, [pair.swapped() for pair in (*case.rounds, *case.pairs)])
-            for case in shard_cases
-        ]
-        shard_purse.begin([CaseRuns(key=key, rounds=pairs) for key, pairs in rounds])
-    worse_evidence = _total([shard_purse.worth for shard_purse in purses])
-    failing_evidence = _total([shard_purse.failing for shard_purse in purses])
-    factors = {key: factor for shard_purse in purses for key, factor in shard_purse.factors.items()}
-    largest = max(factors.values(), default=1.0)
-    is_worse = worse_evidence >= terms.needed
-    is_failing = failing_evidence >= terms.needed
-    shard_confirmations = [
-        shard_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest_factor=largest)
-        for shard_purse in purses
-    ]
-    confirmations = {
-        key: confirmation
-        for confirmed in shard_confirmations
-        for key, confirmation in confirmed.items()
-    }
-    earlier = sides.head.earlier_verdicts
-    return Book(
-        needed=terms.needed,
-        worse=worse_evidence,
-        better=_total([shard_purse.worth for shard_purse in swapped_purses]),
-        failing=failing_evidence,
-        bets=tuple(bet for shard_purse in purses for bet in shard_purse.bets),
-        factors=factors,
-        confirmations=confirmations | dict(_of_earlier(sides, confirmations)),
-        on_both=frozenset(key for shard_purse in purses for key in shard_purse.failed_together),
-    ), tuple(rerun for rerun in reruns if rerun.key not in earlier)
+        """The bets so far, and the runs to do next. Each shard bets its share of the money; the
+        purses are added up. The same bets with swapped sides give the evidence that head is
+        better."""
+        shards = _parts(self)
+        terms = _terms(self)
+        # divided by all shards of the plan, also by those that are not here
+        money = 1 / max(
+            len(shards), self.head.shards if self.head.shard is None else self.head.shard.of
+        )
+        purses = []
+        swapped_purses = []
+        reruns: list[Rerun] = []
+        for shard_cases in shards:
+            shard_purse, shard_reruns = purse.play(shard_cases, terms, money=money)
+            purses.append(shard_purse)
+            reruns += shard_reruns
+            swapped_purses.append(purse.Purse(terms, money=money))
+            swapped_purses[-1].begin([case.swapped() for case in shard_cases])
+        worse_evidence = _total([shard_purse.worth for shard_purse in purses])
+        failing_evidence = _total([shard_purse.failing for shard_purse in purses])
+        factors: dict[CaseKey, float] = {}
+        for shard_purse in purses:
+            factors |= shard_purse.factors
+        confirmations: dict[CaseKey, Confirmation] = {}
+        for shard_purse in purses:
+            confirmations |= shard_purse.confirmations(
+                is_worse=worse_evidence >= terms.needed,
+                is_failing=failing_evidence >= terms.needed,
+                largest_factor=max(factors.values(), default=1.0),
+            )
+        earlier = self.head.earlier_verdicts
+        return Book(
+            needed=terms.needed,
+            worse=worse_evidence,
+            better=_total([shard_purse.worth for shard_purse in swapped_purses]),
+            failing=failing_evidence,
+            bets=tuple(bet for shard_purse in purses for bet in shard_purse.bets),
+            factors=factors,
+            confirmations=confirmations | dict(_of_earlier(self, confirmations)),
+            on_both=frozenset(key for shard_purse in purses for key in shard_purse.failed_together),
+        ), tuple(rerun for rerun in reruns if rerun.key not in earlier)
 
 
 def _total(amounts: Sequence[float]) -> float:
@@ -226,33 +236,6 @@ def _terms(sides: Sides) -> Terms:
         graded={name: rule.max_drop for name, rule in sides.graded.items()},
         asks_alone=policy.threshold is ThresholdRule.CONFIRMED,
     )
-
-
-def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
-    rules: dict[str, PolicyRule] = {}
-    uses: dict[str, CriterionUse] = {}
-    for suite in sides.head.suites:
-        for use in () if suite.key in sides.policy.advisory else suite.criteria:
-            rule = pairing.rule_of(use, sides.policy)
-            if rule.gating and (sides.is_together or not rule.scale.clocked):
-                rules[use.name] = rule
-                uses[use.name] = use
-    score_sets: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
-    for trial in (trial for side in sides.scored_sides for trial in side.run.trials):
-        for name, use in uses.items():
-            score = pairing.value_of(trial, name)
-            if score is not None:
-                scores = score_sets[
-                    name, use.threshold is not None and threshold.reaches(score, use)
-                ]
-                # two different values on one side of the threshold say more than pass or fail
-                scores |= {score} if len(scores) < 2 else set()
-    graded_rules = {
-        name: rule
-        for name, rule in rules.items()
-        if any(len(score_sets[name, is_reached]) > 1 for is_reached in (True, False))
-    }
-    return graded_rules | (MEASURED_RULE if _is_lacking(sides) else {})
 
 
 def _is_lacking(sides: Sides) -> bool:
@@ -351,15 +334,17 @@ def _pairs(
 ) -> list[RunPair]:
     """Pairs of runs with the same number on both sides, scored by `lost_uses` or, if there are
     none, by all criteria."""
-    pairs = []
-    for head, base in common_runs(sides, heads):
-        uses = lost_uses or sides.uses[head.key.case]
-        rules = sides.policy.deviations
-        pair = pairing.pair(
-            head, base, uses, graded=sides.graded, deviations=rules, is_staked=not base.apart
+    return [
+        pairing.pair(
+            head,
+            base,
+            lost_uses or sides.uses[head.key.case],
+            graded=sides.graded,
+            deviations=sides.policy.deviations,
+            is_staked=not base.apart,
         )
-        pairs.append(pair)
-    return pairs
+        for head, base in common_runs(sides, heads)
+    ]
 
 
 def common_runs(

@@ -197,14 +197,11 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
         # in the order of the suites; a criterion that several suites use is one row
         uses: dict[str, CriterionUse] = {}
         cases: defaultdict[str, list[CaseKey]] = defaultdict(list)
-        for key in sides.uses:
-            for use in (
-                sides.uses[key]
-                if sides.is_paired(key) and sides.blocks(key) is not is_shown
-                else ()
-            ):
-                uses.setdefault(use.name, use)
-                cases[use.name].append(key)
+        for key, case_uses in sides.uses.items():
+            if sides.is_paired(key) and sides.blocks(key) is not is_shown:
+                for use in case_uses:
+                    uses.setdefault(use.name, use)
+                    cases[use.name].append(key)
         rows = [
             _row(sides, pairing.rule_of(use, sides.policy, advisory=is_shown), cases[name])
             for name, use in uses.items()
@@ -258,8 +255,10 @@ def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> Cri
     book = sides.book_and_reruns[0]
     paired_samples = [sample for sample in row.samples if sample.head and sample.base]
     # the mean of the cases' means, over the cases that have a score on both sides
-    head_mean = fmean(fmean(sample.head) for sample in paired_samples) if paired_samples else None
-    base_mean = fmean(fmean(sample.base) for sample in paired_samples) if paired_samples else None
+    head_mean = base_mean = None
+    if paired_samples:
+        head_mean = fmean(fmean(sample.head) for sample in paired_samples)
+        base_mean = fmean(fmean(sample.base) for sample in paired_samples)
     is_truncated = bool(sides.head.truncated or (sides.base and sides.base.truncated))
     shortfall = row.missing(min_measured=sides.policy.min_measured, is_truncated=is_truncated)
     clock_based = row.rule.scale.clocked and not sides.is_together

@@ -184,6 +184,11 @@ class CaseRuns:
     can_pair: bool = True
     can_rerun: bool = True
 
+    def swapped(self) -> CaseRuns:
+        """All of its pairs as first runs, with their sides exchanged."""
+        pairs = [pair.swapped() for pair in (*self.rounds, *self.pairs)]
+        return CaseRuns(key=self.key, rounds=pairs)
+
 
 @frozen_dataclass
 class Rerun:

@@ -61,14 +61,14 @@ def count(
     kinds = [VerdictKind.INCONCLUSIVE if case.key in unconfirmed else case.kind for case in cases]
     counted_cases = [case for case in cases if case.key not in allowed]
     failed = sum(
-        kind is VerdictKind.FAIL and case.key not in allowed
-        for kind, case in zip(kinds, cases, strict=True)
+        case.kind is VerdictKind.FAIL and case.key not in unconfirmed for case in counted_cases
     )
+    measured = kinds.count(VerdictKind.PASS) + kinds.count(VerdictKind.FAIL)
     return Counts(
         total=len(cases),
-        passed=kinds.count(VerdictKind.PASS) + kinds.count(VerdictKind.FAIL) - failed,
+        passed=measured - failed,
         failed=failed,
-        measured=kinds.count(VerdictKind.PASS) + kinds.count(VerdictKind.FAIL),
+        measured=measured,
         unrun=kinds.count(VerdictKind.INCONCLUSIVE),
         doubtful=sum(case.doubtful for case in counted_cases),
         partial=sum(case.partial for case in counted_cases),
@@ -228,17 +228,8 @@ def judge_criterion(
     reason, message = (
         (reported_grade.reason, reported_grade.message) if reported_grade else (None, "")
     )
-    if use.informational or has_abstained:
-        return CriterionVerdict(
-            name=use.name,
-            kind=None,
-            value=mean,
-            threshold=None,
-            values=case_scores,
-            reason=reason,
-            message=message,
-        )
-    kind = _kind(use, scores=judged_scores, mean=mean)
+    decides = not (use.informational or has_abstained)
+    kind = _kind(use, scores=judged_scores, mean=mean) if decides else None
     if kind is VerdictKind.NOT_MEASURED and reported_grade is None:
         reason = Reason.SKIPPED
         message = Sentence("criterion_did_not_run")
@@ -250,7 +241,7 @@ def judge_criterion(
         name=use.name,
         kind=kind,
         value=mean,
-        threshold=use.threshold,
+        threshold=use.threshold if decides else None,
         values=case_scores,
         reason=reason,
         message=message,
@@ -293,28 +284,24 @@ def _case_kind(
 ) -> tuple[VerdictKind, Wording]:
     """The kind of a case from the kinds of its criteria, and the reason in words."""
     deciding_verdicts = [verdict for verdict in verdicts if verdict.kind is not None]
-    failed_names = [
-        verdict.name for verdict in deciding_verdicts if verdict.kind is VerdictKind.FAIL
-    ]
-    unmeasured_verdicts = [
-        verdict for verdict in deciding_verdicts if verdict.kind is VerdictKind.NOT_MEASURED
-    ]
-    passed_verdicts = [verdict for verdict in deciding_verdicts if verdict.kind is VerdictKind.PASS]
     broken_verdict = next(
         (verdict for verdict in deciding_verdicts if verdict.reason is Reason.TEST_BROKEN), None
     )
+    failed_names = [
+        verdict.name for verdict in deciding_verdicts if verdict.kind is VerdictKind.FAIL
+    ]
+    unmeasured_verdict = next(
+        (verdict for verdict in deciding_verdicts if verdict.kind is VerdictKind.NOT_MEASURED), None
+    )
+    has_passed = any(verdict.kind is VerdictKind.PASS for verdict in deciding_verdicts)
     if broken_verdict:
-        return VerdictKind.NOT_MEASURED, Sentence(
-            "case_test_broken", broken_verdict.name, broken_verdict.message
-        )
+        reason = Sentence("case_test_broken", broken_verdict.name, broken_verdict.message)
+        return VerdictKind.NOT_MEASURED, reason
     if failed_names:
         return VerdictKind.FAIL, Sentence("case_below", failed_names)
-    if unmeasured_verdicts and (deviations.criterion_unscored or not passed_verdicts):
-        first_verdict = unmeasured_verdicts[0]
-        return (
-            VerdictKind.NOT_MEASURED,
-            Sentence("case_unmeasured", first_verdict.name, first_verdict.message),
-        )
-    if not passed_verdicts:
+    if unmeasured_verdict and (deviations.criterion_unscored or not has_passed):
+        reason = Sentence("case_unmeasured", unmeasured_verdict.name, unmeasured_verdict.message)
+        return VerdictKind.NOT_MEASURED, reason
+    if not has_passed:
         return VerdictKind.NOT_MEASURED, Sentence("case_without_criterion")
     return VerdictKind.PASS, ""

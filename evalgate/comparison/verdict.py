@@ -235,16 +235,11 @@ def _judge_suite(
 
 def _non_blocking(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
     """Why a failed or crashed case does not block; None if it may block."""
-    if case.key in allowed.flaky_cases and case.kind in (
-        VerdictKind.FAIL,
-        VerdictKind.NOT_MEASURED,
-    ):
+    has_failed = case.kind is VerdictKind.FAIL
+    is_crash = case.kind is VerdictKind.NOT_MEASURED
+    if case.key in allowed.flaky_cases and (has_failed or is_crash):
         return NonBlocking.FLAKY
-    return (
-        NonBlocking.ALLOWED
-        if case.key in allowed.known_failures and case.kind is VerdictKind.FAIL
-        else None
-    )
+    return NonBlocking.ALLOWED if case.key in allowed.known_failures and has_failed else None
 
 
 def _with_drift(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:

@@ -4,11 +4,9 @@ tools."""
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 import warnings
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
@@ -24,6 +22,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate.config import Decider, Trait
+from evalgate.model import CriterionRule
 from evalgate.text import plain, words
 from evalgate.values import JsonObject
 
@@ -41,36 +40,32 @@ similar name or ""."""
 
 
 def _check(config: JsonObject) -> JsonObject:
-    refusal = _refusal(json.dumps(config, sort_keys=True, default=str)) if config else None
-    if refusal is not None:
-        message, steps, guess = refusal
-        # pydantic's errors cannot hold lone surrogates
-        message = message.encode("utf-8", "backslashreplace").decode()
-        raise PydanticCustomError(
-            "bad_option", "{message}", {"message": message, "at": steps, "near": guess}
-        )
+    if not config:
+        return config
+    from google.genai import types  # noqa: PLC0415 - takes a second to load, only where a config is given
+
+    shape = types.GenerateContentConfig
+    try:
+        with warnings.catch_warnings():
+            # it warns of unknown enum values, and accepts them
+            warnings.simplefilter("ignore")
+            shape.model_validate(config)
+    except ValidationError as error:
+        raise _field_fault(error.errors(include_url=False)[0], shape) from error
+    for name in SYSTEM_INSTRUCTION:
+        instruction = config.get(name)
+        if instruction is not None and text_of_instruction(instruction) is None:
+            message = f"`{name}` is {plain.short_json(instruction)}, expected text"
+            raise _refusal(message, (name,))
     return config
 
 
-@lru_cache(maxsize=256)
-def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
-    """The error of google.genai for the config: a message, the path within it, and the nearest
-    field. None if it is valid."""
-    from google.genai import types  # noqa: PLC0415 - takes a second to load, only where a config is given
-
-    with warnings.catch_warnings():
-        # it warns of unknown enum values, and accepts them
-        warnings.simplefilter("ignore")
-        try:
-            types.GenerateContentConfig.model_validate(json.loads(config))
-        except ValidationError as error:
-            return _field_fault(error.errors(include_url=False)[0], types.GenerateContentConfig)
-    for name in SYSTEM_INSTRUCTION:
-        if (instruction := json.loads(config).get(name)) is not None and text_of_instruction(
-            instruction
-        ) is None:
-            return f"`{name}` is {plain.short_json(instruction)}, expected text", (name,), ""
-    return None
+def _refusal(message: str, steps: tuple[str | int, ...], guess: str = "") -> PydanticCustomError:
+    # pydantic's errors cannot hold lone surrogates
+    text = message.encode("utf-8", "backslashreplace").decode()
+    return PydanticCustomError(
+        "bad_option", "{message}", {"message": text, "at": steps, "near": guess}
+    )
 
 
 SYSTEM_INSTRUCTION = ("system_instruction", "systemInstruction")
@@ -89,16 +84,16 @@ def text_of_instruction(instruction: Any) -> str | None:
     return None if None in texts else "\n".join(text for text in texts if text)
 
 
-def _field_fault(
-    error: ErrorDetails, model: type[BaseModel]
-) -> tuple[str, tuple[str | int, ...], str]:
+def _field_fault(error: ErrorDetails, shape: type[BaseModel]) -> PydanticCustomError:
     steps = error["loc"]
     name = ".".join(map(str, steps))
     if error["type"] != "extra_forbidden":
         expectation = error["msg"].removeprefix("Input should be ").partition(", unable to ")[0]
-        return f"`{name}` is {plain.short_json(error['input'])}, expected {expectation}", steps, ""
-    guess = words.nearest(str(steps[-1]), model.model_fields) if len(steps) == 1 else None
-    return f"google.genai's GenerateContentConfig has no field `{name}`", steps, guess or ""
+        message = f"`{name}` is {plain.short_json(error['input'])}, expected {expectation}"
+        return _refusal(message, steps)
+    guess = words.nearest(str(steps[-1]), shape.model_fields) if len(steps) == 1 else None
+    message = f"google.genai's GenerateContentConfig has no field `{name}`"
+    return _refusal(message, steps, guess or "")
 
 
 GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]
@@ -169,19 +164,6 @@ class SuiteRule(RuleShape):
     )
     severity: Annotated[Literal["gating", "advisory"] | None, BASE, NONE] = Field(
         default=None, description="`advisory`: shown, but never fails the gate."
-    )
-
-
-class CompareRule(RuleShape):
-    """The comparison of one criterion with the base. Missing keys use the criterion's own
-    values."""
-
-    gating: bool | None = Field(default=None, description="A drop against the base fails the gate.")
-    lower_is_better: bool | None = Field(
-        default=None, description="For costs, such as tokens, calls and seconds."
-    )
-    max_drop: float | None = Field(
-        default=None, ge=0, description="Instead of the setting `max-drop`."
     )
 
 
@@ -354,7 +336,7 @@ class GateFile(RuleShape):
         default_factory=SimulatorRule,
         description="Who plays the users, and what their faults mean.",
     )
-    compare: Annotated[dict[str, CompareRule], HEAD, NONE] = Field(
+    compare: Annotated[dict[str, CriterionRule], HEAD, NONE] = Field(
         default_factory=dict, description="By criterion name."
     )
     tools: Annotated[ToolsRule, HEAD, AGENT] = Field(

@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from evalgate import config, errors
 from evalgate.config import (
@@ -23,23 +25,13 @@ from evalgate.config import (
     variables,
     yaml,
 )
-from evalgate.config.gate_file import (
-    AgentRule,
-    BudgetRule,
-    CompareRule,
-    GateFile,
-    JudgeRule,
-    QuarantineRule,
-    SimulatorRule,
-    SuiteRule,
-    ToolsRule,
-)
+from evalgate.config.gate_file import AgentRule, GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem
-from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
+from evalgate.model import FailOn, Policy, Suite, ThresholdRule
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject
 
 
 def load_settings(raw_settings: Json) -> Settings:
@@ -65,8 +57,12 @@ def load_settings(raw_settings: Json) -> Settings:
         raise ConfigError(
             f"the folder {str(door_settings.root)!r} cannot be read: {error.strerror}"
         ) from error
-    reading = _within(root, _read_gate_file(root, door_settings.config))
-    settings = _validate({**reading.raw_settings, **raw_settings})
+    reading = _read_gate_file(root, door_settings.config)
+    path_problems = dict(_path_problems(root, reading))
+    usable_settings = {
+        name: value for name, value in reading.raw_settings.items() if name not in path_problems
+    }
+    settings = _validate({**usable_settings, **raw_settings})
     for name in (*places.SETTINGS, "baseline"):
         path = places.of_setting(name, getattr(settings, name))
         reason = places.refusal_reason(root, path, trusted=True) if path else ""
@@ -76,16 +72,22 @@ def load_settings(raw_settings: Json) -> Settings:
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
     refuse_job_variables(settings, at_home=variables.is_terminal(os.environ))
-    rules = reading.gate_file
+    default_rules = GateFile()
+    changed_rules: JsonObject = {
+        name: getattr(default_rules, name)
+        for name in path_problems
+        if name in GateFile.model_fields
+    }
     if settings.agent:
-        rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(settings.agent)]})
+        changed_rules["agents"] = [AgentRule.of_short_form(settings.agent)]
     fields = {
-        "gate_file": rules,
-        "problems": reading.problems,
+        "root": root,
+        "gate_file": reading.gate_file.model_copy(update=changed_rules),
+        "problems": (*reading.problems, *path_problems.values()),
         "explicit_options": dict(raw_settings),
         "places": reading.places,
     }
-    return settings.model_copy(update={"root": root, **fields})
+    return settings.model_copy(update=fields)
 
 
 def render_command(settings: Settings, *, folder: str) -> str:
@@ -108,19 +110,22 @@ def render_command(settings: Settings, *, folder: str) -> str:
     return shlex.join(command)
 
 
-def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
+def policy_of(
+    settings: Settings, suites: Iterable[Suite], *, names: Mapping[str, str] = MappingProxyType({})
+) -> Policy:
     """The policy for these suites. If several rules of evalgate.yml match a suite, the last one
-    wins."""
+    wins. `names`: the policy's names for suites, if they differ."""
     rates: dict[str, float] = {}
     advisory: set[str] = set()
     for suite in suites:
+        key = names.get(suite.key, suite.key)
         for rule in settings.gate_file.suites:
             if not places.matches(suite.key, rule.match):
                 continue
             if rule.pass_rate is not None:
-                rates[suite.key] = rule.pass_rate
+                rates[key] = rule.pass_rate
             if rule.severity is not None:
-                (advisory.add if rule.severity == "advisory" else advisory.discard)(suite.key)
+                (advisory.add if rule.severity == "advisory" else advisory.discard)(key)
     return Policy(
         fail_on=frozenset(FailOn(word) for word in settings.fail_on),
         pass_rate=settings.pass_rate,
@@ -136,12 +141,7 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
             else "all"
         ),
         advisory=frozenset(advisory),
-        criteria={
-            name: CriterionRule(
-                gating=rule.gating, lower_is_better=rule.lower_is_better, max_drop=rule.max_drop
-            )
-            for name, rule in settings.gate_file.compare.items()
-        },
+        criteria=settings.gate_file.compare,
     )
 
 
@@ -150,20 +150,20 @@ def _validate(raw_settings: Json) -> Settings:
         return Settings.model_validate(dict(raw_settings))
     except ValidationError as error:
         problems = [
-            errors.error(
-                "bad-setting",
-                f"`{config_settings.input_name(name)}`: {words.fault(finding)}, found {repr(finding['input'])[:200]}",
-                hint=_valid_form(name) if finding["type"] == "string_pattern_mismatch" else "",
-            )
-            for finding in error.errors()
-            for name in (str(finding["loc"][0]),)
+            _setting_problem(config_settings.input_name(str(fault["loc"][0])), fault)
+            for fault in error.errors()
         ]
         raise ConfigError.collected(problems) from error
 
 
-def _valid_form(name: str) -> str:
-    """The valid form of a setting: the first line of its description."""
-    return (Settings.model_fields[name].description or "").partition("\n")[0]
+def _setting_problem(key: str, fault: ErrorDetails, place: Place | None = None) -> Problem:
+    """The problem of a setting; its hint is the valid form, from the setting's description."""
+    hint = ""
+    if fault["type"] == "string_pattern_mismatch":
+        setting = Settings.model_fields[str(fault["loc"][0])]
+        hint = (setting.description or "").partition("\n")[0]
+    message = f"`{key}`: {words.fault(fault)}, found {repr(fault['input'])[:200]}"
+    return errors.error("bad-setting", message, place, hint)
 
 
 def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
@@ -193,7 +193,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     if isinstance(text, Problem):
         raise ConfigError(str(text.message), place=text.place, hint=f"Save {file} as UTF-8.")
     reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
-    ignored_files = (
+    reading.problems += [
         errors.warning(
             "unused-gate-file",
             f"`{other_file}` is ignored because `{file}` exists, too",
@@ -201,18 +201,14 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
             "Delete one, or set `config`.",
         )
         for other_file in other_files
-    )
-    return replace(reading, problems=(*reading.problems, *ignored_files))
+    ]
+    return reading
 
 
 def refuse_job_variables(settings: Settings, *, at_home: bool) -> None:
     """Raise ConfigError if `env` names a variable of the job, which no agent may get. `at_home`: at
     a terminal, where only evalgate's own keys are refused."""
-    refused_names = [
-        name
-        for name in settings.env
-        if name == variables.STORE_KEY or (variables.is_of_ci(name) and not at_home)
-    ]
+    refused_names = [name for name in settings.env if variables.is_of_job(name, at_home=at_home)]
     if refused_names:
         raise ConfigError(
             f"`env` names {', '.join(refused_names)}: the workflow's own variables are never passed to an agent",
@@ -220,40 +216,20 @@ def refuse_job_variables(settings: Settings, *, at_home: bool) -> None:
         )
 
 
-def _within(root: Path, reading: GateFileReading) -> GateFileReading:
-    """The reading without the settings and sections whose paths leave `root`; a problem reports
-    each."""
-    path_problems: dict[str, Problem] = {}
-    paths = [
-        ((name,), path)
-        for name, value in reading.raw_settings.items()
-        if (path := places.of_setting(name, value))
-    ]
+def _path_problems(root: Path, reading: GateFileReading) -> Iterator[tuple[str, Problem]]:
+    """The settings and sections whose paths leave `root`, each with its problem."""
+    paths = (
+        ((name,), places.of_setting(name, value)) for name, value in reading.raw_settings.items()
+    )
     for steps, path in (*paths, *places.of_gate_file(reading.gate_file)):
         reason = places.refusal_reason(root, path) if path else ""
         if reason:
-            setting = ".".join(str(step) for step in steps)
-            place = reading.places(*steps) if reading.places else Place(file="evalgate.yml")
-            path_problems[str(steps[0])] = errors.error(
-                "bad-path", f"`{setting}`: {path[:200]!r} {reason}", place
-            )
-    return replace(
-        reading,
-        raw_settings={
-            name: value for name, value in reading.raw_settings.items() if name not in path_problems
-        },
-        gate_file=reading.gate_file.model_copy(
-            update={
-                name: getattr(GateFile(), name)
-                for name in path_problems
-                if name in GateFile.model_fields
-            }
-        ),
-        problems=(*reading.problems, *path_problems.values()),
-    )
+            message = f"`{'.'.join(map(str, steps))}`: {path[:200]!r} {reason}"
+            place = reading.places(*steps) if reading.places else None
+            yield str(steps[0]), errors.error("bad-path", message, place)
 
 
-@frozen_dataclass
+@dataclass(slots=True, kw_only=True)
 class GateFileReading:
     """The file's rules, its settings (raw values by setting name), and all its problems. Invalid
     keys are left out of the rules.
@@ -262,7 +238,7 @@ class GateFileReading:
 
     gate_file: GateFile = field(default_factory=GateFile)
     raw_settings: JsonObject = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
     places: Locator | None = None
 
 
@@ -270,41 +246,33 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     """Read evalgate.yml. Setting names may have hyphens or underscores."""
     document = yaml.load(text, file=file)
     if isinstance(document, Problem):
-        return GateFileReading(problems=(document,))
-    raw = document.raw
-    if raw is None:
+        return GateFileReading(problems=[document])
+    if document.raw is None:
         return GateFileReading()
-    if not isinstance(raw, dict):
-        message = f"evalgate.yml must be a mapping, found {_kind(raw)}"
-        return GateFileReading(
-            problems=(errors.error("gate-file-shape", message, Place(file=file, line=1)),)
-        )
-
+    if not isinstance(document.raw, dict):
+        message = f"evalgate.yml must be a mapping, found a {document.node.id}"
+        problem = errors.error("gate-file-shape", message, Place(file=file, line=1))
+        return GateFileReading(problems=[problem])
     locate = Locator(document.node, file)
-    unusable_keys = {
-        key: reason for key, value in raw.items() if (reason := yaml.unusable([key, value]))
-    }
-    raw = {key: value for key, value in raw.items() if key not in unusable_keys}
-    rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
-    raw_settings = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
-    settings, problems = _read_settings(raw_settings, locate)
-    problems += [
-        errors.error("bad-setting", f"`{key}` {reason}", locate(key))
-        for key, reason in unusable_keys.items()
-    ]
-    problems.extend(document.warnings)
-    gate_file = GateFile()
+    reading = GateFileReading(places=locate)
+    rules: JsonObject = {}
+    for key, value in document.raw.items():
+        if reason := yaml.unusable([key, value]):
+            reading.problems.append(errors.error("bad-setting", f"`{key}` {reason}", locate(key)))
+        elif key in GateFile.model_fields:
+            rules[key] = value
+        else:
+            reading.problems += _read_setting(str(key), value, reading.raw_settings, locate(key))
+    reading.problems += document.warnings
     try:
-        gate_file = GateFile.model_validate(rules)
+        reading.gate_file = GateFile.model_validate(rules)
     except ValidationError as error:
-        problems.extend(_validation_problems(error, locate, model=GateFile))
-        invalid_keys = {finding["loc"][0] for finding in error.errors()}
-        gate_file = GateFile.model_validate(
-            {key: value for key, value in rules.items() if key not in invalid_keys}
-        )
-    return GateFileReading(
-        gate_file=gate_file, raw_settings=settings, problems=tuple(problems), places=locate
-    )
+        faults = error.errors()
+        reading.problems += [_rule_problem(fault, locate) for fault in faults]
+        for fault in faults:
+            rules.pop(str(fault["loc"][0]), None)
+        reading.gate_file = GateFile.model_validate(rules)
+    return reading
 
 
 def line_of_input(name: str, value: str) -> str:
@@ -321,109 +289,60 @@ def line_of_input(name: str, value: str) -> str:
     return f"Write this line in evalgate.yml: `{input_name}: {text if is_plain else json.dumps(text)}`."
 
 
-def _unknown_setting(key: str, names: Sequence[str], place: Place) -> Problem:
-    name = config_settings.input_name(key.replace("-", "_"))
-    if replacement := config_settings.REMOVED.get(key.replace("-", "_")):
+def _read_setting(key: str, value: Any, settings: JsonObject, place: Place) -> Iterator[Problem]:
+    """Add a setting of the file to `settings`, if it is one; its problems."""
+    name = key.replace("-", "_")
+    if name not in config.names_with(Settings, Door.FILE):
+        yield _unknown_setting(key, place)
+        return
+    try:
+        Settings.model_validate({name: value})
+    except ValidationError as error:
+        for fault in error.errors():
+            yield _setting_problem(key, fault, place)
+        return
+    if name in settings:  # `fail-on` and `fail_on`
+        message = f"duplicate key `{key}` in two spellings; the last value is used"
+        yield errors.warning("duplicate-key", message, place)
+    settings[name] = value
+
+
+def _unknown_setting(key: str, place: Place) -> Problem:
+    setting = key.replace("-", "_")
+    name = config_settings.input_name(setting)
+    if replacement := config_settings.REMOVED.get(setting):
         return errors.error(
             "removed-setting", f"the setting `{key}` was removed", place, replacement
         )
-    if name.replace("-", "_") in config_settings.NAMES:
-        doors = config.fact(Settings.model_fields[name.replace("-", "_")], Door)
+    if setting in config_settings.NAMES:
+        doors = config.fact(Settings.model_fields[setting], Door)
         phrases = {
             Door.CLI: f"`--{name}` of the command",
             Door.ACTION: f"the input `{name}` of the action",
         }
-        message = f"`{key}` cannot be set in evalgate.yml"
+        hint = f"Use {' or '.join(phrases[door] for door in doors)}."
         return errors.error(
-            "unknown-setting",
-            message,
-            place,
-            f"Use {' or '.join(phrases[door] for door in doors)}.",
+            "unknown-setting", f"`{key}` cannot be set in evalgate.yml", place, hint
         )
-    keys = [*GateFile.model_fields, *(config_settings.input_name(setting) for setting in names)]
+    names = config.names_with(Settings, Door.FILE)
+    keys = [*GateFile.model_fields, *map(config_settings.input_name, names)]
     hint = words.did_you_mean(key, keys, fallback=f"Known keys: {', '.join(keys)}.")
     return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
 
-def _read_settings(
-    raw_settings: dict[Any, Any], locate: Locator
-) -> tuple[JsonObject, list[Problem]]:
-    settings: JsonObject = {}
-    problems: list[Problem] = []
-    names = config.names_with(Settings, Door.FILE)
-    for key, value in raw_settings.items():
-        name = str(key).replace("-", "_")
-        if name not in names:
-            problems.append(_unknown_setting(str(key), names, locate(key)))
-            continue
-        try:
-            Settings.model_validate({name: value})
-        except ValidationError as error:
-            message = "; ".join(words.fault(finding) for finding in error.errors())
-            hint = (
-                _valid_form(name) if error.errors()[0]["type"] == "string_pattern_mismatch" else ""
-            )
-            problems.append(
-                errors.error(
-                    "bad-setting",
-                    f"`{key}`: {message}, found {repr(value)[:200]}",
-                    locate(key),
-                    hint,
-                )
-            )
-            continue
-        if name in settings:  # `fail-on` and `fail_on`
-            message = f"duplicate key `{key}` in two spellings; the last value is used"
-            problems.append(errors.warning("duplicate-key", message, locate(key)))
-        settings[name] = value
-    return settings, problems
-
-
-def _validation_problems(
-    error: ValidationError, locate: Locator, *, model: type[BaseModel]
-) -> list[Problem]:
-    problems = []
-    rules = (
-        model,
-        SuiteRule,
-        AgentRule,
-        JudgeRule,
-        BudgetRule,
-        SimulatorRule,
-        ToolsRule,
-        CompareRule,
-        QuarantineRule,
-    )
-    field_names = [name for rule in rules for name in rule.model_fields]
-    for finding in error.errors():
-        path = finding["loc"]
-        hint = ""
-        steps = ()
-        if finding["type"] == "extra_forbidden":
-            hint = words.did_you_mean(str(path[-1]), field_names)
-        elif finding["type"] == config_gate_file.REFUSED:
-            steps = finding["ctx"]["at"]
-            nearest_name = finding["ctx"]["near"]
-            hint = f"Did you mean `{nearest_name}`?" if nearest_name else ""
-        dotted_path = ".".join(str(step) for step in path)
-        detail = f", found {finding['input']!r}" if finding["type"] == "literal_error" else ""
-        problems.append(
-            errors.error(
-                "gate-file-shape",
-                f"`{dotted_path}`: {words.fault(finding)}{detail}",
-                locate(*path, *steps),
-                hint,
-            )
-        )
-    return problems
-
-
-def _kind(value: Any) -> str:
-    names = {
-        list: "a list",
-        str: "a text",
-        int: "a number",
-        float: "a number",
-        bool: "true or false",
-    }
-    return names.get(type(value), type(value).__name__)
+def _rule_problem(fault: ErrorDetails, locate: Locator) -> Problem:
+    path = fault["loc"]
+    message = f"`{'.'.join(map(str, path))}`: {words.fault(fault)}"
+    steps = ()
+    hint = ""
+    if fault["type"] == "literal_error":
+        message += f", found {fault['input']!r}"
+    elif fault["type"] == "extra_forbidden":
+        sections = GateFile.model_json_schema()["$defs"].values()
+        names = [name for section in sections for name in section.get("properties", ())]
+        hint = words.did_you_mean(str(path[-1]), [*GateFile.model_fields, *names])
+    elif fault["type"] == config_gate_file.REFUSED:
+        steps = fault["ctx"]["at"]
+        nearest_name = fault["ctx"]["near"]
+        hint = f"Did you mean `{nearest_name}`?" if nearest_name else ""
+    return errors.error("gate-file-shape", message, locate(*path, *steps), hint)

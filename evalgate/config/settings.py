@@ -12,7 +12,6 @@ from pydantic import (
     ConfigDict,
     Field,
     SkipValidation,
-    TypeAdapter,
     ValidationError,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -61,26 +60,7 @@ class AgentBudget(BaseModel):
         return ", ".join(f"{name}={value:g}" for name, value in self if value is not None)
 
 
-_COUNT = TypeAdapter(Annotated[int, Field(ge=1, le=1000)])
-RUNS = "must be a whole number from 1 to 1000"
 BOUNDS = "`agent_calls`, `tokens` and `usd`, as in `agent_calls=200, usd=2`"
-
-
-def parse_runs(value: Any) -> Any:
-    """The number of runs. The former form, which also had a number of further runs, is an error
-    that quotes the line to write."""
-    run_count = (
-        value.get("start", 1)
-        if isinstance(value, Mapping)
-        else str(value).partition("+")[0].strip()
-    )
-    if isinstance(value, Mapping) or (isinstance(value, str) and "+" in value):
-        message = f"has one number now, what fails is rerun by itself: write `runs: {str(run_count)[:10]}`"
-        raise PydanticCustomError("runs", "{reason}", {"reason": message})
-    try:
-        return _COUNT.validate_python(None if isinstance(value, bool) else value)
-    except ValidationError:
-        raise PydanticCustomError("runs", "{reason}", {"reason": RUNS}) from None
 
 
 def parse_budget(value: Any) -> Any:
@@ -116,7 +96,6 @@ def _split_pairs(value: Any) -> Any:
     return pairs
 
 
-Repeated = Annotated[int, BeforeValidator(parse_runs)]
 Bounded = Annotated[AgentBudget, BeforeValidator(parse_budget)]
 
 Blocking = Annotated[
@@ -204,8 +183,10 @@ class Settings(BaseModel):
         "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, "
         "`python:FOLDER/module:function`, `command:COMMAND`, `http:URL`, `replay:PATH`. Default: found for each suite.",
     )
-    runs: Annotated[Repeated, INPUT, RUNNING, HEAD, NONE] = Field(
+    runs: Annotated[int, INPUT, RUNNING, HEAD, NONE] = Field(
         default=1,
+        ge=1,
+        le=1000,
         description="Number of runs per case.\nWhat fails is rerun by itself, on both sides (docs/statistics.md).",
     )
     budget: Annotated[Bounded, INPUT, RUNNING, BASE, NONE] = Field(
@@ -476,6 +457,10 @@ class Settings(BaseModel):
     def deviations(self) -> Deviations:
         """The rules for scoring, simulation and verdicts."""
         return deviations.under(adk_compat=self.adk_compat)
+
+    def locate(self, *path: str | int) -> Place:
+        """The place of a part of evalgate.yml, or of its nearest parent there."""
+        return Place(file="evalgate.yml") if self.places is None else self.places(*path)
 
     def place_of(self, name: str, *path: str | int) -> Place | None:
         """A setting's place in evalgate.yml, in any spelling; None if it is not set there."""

@@ -155,9 +155,12 @@ def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(fnmatch.translate, patterns)) or r"\Z.")
 
 
-def is_of_ci(name: str) -> bool:
-    """True if a variable belongs to the workflow or the job, and never reaches an agent."""
-    return matches(name, JOB_VARIABLES) and name not in USER_VARIABLES
+def is_of_job(name: str, *, at_home: bool) -> bool:
+    """True if a variable belongs to the workflow or the job, and never reaches an agent. `at_home`:
+    at a terminal, where only evalgate's own keys do."""
+    if name == STORE_KEY:
+        return True
+    return not at_home and matches(name, JOB_VARIABLES) and name not in USER_VARIABLES
 
 
 @frozen_dataclass
@@ -192,7 +195,7 @@ class AgentVariables:
 
     def passes(self, name: str) -> bool:
         """True if agents get the variable if it is set."""
-        if self._is_of_job(name) or matches(name, OF_INSTALLERS):
+        if is_of_job(name, at_home=self.at_home) or matches(name, OF_INSTALLERS):
             return False
         if name in self.names:
             return True
@@ -202,9 +205,6 @@ class AgentVariables:
         if self.everything:
             return not matches(name, PROCESS_VARIABLES)
         return is_default or matches(name, (*HARMLESS, *self.names))
-
-    def _is_of_job(self, name: str) -> bool:
-        return name == STORE_KEY or (is_of_ci(name) and not self.at_home)
 
     def environment(self) -> dict[str, str]:
         """The agent's environment."""
@@ -239,10 +239,10 @@ class AgentVariables:
 
     def why_absent(self, name: str) -> str:
         """Why an agent has no value of a variable, and what to do; "" if it has one."""
-        value = self.environ.get(name, "").strip()
+        value = self._value(name)
         if self.passes(name):
             return self._why_unset([name]) if not value else ""
-        if self._is_of_job(name):
+        if is_of_job(name, at_home=self.at_home):
             return (
                 f"{name} belongs to the workflow and is never passed to an agent; pass a narrower one under another "
                 "name"
@@ -260,11 +260,14 @@ class AgentVariables:
         reasons = {name: self.why_absent(name) for name in names}
         if not names or "" in reasons.values():
             return ""
-        set_names = [name for name in names if self.environ.get(name, "").strip()]
-        present_names = [name for name in names if name in self.environ]
-        if set_names or present_names:
-            return reasons[(set_names or present_names)[0]]
-        return reasons[names[0]] if self._is_of_job(names[0]) else self._why_unset(names)
+        # one that is set but withheld, else one that is empty, else the first
+        name = max(names, key=lambda name: (bool(self._value(name)), name in self.environ))
+        if name in self.environ or is_of_job(name, at_home=self.at_home):
+            return reasons[name]
+        return self._why_unset(names)
+
+    def _value(self, name: str) -> str:
+        return self.environ.get(name, "").strip()
 
     def _why_unset(self, names: Sequence[str]) -> str:
         """The reason for variables that are all empty or not set."""

@@ -102,7 +102,7 @@ def grade_prompt(
         if (vote := sample.votes.get("")) is not None and vote.passed
     ]
     score = statistics.fmean(scores) if scores else None
-    turn = judged.judged_turn(result, sampled_request, turn=None, score=score)
+    turn = judged.judged_turn(result, turn=None, score=score)
     grade = judged.conclude([turn], nothing=vertex_service.nothing())
     return judged.at_the_end(grade, turns_before=len(view.actual) - 1)
 

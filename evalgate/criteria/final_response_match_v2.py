@@ -60,7 +60,7 @@ def grade(view: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade:
             question = ask_match(request=request, answer=answer, reference=reference)
             sampled_requests[number] = judged.sampled(ask, question, parse=parse_match)
     for number, result in ask.votes(sampled_requests).items():
-        by_turn[number] = judged.judged_turn(result, sampled_requests[number], turn=number)
+        by_turn[number] = judged.judged_turn(result, turn=number)
     no_reference = not_evaluated(Reason.REFERENCE_MISSING, "no_reference")
     judged_turns = [by_turn[number] for number in sorted(by_turn)]
     return judged.conclude(judged_turns, nothing=no_reference, deviations=ask.deviations)

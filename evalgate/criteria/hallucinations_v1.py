@@ -73,7 +73,7 @@ def grade(view: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Gr
     }
     results = ask.votes(sampled_requests)
     judged_texts = [
-        _judged(passage, sentences, sampled_requests.get(index), results.get(index))
+        _judged(passage, sentences, results.get(index))
         for index, (passage, sentences) in enumerate(zip(passages, sentences_by_text, strict=True))
     ]
     judged_turns = []
@@ -136,18 +136,17 @@ def _validation(passage: AgentText, sentences: Sequence[str], ask: Inquiry) -> S
 def _judged(
     passage: AgentText,
     sentences: tuple[str, ...] | NotEvaluated,
-    sampled_request: SampledRequest | None,
     result: VoteResult | None,
 ) -> JudgedTurn:
     """The result for one text: the share of its sentences that are supported, or why it is
     unknown."""
     if isinstance(sentences, NotEvaluated):
         return JudgedTurn(lack=sentences)
-    if sampled_request is None or result is None:
+    if result is None:
         return JudgedTurn()
     pairs = list(zip(sentence_names(sentences), sentences, strict=True))
     findings = tuple(
-        judged.finding_of(result, sampled_request, item=name, subject=sentence, turn=passage.turn)
+        judged.finding_of(result, item=name, subject=sentence, turn=passage.turn)
         for name, sentence in pairs
     )
     lacks = [judged.lack_of(result.items[name], result.samples) for name, _ in pairs]
@@ -155,7 +154,7 @@ def _judged(
     verdicts = [
         verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None
     ]
-    if lack is not None and (sampled_request.deviations.turn_unjudged or not verdicts):
+    if lack is not None and (result.request.deviations.turn_unjudged or not verdicts):
         return JudgedTurn(findings=findings, lack=lack)
     return JudgedTurn(
         scores=(Fraction(sum(verdicts), len(verdicts)),), findings=findings, lack=lack
@@ -390,25 +389,24 @@ def sentence_names(sentences: Sequence[str]) -> tuple[str, ...]:
 
 def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     """The votes of a reply by the sentence's name. A sentence that the reply omits has no vote."""
-    statement = prompting.state(text, frozenset({"label"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
-        statement,
-        item_of=lambda entry: _sentence_name(entry, sentences),
-        vote_in=_vote,
-        labels=LABELS,
+        text,
         key="label",
+        labels=LABELS,
+        lines=_entries_of_lines,
+        item_of=lambda entry: _sentence_name(entry, sentences),
+        rationale_of=_rationale,
     )
 
 
-def _vote(entry: Json) -> Vote:
+def _rationale(entry: Json) -> str:
     excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
     quotations = [
         f"\N{LEFT DOUBLE QUOTATION MARK}{excerpt}\N{RIGHT DOUBLE QUOTATION MARK}"
         for excerpt in excerpts
         if excerpt
     ]
-    rationale = " ".join([prompting.prose_of(entry, *_REASONS), *quotations]).strip()
-    return prompting.vote_of(entry["label"], LABELS, rationale=rationale)
+    return " ".join([prompting.prose_of(entry, *_REASONS), *quotations]).strip()
 
 
 def _sentence_name(entry: Json, sentences: Sequence[str]) -> str | None:

@@ -182,12 +182,7 @@ def sampled(
 
 
 def finding_of(
-    result: VoteResult,
-    sampled_request: SampledRequest,
-    *,
-    item: str = "",
-    subject: Wording = "",
-    turn: int | None,
+    result: VoteResult, *, item: str = "", subject: Wording = "", turn: int | None
 ) -> Finding:
     """The verdict on an item, its reason, and the opinion of each sample."""
     verdict = result.items[item]
@@ -198,7 +193,7 @@ def finding_of(
         score=None if verdict.passed is None else float(verdict.passed),
         subject=subject,
         opinions=tuple(opinion_of(sample, item) for sample in result.samples),
-        spared=0 if verdict.passed is None else sampled_request.num_samples - len(result.samples),
+        spared=0 if verdict.passed is None else result.request.num_samples - len(result.samples),
     )
 
 
@@ -217,7 +212,6 @@ def opinion_of(sample: Sample, item: str) -> Opinion:
 
 def judged_turn(
     result: VoteResult,
-    sampled_request: SampledRequest,
     *,
     turn: int | None,
     subject: Wording = "",
@@ -231,7 +225,7 @@ def judged_turn(
     )
     return JudgedTurn(
         scores=() if turn_score is None else (turn_score,),
-        findings=(finding_of(result, sampled_request, turn=turn, subject=subject),),
+        findings=(finding_of(result, turn=turn, subject=subject),),
         lack=lack_of(verdict, result.samples),
     )
 

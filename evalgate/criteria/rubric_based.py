@@ -85,8 +85,8 @@ def grade_conversation(
     rubric_type = RUBRIC_TYPES[Subject.CONVERSATION]
     try:
         if ask.deviations.own_rubrics:
-            conversation_rubrics = rubrics.rubrics_of_conversation(
-                rubric_type, criterion_rubrics, view
+            conversation_rubrics = rubrics.rubrics_of_turns(
+                rubric_type, criterion_rubrics, view, range(len(view.actual))
             )
         else:
             conversation_rubrics = rubrics.rubrics_of_turn_as_adk(

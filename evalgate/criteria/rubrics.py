@@ -17,7 +17,6 @@ from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
 from evalgate.model import (
     AgentDetails,
-    Case,
     Finding,
     Grade,
     Invocation,
@@ -157,15 +156,13 @@ def _bare(name: str) -> str:
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
     """The votes of a reply by rubric id. A rubric that the reply omits has no vote."""
-    statement = prompting.state(text, frozenset({"verdict"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
-        statement,
-        item_of=lambda entry: rubric.rubric_id if (rubric := _rubric_of(entry, rubrics)) else None,
-        vote_in=lambda entry: prompting.vote_of(
-            entry["verdict"], LABELS, rationale=prompting.prose_of(entry, *_REASONS)
-        ),
-        labels=LABELS,
+        text,
         key="verdict",
+        labels=LABELS,
+        lines=_entries_of_lines,
+        item_of=lambda entry: rubric.rubric_id if (rubric := _rubric_of(entry, rubrics)) else None,
+        rationale_of=lambda entry: prompting.prose_of(entry, *_REASONS),
     )
 
 
@@ -266,25 +263,25 @@ class RubricsDiffer(Exception):  # noqa: N818 - named after the problem
 # --- which rubrics --------------------------------------------------------------------------------
 
 
-def rubrics_of_turn(
-    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView, index: int
+def rubrics_of_turns(
+    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView, indexes: Iterable[int]
 ) -> tuple[Rubric, ...]:
-    """The rubrics of the criterion, then those of the case and of the turn that have this type or
-    no type.
+    """The rubrics of the criterion, then those of the case and of these turns that have this type
+    or no type.
 
     A repeated rubric counts once. Raises RubricsDiffer."""
-    return _together(criterion_rubrics, _of_type(rubric_type, _turn_rubrics(view, index)))
-
-
-def rubrics_of_conversation(
-    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView
-) -> tuple[Rubric, ...]:
-    """The rubrics of the criterion, of the case and of every turn, as in `rubrics_of_turn`. Raises
-    RubricsDiffer."""
     written_rubrics = [
-        rubric for index in range(len(view.actual)) for rubric in _turn_rubrics(view, index)
+        rubric
+        for index in indexes
+        for rubric in (*_of_case(view, index), *view.actual[index].rubrics)
+        if not rubric.type or _plain_type(rubric.type) == rubric_type
     ]
-    return _together(criterion_rubrics, _of_type(rubric_type, written_rubrics))
+    rubrics_by_id: dict[str, Rubric] = {}
+    for rubric in (*criterion_rubrics, *written_rubrics):
+        earlier_rubric = rubrics_by_id.setdefault(rubric.rubric_id, rubric)
+        if earlier_rubric.text != rubric.text:
+            raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: rename one of them")
+    return tuple(rubrics_by_id.values())
 
 
 def rubrics_of_turn_as_adk(
@@ -292,7 +289,7 @@ def rubrics_of_turn_as_adk(
 ) -> tuple[Rubric, ...]:
     """As in google-adk: rubrics without a type are dropped, and a repeated id is an error. Raises
     RubricsDiffer."""
-    case_rubrics = _of_case(view.case, view, index)
+    case_rubrics = _of_case(view, index)
     all_rubrics = [
         *(rubric for rubric in view.actual[index].rubrics if rubric not in case_rubrics),
         *case_rubrics,
@@ -306,34 +303,13 @@ def rubrics_of_turn_as_adk(
     return (*criterion_rubrics, *typed_rubrics)
 
 
-def _of_case(case: Case, view: TrialView, index: int) -> tuple[Rubric, ...]:
+def _of_case(view: TrialView, index: int) -> tuple[Rubric, ...]:
     turn_rubrics = view.expected[index].rubrics if view.expected else ()
-    return (*case.rubrics, *turn_rubrics)
-
-
-def _turn_rubrics(view: TrialView, index: int) -> tuple[Rubric, ...]:
-    return (*_of_case(view.case, view, index), *view.actual[index].rubrics)
-
-
-def _of_type(rubric_type: str, rubrics: Iterable[Rubric]) -> list[Rubric]:
-    return [
-        rubric for rubric in rubrics if not rubric.type or _plain_type(rubric.type) == rubric_type
-    ]
+    return (*view.case.rubrics, *turn_rubrics)
 
 
 def _plain_type(rubric_type: str) -> str:
     return rubric_type.strip().upper().replace("-", "_").replace(" ", "_")
-
-
-def _together(
-    criterion_rubrics: Sequence[Rubric], other_rubrics: Iterable[Rubric]
-) -> tuple[Rubric, ...]:
-    rubrics_by_id: dict[str, Rubric] = {}
-    for rubric in (*criterion_rubrics, *other_rubrics):
-        earlier_rubric = rubrics_by_id.setdefault(rubric.rubric_id, rubric)
-        if earlier_rubric.text != rubric.text:
-            raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: rename one of them")
-    return tuple(rubrics_by_id.values())
 
 
 def rubrics_differ(error: RubricsDiffer) -> NotEvaluated:
@@ -357,10 +333,13 @@ def grade_turns(
 
     ADK evaluates nothing if a turn has no rubric, and counts only the verdicts on the last turn's
     rubrics."""
-    choose = rubrics_of_turn if ask.deviations.loose_rubrics else rubrics_of_turn_as_adk
+    is_loose = ask.deviations.loose_rubrics
     try:
         rubrics = [
-            choose(rubric_type, criterion_rubrics, view, index) for index in range(len(view.actual))
+            rubrics_of_turns(rubric_type, criterion_rubrics, view, [index])
+            if is_loose
+            else rubrics_of_turn_as_adk(rubric_type, criterion_rubrics, view, index)
+            for index in range(len(view.actual))
         ]
     except RubricsDiffer as error:
         return rubrics_differ(error)
@@ -379,7 +358,6 @@ def grade_turns(
     judged_turns = [
         judge_rubrics(
             results[number],
-            sampled_requests[number],
             [rubric for rubric in turn_rubrics if ids is None or rubric.rubric_id in ids],
             turn=number,
         )
@@ -400,7 +378,7 @@ def grade_conversation(
     sampled_request = _sampled(
         ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics
     )
-    turn = judge_rubrics(ask.panel.vote(sampled_request), sampled_request, rubrics, turn=None)
+    turn = judge_rubrics(ask.panel.vote(sampled_request), rubrics, turn=None)
     grade = judged.conclude([turn], nothing=no_rubric_grade, deviations=ask.deviations)
     return judged.at_the_end(grade, turns_before=len(actual) - 1)
 
@@ -410,26 +388,18 @@ def no_rubrics(rubric_type: str) -> NotEvaluated:
     return not_evaluated(Reason.RUBRICS_MISSING, "no_rubrics", rubric_type)
 
 
-def judge_rubrics(
-    result: VoteResult,
-    sampled_request: SampledRequest,
-    rubrics: Sequence[Rubric],
-    *,
-    turn: int | None,
-) -> JudgedTurn:
+def judge_rubrics(result: VoteResult, rubrics: Sequence[Rubric], *, turn: int | None) -> JudgedTurn:
     """The verdicts of a sampled request, one finding per rubric. The turn has a lack if any rubric
     has no verdict (in ADK: if all have none)."""
     verdicts = [result.items[rubric.rubric_id] for rubric in rubrics]
     lacks = [judged.lack_of(verdict, result.samples) for verdict in verdicts]
     scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
     lack = next((lack for lack in lacks if lack is not None), None)
-    is_partial = bool(scores) and not sampled_request.deviations.turn_unjudged
+    is_partial = bool(scores) and not result.request.deviations.turn_unjudged
     return JudgedTurn(
         scores=scores,
         findings=tuple(
-            judged.finding_of(
-                result, sampled_request, item=rubric.rubric_id, subject=rubric.text, turn=turn
-            )
+            judged.finding_of(result, item=rubric.rubric_id, subject=rubric.text, turn=turn)
             for rubric in rubrics
         ),
         lack=None if is_partial else lack,

@@ -69,19 +69,15 @@ def grade(
     limit cut is not judged, except in ADK."""
     scenario = view.case.scenario
     assert scenario is not None  # see `_unready_reason`
-    sampled_requests = _sampled(view, scenario, options, ask)
-    results = ask.panel.vote_all(sampled_requests)
+    results = ask.panel.vote_all(_sampled(view, scenario, options, ask))
     count = len(view.actual)
     votes = [
         judged.judged_turn(
             result,
-            sampled_request,
             turn=min(number, count),
             subject=Sentence("conversation_end") if number > count else "",
         )
-        for number, (sampled_request, result) in enumerate(
-            zip(sampled_requests, results, strict=True), start=2
-        )
+        for number, result in enumerate(results, start=2)
     ]
     judged_turns = [_first(view.actual[0], scenario), *votes]
     if not ask.deviations.simulator_turn_unjudged:

@@ -146,9 +146,7 @@ def _grade_by_model(
     A finding notes that the grade is not from the service."""
     results = ask.votes(sampled_requests)
     judged_turns = [
-        judged.judged_turn(
-            results[number], sampled_requests[number], turn=number, score=score(results[number])
-        )
+        judged.judged_turn(results[number], turn=number, score=score(results[number]))
         if number in results
         else JudgedTurn(findings=(Finding(text=Sentence("turn_without_answer"), turn=number),))
         for number in range(1, turn_count + 1)

@@ -86,7 +86,13 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     uses[LIKELIEST:LIKELIEST] = [
         use for use in others if use.options not in known_options and _is_below(use, settings)
     ]
-    return sorted(uses, key=lambda use: (_is_example(use), not _is_declared(use, settings)))
+    return sorted(
+        uses,
+        key=lambda use: (
+            agent_source.is_example(_place_of(use)),
+            not _is_declared(use, settings),
+        ),
+    )
 
 
 LIKELIEST = 3
@@ -128,10 +134,6 @@ def _place_of(use: AgentUse) -> str:
     path = str(use.options.get("path", "."))
     module = str(use.options.get("call", "")).partition(":")[0]
     return os.path.normpath(str(PurePosixPath(path, *module.split("."))))
-
-
-def _is_example(use: AgentUse) -> bool:
-    return agent_source.is_example(_place_of(use))
 
 
 def no_agent() -> ConfigError:

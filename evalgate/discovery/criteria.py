@@ -22,7 +22,7 @@ from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem, errors_in
 from evalgate.formats import CriteriaReading, FileKind
 from evalgate.model import (
     Case,
@@ -108,15 +108,12 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
         message = f"`{use.name}` is informational: its threshold of {use.threshold:g} is ignored"
         hint = "It is always in the reports; remove it from the criteria."
         problems.append(errors.warning("threshold-ignored", message, use.place, hint))
-    checked_use = CriterionUse(
-        name=use.name,
+    checked_use = replace(
+        use,
         threshold=None if spec.informational else use.threshold,
         options=options,
         informational=use.informational or spec.informational,
         lower_is_better=use.lower_is_better or spec.lower_is_better,
-        place=use.place,
-        where_applicable=use.where_applicable,
-        metric=use.metric,
     )
     if not checked_use.informational:
         problems.extend(_threshold_problems(checked_use, spec))
@@ -310,7 +307,7 @@ class CriteriaFinder:
         self.problems: list[Problem] = []
         self._settings = settings
         self._specs = specs
-        self._gate_file = settings.places.file if settings.places is not None else "evalgate.yml"
+        self._gate_file = settings.locate().file
         self._read: dict[str, tuple[CriterionUse, ...]] = {}
         self._foreign: dict[str, bool] = {}
         self._other_configs: dict[str, None] = {}
@@ -410,7 +407,11 @@ class CriteriaFinder:
                 self._other_configs[config_path] = None
                 return config_path
             if alike:
-                self._report_several(alike)
+                message = f"{words.listed(alike)} each hold criteria and none is called test_config.json, so none is used"
+                hint = "Rename one to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml."
+                self.problems.append(
+                    errors.warning("near-name", message, Place(file=alike[0]), hint)
+                )
         return None
 
     def _holds_criteria(self, path: str) -> bool:
@@ -448,11 +449,6 @@ class CriteriaFinder:
             yield errors.note(
                 "criteria-elsewhere", message, Place(file=next(iter(self._other_configs)))
             )
-
-    def _report_several(self, paths: Sequence[str]) -> None:
-        message = f"{words.listed(paths)} each hold criteria and none is called test_config.json, so none is used"
-        hint = "Rename one to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml."
-        self.problems.append(errors.warning("near-name", message, Place(file=paths[0]), hint))
 
     def _is_foreign(self, path: str) -> bool:
         """True if the file is not a config of agents-cli: others use the name eval_config.yaml too.
@@ -499,9 +495,8 @@ class CriteriaFinder:
         metrics of the dataset's `config`, and set thresholds for them."""
         name = f"{self._gate_file}#{index}#{config}"
         if name not in self._read:
-            places_of = self._settings.places or (lambda *_: Place(file=self._gate_file))
             text = json.dumps({"criteria": raw}, default=str)
-            locate = partial(places_of, "suites", index)
+            locate = partial(self._settings.locate, "suites", index)
             reading = formats.parse_criteria(
                 text, file=self._gate_file, locate=lambda path: locate(*path)
             )
@@ -525,8 +520,8 @@ class CriteriaFinder:
             is_compared=reading.is_compared,
             metrics=reading.metrics,
         )
-        is_read = not any(problem.severity is Severity.ERROR for problem in reading.problems)
-        empty_problems = _asserts_nothing(uses, place) if is_read else ()
+        is_broken = bool(errors_in(reading.problems))
+        empty_problems = () if is_broken else _asserts_nothing(uses, place)
         self.problems += [*reading.problems, *problems, *empty_problems]
         return uses
 

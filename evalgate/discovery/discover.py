@@ -6,20 +6,17 @@ import os
 import posixpath
 import re
 from collections.abc import (
-    Callable,
     Collection,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
-    Set as AbstractSet,
 )
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors, formats
 from evalgate.config import places
-from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.criteria import base
 from evalgate.criteria.base import CriterionSpec
@@ -30,7 +27,6 @@ from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, 
 from evalgate.formats import FileKind, scenarios
 from evalgate.formats.base import FormatFiles
 from evalgate.model import (
-    AgentUse,
     Case,
     ConfigOrigin,
     CriteriaSource,
@@ -73,148 +69,16 @@ def discover(
     Raises NothingToDo if no file or case is left and no problem explains it; with `unrun_suffices`,
     only if there is no library file either."""
     search = _Search(settings, tree, unrun_suffices=unrun_suffices)
-    libraries = search.files.libraries
-    if libraries and unrun_suffices and not (search.keys or search.others):
+    if search.libraries and unrun_suffices and not (search.keys or search.others):
         return Discovery(
             suites=(),
             problems=search.problems,
             unread=(),
-            tree=search.files.tree,
-            libraries=libraries,
+            tree=search.tree,
+            libraries=search.libraries,
         )
     search.require_evaluations()
     return _discovery(search, specs)
-
-
-class _Search:
-    """The selected evaluation sets: `sets` of ADK's files, `others` of other formats; and the
-    problems of their files and of files that are not run (`unrun`). `keys`: ADK's selected
-    files."""
-
-    def __init__(self, settings: Settings, tree: Tree | None, *, unrun_suffices: bool) -> None:
-        self.settings = settings
-        self.files = files = _select(settings, tree)
-        tree = files.tree
-        self.keys = (
-            {key for selection in files.chosen for key in selection.keys}
-            if settings.paths
-            else set(tree.evaluation_files)
-        )
-        self.reading = reading = _read_sets(tree, sorted(self.keys), exact_keys=files.exact_files)
-        self.sets, unknown = pick_cases(reading.sets, files.chosen)
-        if settings.grep:
-            self.sets = find_cases(self.sets, settings.grep)
-        self.problems = (*files.unmatched, *tree.problems, *reading.problems, *unknown)
-        self.others, self.unrun = _of_libraries(files.libraries, files.library_selections, settings)
-        if unrun_suffices:
-            self.others, homeless = _with_agents(
-                files.libraries, self.others, settings.gate_file, tree
-            )
-            self.unrun = (*self.unrun, *homeless)
-
-    def require_evaluations(self) -> None:
-        """Raise NothingToDo if nothing is left and no problem explains it."""
-        files = self.files
-        reading = self.reading
-        outside = (problem for problem in files.unmatched if problem.code == "outside-root")
-        library_problems = (problem for library in files.libraries for problem in library.problems)
-        is_library_broken = bool(errors_in((*library_problems, *self.unrun)))
-        evaluations = [
-            words.counted(library.evaluation_count(), library.noun)
-            for library in files.libraries
-            if library.evaluation_count()
-        ]
-        if evaluations and not (self.keys or self.others or is_library_broken):
-            message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"
-            raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self.unrun))
-        is_explained = is_library_broken or errors_in(
-            (*files.tree.problems, *reading.problems, *outside)
-        )
-        if not (self.sets or self.others or is_explained):
-            counts = {
-                "cases": sum(len(eval_set.cases) for eval_set in reading.sets.values()),
-                "files": len(reading.sets),
-            }
-            raise hints.nothing_found(
-                files.tree,
-                **counts,
-                grep=self.settings.grep,
-                other_files=reading.lookalikes,
-                problems=self.problems,
-            )
-
-
-def _unread(
-    search: _Search, finder: CriteriaFinder, specs: Mapping[str, CriterionSpec]
-) -> tuple[Suite, ...]:
-    """Suites of files that cannot be read: their configs may be wrong too, and everything is
-    reported at once."""
-    settings = search.settings
-    libraries = search.files.libraries
-    broken_sets = {
-        key: EvalSet(eval_set_id="", cases=())
-        for key in _broken(libraries, search.unrun, search.others)
-    }
-    empty_sets = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(search.reading.failed)}
-    uses, _ = discovery_agents.choose_agents(
-        {**empty_sets, **broken_sets}, gate_file=settings.gate_file, tree=search.files.tree
-    )
-    return (
-        *_suites(empty_sets, search.reading, uses, finder=finder, settings=settings),
-        *_suites_of(libraries, broken_sets, uses, specs=specs, settings=settings),
-    )
-
-
-def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery:
-    """The sets with their criteria and agents."""
-    settings = search.settings
-    reading = search.reading
-    tree = search.files.tree
-    libraries = search.files.libraries
-    rules = settings.gate_file
-    finder = CriteriaFinder(tree, settings, specs=specs)
-    unread = _unread(search, finder, specs)
-    uses, agent_problems = discovery_agents.choose_agents(
-        {**search.sets, **search.others}, gate_file=rules, tree=tree
-    )
-    adk_suites = _suites(search.sets, reading, uses, finder=finder, settings=settings)
-    unsorted_suites = (
-        *adk_suites,
-        *_suites_of(libraries, search.others, uses, specs=specs, settings=settings),
-    )
-    suites = tuple(sorted(unsorted_suites, key=lambda suite: suite.key))
-    on_defaults = [
-        suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS
-    ]
-    names = {*specs, *(use.name for suite in (*suites, *unread) for use in suite.criteria)}
-    all_files = {
-        *tree.evaluation_files,
-        *search.keys,
-        *(file for library in libraries for file in library.files()),
-    }
-    all_files -= reading.lookalikes
-    unheeded_problems = _unheeded(
-        tree,
-        settings,
-        suites,
-        unread,
-        run=search.keys,
-        files=all_files,
-        other_files=reading.lookalikes,
-        names=names,
-    )
-    defaults = criteria.defaults_problems(on_defaults, tree)
-    criteria_problems = (*finder.problems, *finder.elsewhere(), *defaults)
-    problems = (
-        *search.problems,
-        *search.unrun,
-        *criteria_problems,
-        *agent_problems,
-        *unheeded_problems,
-    )
-    return Discovery(
-        suites=suites, problems=problems, unread=unread, tree=tree, libraries=libraries
-    )
 
 
 def suites_of_all(
@@ -229,93 +93,233 @@ def suites_of_all(
     return discovery.suites, discovery.problems
 
 
+class _Search:
+    """The selected evaluation sets: `sets` of ADK's files, `others` of other formats
+    (`libraries`); and the problems of their files and of files that are not run (`unrun`). `keys`:
+    ADK's selected files. `tree`: walked again if a selection names a skipped folder."""
+
+    def __init__(self, settings: Settings, tree: Tree | None, *, unrun_suffices: bool) -> None:
+        self.settings = settings
+        self._texts = [_relative(text, settings.root) for text in settings.paths]
+        self.tree = self._walk(tree)
+        chosen, library_selections = self._select()
+        exact_keys = {key for selection in chosen if selection.is_file for key in selection.keys}
+        _add_configs(self.tree, exact_keys)
+        self.keys = (
+            {key for selection in chosen for key in selection.keys}
+            if settings.paths
+            else set(self.tree.evaluation_files)
+        )
+        self.reading = _read_sets(self.tree, sorted(self.keys), exact_keys=exact_keys)
+        self.sets, unknown = self._pick(self.reading.sets, chosen)
+        self.problems = (
+            *self._unmatched,
+            *self.tree.problems,
+            *self.reading.problems,
+            *unknown,
+        )
+        self.others, self.unrun = self._read_libraries(library_selections)
+        if unrun_suffices:
+            self._drop_without_agent()
+
+    def _walk(self, tree: Tree | None) -> Tree:
+        settings = self.settings
+        exclude = settings.gate_file.exclude
+        tree = tree or Tree(settings.root, exclude=exclude)
+        files = Files(settings.root, tree.evaluation_files)
+        ignored_folders = unsearched_folders(self._texts, files=files)
+        if ignored_folders:
+            return Tree(settings.root, exclude=exclude, extra_folders=ignored_folders)
+        return tree
+
+    def _select(self) -> tuple[list[Selection], list[Selection]]:
+        """The selections of ADK's files, and those of the libraries' files."""
+        root = self.settings.root
+        exclude = self.settings.gate_file.exclude
+        texts = self._texts
+        selections = _selections(texts, Files(root, self.tree.evaluation_files))
+        named_files = {
+            key for selection in selections if selection.is_file for key in selection.keys
+        }
+        files_by_format = [
+            (row, row.find(self.tree, exclude=exclude, named_files=named_files))
+            for row in formats.FORMATS.values()
+        ]
+        library_files = tuple(sorted({file for _, files in files_by_format for file in files}))
+        library_selections = _selections(texts, Files(root, library_files, has_others=False))
+        library_keys = set(library_files)
+        if texts:
+            library_keys = {key for selection in library_selections for key in selection.keys}
+        libraries = (
+            row.read(self.tree, files, chosen=library_keys.intersection(files))
+            for row, files in files_by_format
+            if not library_keys.isdisjoint(files)
+        )
+        self.libraries = tuple(filter(None, libraries))
+        matched = {selection.text for selection in (*selections, *library_selections)}
+        all_files = Files(root, (*self.tree.evaluation_files, *library_files))
+        problems = (parse_selection(text, files=all_files) for text in texts if text not in matched)
+        self._unmatched = [problem for problem in problems if isinstance(problem, Problem)]
+        chosen = [item for item in selections if not library_keys.issuperset(item.keys)]
+        return chosen, library_selections
+
+    def _pick(
+        self, sets: Mapping[str, EvalSet], selections: Sequence[Selection]
+    ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
+        """The selected cases, and problems with unknown ones."""
+        picked_sets, unknown = pick_cases(sets, selections)
+        if self.settings.grep:
+            picked_sets = find_cases(picked_sets, self.settings.grep)
+        return picked_sets, unknown
+
+    def _read_libraries(
+        self, selections: Sequence[Selection]
+    ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
+        """The selected sets of libraries, and their problems."""
+        selected_ids = {
+            key: selection.case_ids
+            for selection in selections
+            if selection.is_file
+            for key in selection.keys
+        }
+        sets: dict[str, EvalSet] = {}
+        problems: list[Problem] = []
+        for library in self.libraries:
+            library_sets, library_problems = library.eval_sets(selected_ids)
+            sets |= library_sets
+            problems += library_problems
+        sets, unknown = self._pick(
+            sets, [selection for selection in selections if sets.keys() & {*selection.keys}]
+        )
+        return sets, (*problems, *unknown)
+
+    def _drop_without_agent(self) -> None:
+        """Drop the sets of libraries without an agent here, with a note: they may belong to an app
+        that runs elsewhere."""
+        uses, _ = discovery_agents.choose_agents(
+            self.others, gate_file=self.settings.gate_file, tree=self.tree
+        )
+        keys = [key for key in self.others if uses[key] == discovery_agents.UNKNOWN]
+        if not keys:
+            return
+        noun = next(library.noun for library in self.libraries if library.holds_cases(keys[0]))
+        count = words.counted(sum(len(self.others.pop(key).cases) for key in keys), noun)
+        message = f"no agent is known for {count}, and `evalgate run` needs one"
+        hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
+        note = errors.note("ces-no-agent", message, Place(file=keys[0]), hint)
+        self.unrun = (*self.unrun, note)
+
+    def require_evaluations(self) -> None:
+        """Raise NothingToDo if nothing is left and no problem explains it."""
+        reading = self.reading
+        library_problems = (problem for library in self.libraries for problem in library.problems)
+        is_library_broken = bool(errors_in((*library_problems, *self.unrun)))
+        evaluations = [
+            words.counted(library.evaluation_count(), library.noun)
+            for library in self.libraries
+            if library.evaluation_count()
+        ]
+        if evaluations and not (self.keys or self.others or is_library_broken):
+            message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"
+            raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self.unrun))
+        outside = (problem for problem in self._unmatched if problem.code == "outside-root")
+        is_explained = is_library_broken or errors_in(
+            (*self.tree.problems, *reading.problems, *outside)
+        )
+        if not (self.sets or self.others or is_explained):
+            raise hints.nothing_found(
+                self.tree,
+                cases=sum(len(eval_set.cases) for eval_set in reading.sets.values()),
+                files=len(reading.sets),
+                grep=self.settings.grep,
+                other_files=reading.lookalikes,
+                problems=self.problems,
+            )
+
+    def broken(self) -> list[str]:
+        """The files of libraries that an error prevents from running. Includes files that the user
+        named and that have only evaluations that are not run."""
+        files = {
+            problem.place.file
+            for problem in errors_in(self.unrun)
+            if problem.place and problem.code not in CODES
+        }
+        return sorted(
+            file
+            for file in files.difference(self.others)
+            if any(library.holds_cases(file) for library in self.libraries)
+        )
+
+
+def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery:
+    """The sets with their criteria and agents."""
+    tree = search.tree
+    reading = search.reading
+    finder = CriteriaFinder(tree, search.settings, specs=specs)
+    # files that cannot be read: their configs may be wrong too, and everything is reported at once
+    empty_set = EvalSet(eval_set_id="", cases=())
+    unread, _ = _suites(
+        search,
+        dict.fromkeys(sorted(reading.failed), empty_set),
+        dict.fromkeys(search.broken(), empty_set),
+        finder=finder,
+        specs=specs,
+    )
+    unsorted_suites, agent_problems = _suites(
+        search, search.sets, search.others, finder=finder, specs=specs
+    )
+    suites = tuple(sorted(unsorted_suites, key=lambda suite: suite.key))
+    on_defaults = [
+        suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS
+    ]
+    problems = (
+        *search.problems,
+        *search.unrun,
+        *finder.problems,
+        *finder.elsewhere(),
+        *criteria.defaults_problems(on_defaults, tree),
+        *agent_problems,
+        *_unheeded(search, suites, unread, criterion_names=specs.keys()),
+    )
+    return Discovery(
+        suites=suites, problems=problems, unread=unread, tree=tree, libraries=search.libraries
+    )
+
+
 def _unheeded(
-    tree: Tree,
-    settings: Settings,
+    search: _Search,
     suites: Sequence[Suite],
     unread: Sequence[Suite],
     *,
-    run: AbstractSet[str],
-    files: AbstractSet[str],
-    other_files: AbstractSet[str],
-    names: AbstractSet[str],
+    criterion_names: Iterable[str],
 ) -> Iterator[Problem]:
     """Problems with files, configs and settings that look intended but are not used."""
+    tree = search.tree
+    settings = search.settings
     rules = settings.gate_file
+    lookalikes = search.reading.lookalikes
+    all_suites = (*suites, *unread)
     is_whole = not settings.paths and not settings.grep
-    exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
     yield from hints.ignored_files(
-        tree, within=_ignored_within(tree, settings), run=run, exclude=rules.exclude
+        tree, within=_ignored_within(search), run=search.keys, exclude=rules.exclude
     )
     yield from hints.ignored_configs(tree, suites)
-    yield from hints.misnamed_configs(tree, (*suites, *unread))
-    yield from hints.passed_over_configs(tree, (*suites, *unread)) if is_whole else ()
-    yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
+    yield from hints.misnamed_configs(tree, all_suites)
+    if is_whole:
+        yield from hints.passed_over_configs(tree, all_suites)
+        yield from hints.misnamed_files(tree, run=search.keys, exclude=rules.exclude)
+    exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
+    library_files = (file for library in search.libraries for file in library.files())
+    files = {*tree.evaluation_files, *search.keys, *library_files, *exact_files}
     rows = formats.FORMATS.values()
     left_out_files = (file for row in rows for file in row.excluded(tree, exclude=rules.exclude))
-    excluded_paths = (*tree.excluded, *tree.ignored, *other_files, *left_out_files)
     yield from hints.pattern_problems(
-        settings, files=files | (exact_files - other_files), left_out=excluded_paths
+        settings,
+        files=files - lookalikes,
+        left_out=(*tree.excluded, *tree.ignored, *lookalikes, *left_out_files),
     )
+    names = {*criterion_names, *(use.name for suite in all_suites for use in suite.criteria)}
     yield from hints.name_problems(settings, names=names) if is_whole else ()
-
-
-@frozen_dataclass
-class SelectedFiles:
-    """The files that the user selected."""
-
-    tree: Tree  # walked again if a selection names a skipped folder
-    chosen: list[Selection]  # of ADK's files
-    exact_files: set[str]  # named exactly
-    libraries: tuple[FormatFiles, ...]  # with their selected files
-    library_selections: list[Selection]  # of the libraries' files
-    unmatched: tuple[Problem, ...]
-
-
-def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
-    root = settings.root
-    exclude = settings.gate_file.exclude
-    texts = [_relative(text, root) for text in settings.paths]
-    tree = tree or Tree(root, exclude=exclude)
-    ignored_folders = unsearched_folders(texts, files=_files(root, tree.evaluation_files))
-    if ignored_folders:
-        tree = Tree(root, exclude=exclude, extra_folders=ignored_folders)
-    files = _files(root, tree.evaluation_files)
-    file_selections = _selections(texts, files)
-    named_files = {
-        key for selection in file_selections if selection.is_file for key in selection.keys
-    }
-    files_by_format = [
-        (row, row.find(tree, exclude=exclude, named_files=named_files))
-        for row in formats.FORMATS.values()
-    ]
-    format_files = tuple(sorted({file for _, files in files_by_format for file in files}))
-    library_files = _files(root, format_files, is_file=lambda path: path in format_files)
-    library_selections = _selections(texts, library_files)
-    library_keys = set(format_files)
-    if texts:
-        library_keys = {key for selection in library_selections for key in selection.keys}
-    chosen = [
-        selection for selection in file_selections if not library_keys.issuperset(selection.keys)
-    ]
-    exact_files = {key for selection in chosen if selection.is_file for key in selection.keys}
-    _add_configs(tree, exact_files)
-    libraries = (
-        row.read(tree, files, chosen=library_keys.intersection(files))
-        for row, files in files_by_format
-        if not library_keys.isdisjoint(files)
-    )
-    matched = {selection.text for selection in (*file_selections, *library_selections)}
-    all_files = _files(root, (*tree.evaluation_files, *format_files))
-    problems = (parse_selection(text, files=all_files) for text in texts if text not in matched)
-    return SelectedFiles(
-        tree=tree,
-        chosen=chosen,
-        exact_files=exact_files,
-        libraries=tuple(filter(None, libraries)),
-        library_selections=library_selections,
-        unmatched=tuple(problem for problem in problems if isinstance(problem, Problem)),
-    )
 
 
 def _selections(texts: Iterable[str], files: Files) -> list[Selection]:
@@ -334,62 +338,6 @@ def _add_configs(tree: Tree, files: Iterable[str]) -> None:
     }
 
 
-def _of_libraries(
-    libraries: Sequence[FormatFiles], selected: Sequence[Selection], settings: Settings
-) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The selected sets of libraries, and their problems."""
-    selected_ids = {
-        key: selection.case_ids
-        for selection in selected
-        if selection.is_file
-        for key in selection.keys
-    }
-    sets: dict[str, EvalSet] = {}
-    problems: list[Problem] = []
-    for library in libraries:
-        library_sets, library_problems = library.eval_sets(selected_ids)
-        sets |= library_sets
-        problems += library_problems
-    sets, unknown_cases = pick_cases(
-        sets, [selection for selection in selected if sets.keys() & set(selection.keys)]
-    )
-    if settings.grep:
-        sets = find_cases(sets, settings.grep)
-    return sets, (*problems, *unknown_cases)
-
-
-def _with_agents(
-    libraries: Sequence[FormatFiles], sets: dict[str, EvalSet], gate_file: GateFile, tree: Tree
-) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets with an agent here, and a note about the others: they may belong to an app that runs
-    elsewhere."""
-    uses, _ = discovery_agents.choose_agents(sets, gate_file=gate_file, tree=tree)
-    usable_sets = {
-        key: eval_set for key, eval_set in sets.items() if uses[key] != discovery_agents.UNKNOWN
-    }
-    keys_without_agent = [key for key in sets if key not in usable_sets]
-    if not keys_without_agent:
-        return sets, ()
-    noun = next(library.noun for library in libraries if library.holds_cases(keys_without_agent[0]))
-    count = words.counted(sum(len(sets[key].cases) for key in keys_without_agent), noun)
-    message = f"no agent is known for {count}, and `evalgate run` needs one"
-    hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
-    return usable_sets, (
-        errors.note("ces-no-agent", message, Place(file=keys_without_agent[0]), hint),
-    )
-
-
-def _files(
-    root: Path, files: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None
-) -> Files:
-    return Files(
-        eval_files=files,
-        is_file=is_file or (lambda path: os.path.isfile(root / path)),  # noqa: PTH113 - a list of cases is too long a name for Path
-        is_folder=lambda path: _is_within(path, root) is True and os.path.isdir(root / path),  # noqa: PTH112 - as above
-        is_outside=lambda path: _is_within(path, root) is False,
-    )
-
-
 def _is_within(path: str, root: Path) -> bool | None:
     """True if a path leads to the root or below, with links followed; None if it is not a valid
     path."""
@@ -399,16 +347,15 @@ def _is_within(path: str, root: Path) -> bool | None:
         return None
 
 
-def _ignored_within(tree: Tree, settings: Settings) -> set[str]:
+def _ignored_within(search: _Search) -> set[str]:
     """The git-ignored evaluation files that are selected by folder or glob; all if nothing is
     selected."""
-    if not settings.paths or not tree.ignored:
+    tree = search.tree
+    if not search.settings.paths or not tree.ignored:
         return set(tree.ignored)
-    files = _files(tree.root, tree.ignored, is_file=lambda _: False)
-    parsed = (parse_selection(_relative(text, tree.root), files=files) for text in settings.paths)
-    return {
-        key for selection in parsed if isinstance(selection, Selection) for key in selection.keys
-    }
+    texts = (_relative(text, tree.root) for text in search.settings.paths)
+    selections = _selections(texts, Files(tree.root, tree.ignored, has_others=False))
+    return {key for selection in selections for key in selection.keys}
 
 
 def _relative(text: str, root: Path) -> str:
@@ -512,73 +459,51 @@ def _drop_copies(read: _Read, scenario_keys: Collection[str]) -> None:
 
 
 def _suites(
+    search: _Search,
     sets: Mapping[str, EvalSet],
-    reading: _Read,
-    uses: Mapping[str, AgentUse],
+    library_sets: Mapping[str, EvalSet],
     *,
     finder: CriteriaFinder,
-    settings: Settings,
-) -> tuple[Suite, ...]:
-    """A suite for each set."""
+    specs: Mapping[str, CriterionSpec],
+) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
+    """A suite for each set; a library scores as its evaluations require. And problems with
+    agents."""
+    settings = search.settings
+    uses, problems = discovery_agents.choose_agents(
+        {**sets, **library_sets}, gate_file=settings.gate_file, tree=search.tree
+    )
+    agents_by_key = {key: agents.with_defaults(use, settings) for key, use in uses.items()}
     suites = []
     for key in sorted(sets):
         criterion_uses, source, simulator = finder.criteria_of(
-            key, sets[key].cases, is_dataset=key in reading.datasets
+            key, sets[key].cases, is_dataset=key in search.reading.datasets
         )
         suite = Suite(
             key=key,
             eval_set=sets[key],
             criteria=criterion_uses,
             criteria_source=source,
-            agent=agents.with_defaults(uses[key], settings),
+            agent=agents_by_key[key],
             simulator=simulator,
         )
         suites.append(suite)
-    return tuple(suites)
-
-
-def _suites_of(
-    libraries: Sequence[FormatFiles],
-    sets: Mapping[str, EvalSet],
-    uses: Mapping[str, AgentUse],
-    *,
-    specs: Mapping[str, CriterionSpec],
-    settings: Settings,
-) -> Iterator[Suite]:
-    """A suite for each file of a library, scored as its evaluations require."""
-    for library, key in (
-        (library, key) for library in libraries for key in sets if library.holds_cases(key)
-    ):
-        agent = agents.with_defaults(uses[key], settings)
-        deciding_uses = [
-            base.with_facts(use, specs[use.name])
-            for use in library.criteria_of(sets[key].cases, agent)
-        ]
-        yield Suite(
-            key=key,
-            eval_set=sets[key],
-            criteria=(*deciding_uses, *criteria.informational_uses(specs, beside=deciding_uses)),
-            criteria_source=CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
-            agent=agent,
-            simulator=SimulatorUse(max_turns=None),
-        )
-
-
-def _broken(
-    libraries: Sequence[FormatFiles], unrun: Iterable[Problem], sets: Collection[str]
-) -> list[str]:
-    """The evaluation files that an error prevents from running. Includes files that the user named
-    and that have only evaluations that are not run."""
-    files = {
-        problem.place.file
-        for problem in unrun
-        if problem.severity is Severity.ERROR and problem.place and problem.code not in CODES
-    }
-    return sorted(
-        file
-        for file in files.difference(sets)
-        if any(library.holds_cases(file) for library in libraries)
-    )
+    for library in search.libraries:
+        for key in filter(library.holds_cases, library_sets):
+            deciding_uses = [
+                base.with_facts(use, specs[use.name])
+                for use in library.criteria_of(library_sets[key].cases, agents_by_key[key])
+            ]
+            informational_uses = criteria.informational_uses(specs, beside=deciding_uses)
+            suite = Suite(
+                key=key,
+                eval_set=library_sets[key],
+                criteria=(*deciding_uses, *informational_uses),
+                criteria_source=CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
+                agent=agents_by_key[key],
+                simulator=SimulatorUse(max_turns=None),
+            )
+            suites.append(suite)
+    return tuple(suites), tuple(problems)
 
 
 # --- the selected files and cases ---------------------------------------------------------------
@@ -601,18 +526,29 @@ class Selection:
     is_file: bool = False
 
 
-@frozen_dataclass
+@dataclass(frozen=True, slots=True)
 class Files:
     """The files for selections; POSIX paths relative to the root.
 
-    `eval_files`: the evaluation files of the walk. `is_file`, `is_folder`: True if a path exists,
-    walked or not; folders outside the root do not count. `is_outside`: True if a path leads out of
-    the root, by itself or by a link."""
+    `eval_files`: the evaluation files of the walk. `has_others`: other files can be selected by
+    their names."""
 
+    root: Path
     eval_files: tuple[str, ...]
-    is_file: Callable[[str], bool]
-    is_folder: Callable[[str], bool]
-    is_outside: Callable[[str], bool]
+    has_others: bool = True
+
+    def is_file(self, path: str) -> bool:
+        """True if a path can be selected as a file, walked or not."""
+        is_other = self.has_others and os.path.isfile(self.root / path)  # noqa: PTH113 - a list of cases is too long a name for Path
+        return path in self.eval_files or is_other
+
+    def is_folder(self, path: str) -> bool:
+        """True for a folder within the root."""
+        return _is_within(path, self.root) is True and os.path.isdir(self.root / path)  # noqa: PTH112 - as above
+
+    def is_outside(self, path: str) -> bool:
+        """True if a path leads out of the root, by itself or by a link."""
+        return _is_within(path, self.root) is False
 
 
 def parse_selection(text: str, *, files: Files) -> Selection | Problem:
@@ -676,7 +612,7 @@ def pick_cases(
         if ids is None:
             picked_sets[key] = sets[key]
         elif cases := tuple(case for case in sets[key].cases if case.case_id.strip() in ids):
-            picked_sets[key] = _with_cases(sets[key], cases)
+            picked_sets[key] = replace(sets[key], cases=cases)
     return picked_sets, tuple(problems)
 
 
@@ -700,11 +636,7 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
         key: tuple(case for case in eval_set.cases if any(next(of_cases)))
         for key, eval_set in sets.items()
     }
-    return {key: _with_cases(sets[key], cases) for key, cases in picked.items() if cases}
-
-
-def _with_cases(eval_set: EvalSet, cases: tuple[Case, ...]) -> EvalSet:
-    return replace(eval_set, cases=cases)
+    return {key: replace(sets[key], cases=cases) for key, cases in picked.items() if cases}
 
 
 def opening_text(case: Case) -> str:
@@ -722,7 +654,7 @@ def _matched(text: str, files: Files) -> tuple[str, ...]:
     path = _path(text)
     if not path:
         return ()
-    if path in files.eval_files or files.is_file(path):
+    if files.is_file(path):
         return (path,)
     if files.is_folder(path):
         return tuple(_below(path, files.eval_files))

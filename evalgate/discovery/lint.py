@@ -365,7 +365,6 @@ def _turns_without(lacking_cases: Sequence[Case], use: CriterionUse) -> str:
 def lint_rules(settings: Settings) -> Iterator[Problem]:
     """Rules without effect: a pass rate of 0, with which a suite always passes, and an empty
     `fail-on`, with which the job always passes."""
-    places = settings.places
     setting_places = {
         name: None if name in settings.explicit_options else settings.place_of(name)
         for name in ("pass_rate", "fail_on")
@@ -373,8 +372,8 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
     rates = [("pass-rate", setting_places["pass_rate"])] if settings.pass_rate == 0 else []
     for number, rule in enumerate(settings.gate_file.suites):
         if rule.pass_rate == 0 and rule.severity != "advisory":
-            place = None if places is None else places("suites", number, "pass_rate")
-            rates.append((f"pass_rate of {', '.join(rule.match)}", place))
+            rule_place = settings.locate("suites", number, "pass_rate")
+            rates.append((f"pass_rate of {', '.join(rule.match)}", rule_place))
     for name, place in rates:
         hint = "Set the share that must pass; for suites that must not fail the gate use `severity: advisory`."
         yield errors.warning(

@@ -9,7 +9,8 @@ from typing import Any
 from evalgate.errors import Place
 from evalgate.formats import adk_shapes, repair
 from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
-from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.json_source import Spot
+from evalgate.formats.kind import ADK_CASE_KEYS, DATASET_KEYS
 from evalgate.model import (
     Case,
     Content,
@@ -25,13 +26,9 @@ from evalgate.model import (
 from evalgate.model.shapes import to_snake
 from evalgate.values import JsonObject
 
-_SIGNS = frozenset(
-    {"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history", "messages"}
-)
-_ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 _OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
 _OF_ADK = _OF_RUN | {"eval_id", "conversation", "session_input"}
-_READ = _SIGNS | {
+_READ = DATASET_KEYS | {
     "id",
     "case_id",
     "reference",
@@ -47,39 +44,38 @@ def is_dataset_case(raw: Any) -> bool:
     if not isinstance(raw, dict):
         return False
     keys = {to_snake(key) for key in raw}
-    return bool(keys & _SIGNS) and not keys & _ADK_SIGNS
+    return bool(keys & DATASET_KEYS) and not keys & ADK_CASE_KEYS
 
 
-def read_case(
-    raw: Any, *, path: Path, place: Place, problems: Problems, recorded: bool = False
-) -> Case | None:
-    """The case at `path`; None, with a problem, if it is invalid.
+def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> Case | None:
+    """The case at `spot`; None, with a problem, if it is invalid.
 
     `recorded`: read the agent's recorded answer (`responses`) instead of the expected one
     (`reference`)."""
     if not is_dataset_case(raw):
-        return _read_adk_case(raw, path=path, place=place, problems=problems)
-    reader = _SessionReader(
-        fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems
-    )
-    earlier_errors = problems.error_count
+        return _read_adk_case(raw, spot, place=place)
+    reader = _SessionReader({to_snake(key): value for key, value in raw.items()}, spot)
+    earlier_errors = spot.problems.error_count
     scenario = reader.scenario()
     turns = reader.turns() if scenario is None else []
     answer = reader.answer(recorded=recorded) if turns else None
     if answer is not None and (not recorded or turns[-1].final_response is None):
         turns[-1] = replace(turns[-1], final_response=answer)
-    if scenario is None and not turns and problems.error_count == earlier_errors:
+    if scenario is None and not turns and spot.problems.error_count == earlier_errors:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
-        problems.error("no-conversation", message, path=path)
+        spot.error("no-conversation", message)
     reader.expect_calls(turns)
     for key in sorted(reader.fields.keys() - _READ):
         if not key.startswith("_"):
-            report = problems.warning if repair.expects(key, reader.fields[key]) else problems.note
+            field_spot = spot.at(key)
+            report = (
+                field_spot.warning if repair.expects(key, reader.fields[key]) else field_spot.note
+            )
             message = (
                 f"`{key}` is passed to metrics of eval_config.yaml; no other criterion reads it"
             )
-            report("unused-key", message, path=(*path, key))
-    if problems.error_count > earlier_errors:
+            report("unused-key", message)
+    if spot.problems.error_count > earlier_errors:
         return None
     return Case(
         case_id=reader.case_id(),
@@ -92,30 +88,27 @@ def read_case(
     )
 
 
-def _read_adk_case(raw: JsonObject, *, path: Path, place: Place, problems: Problems) -> Case | None:
+def _read_adk_case(raw: JsonObject, spot: Spot, *, place: Place) -> Case | None:
     """A case of a dataset in ADK's shape. Its other keys are passed to metrics."""
     shapes = (repair.CASE, repair.INVOCATION)
     names = {name for shape in shapes for name in (*shape.known, *shape.others)}
     fields = {key: field for key, field in raw.items() if to_snake(key) in names}
-    case = repair.read_case(fields, path=path, place=place, problems=problems)
+    case = repair.read_case(fields, spot, place=place)
     extras = {key: field for key, field in raw.items() if to_snake(key) not in _OF_ADK}
     return None if case is None else replace(case, extras=extras)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class _SessionReader:
     fields: JsonObject
-    path: Path
-    problems: Problems
+    spot: Spot
 
     def case_id(self) -> str:
         for key in ("eval_case_id", "id", "case_id"):
             if isinstance(case_id := self.fields.pop(key, None), str | int):
                 return str(case_id)
-        default_id = f"case_{self.path[-1] if self.path else 0}"
-        self.problems.note(
-            "missing-eval-id", f"the case has no `eval_case_id`; using {default_id}", path=self.path
-        )
+        default_id = f"case_{self.spot.path[-1] if self.spot.path else 0}"
+        self.spot.note("missing-eval-id", f"the case has no `eval_case_id`; using {default_id}")
         return default_id
 
     def scenario(self) -> ConversationScenario | None:
@@ -127,16 +120,15 @@ class _SessionReader:
             for key, value in raw.items()
             if to_snake(key) in ScenarioWire.model_fields
         }
-        wire = self.problems.validated(ScenarioWire, fields, path=(*self.path, "user_scenario"))
+        wire = self.spot.at("user_scenario").validated(ScenarioWire, fields)
         return wire.to_model() if wire else None
 
     def turns(self) -> list[Invocation]:
         turns = [*self._history(), *self._recorded_turns()]
         raw = self.fields.get("prompt")
-        prompt_path = (*self.path, "prompt")
         prompt = None
         if raw is not None:
-            prompt = repair.read_content(raw, role="user", path=prompt_path, problems=self.problems)
+            prompt = repair.read_content(raw, self.spot.at("prompt"), role="user")
         # compare the parts only: the roles may differ
         if prompt is not None and not (turns and turns[-1].user_content.parts == prompt.parts):
             turns.append(Invocation(user_content=prompt))
@@ -152,21 +144,19 @@ class _SessionReader:
         if raw is None and aliases and not recorded:
             key = aliases[0]
             raw = self.fields.pop(aliases[0])
-            self.problems.warning(
-                "adk-rejects-name", f"`{key}` is read as `reference`", path=(*self.path, key)
-            )
-        path: Path = (*self.path, key)
+            self.spot.at(key).warning("adk-rejects-name", f"`{key}` is read as `reference`")
+        spot = self.spot.at(key)
         if recorded:
             responses = self.fields.get("responses")
             key = "responses"
             raw = responses[-1] if isinstance(responses, list) and responses else None
-            path = (*self.path, key, len(responses) - 1 if isinstance(responses, list) else 0)
+            spot = self.spot.at(key, len(responses) - 1 if isinstance(responses, list) else 0)
         if isinstance(raw, dict) and "response" in raw:
             raw = raw["response"]
-            path = (*path, "response")
+            spot = spot.at("response")
         if raw is None:
             return None
-        return repair.read_content(raw, role="model", path=path, problems=self.problems)
+        return repair.read_content(raw, spot, role="model")
 
     def expect_calls(self, turns: list[Invocation]) -> None:
         """Put the expected calls of another dialect's key (`expected_tool_use`) into the last
@@ -178,13 +168,13 @@ class _SessionReader:
         ]
         for key in keys if turns and turns[-1].events is None else ():
             raw = self.fields[key]
-            path: Path = (*self.path, key)
+            spot = self.spot.at(key)
             if not isinstance(raw, list):
                 continue
             calls = [_call(call) for call in raw]
             if None in calls:
                 message = 'expected tool calls, such as {"tool_name": ..., "tool_input": {...}}'
-                self.problems.error("wrong-type", message, path=(*path, calls.index(None)))
+                spot.at(calls.index(None)).error("wrong-type", message)
                 return
             content = Content(role="model", parts=tuple(call for call in calls if call))
             events = (Event(author="agent", content=content),) if calls else ()
@@ -198,7 +188,7 @@ class _SessionReader:
             if isinstance(raw, dict):
                 fields = {"app_name": "", "user_id": "", "state": {}}
                 fields |= {to_snake(name): value for name, value in raw.items()}
-                wire = self.problems.validated(SessionInputWire, fields, path=(*self.path, key))
+                wire = self.spot.at(key).validated(SessionInputWire, fields)
                 if wire is not None:
                     return wire.to_model()
         return None
@@ -219,13 +209,10 @@ class _SessionReader:
         messages = self.fields.get(key)
         exchanges: list[tuple[Content, Content | None]] = []
         for index, message in enumerate(messages if isinstance(messages, list) else ()):
-            message_path = (*self.path, key, index)
             raw = message.get("content", message) if isinstance(message, dict) else message
             fields = message if isinstance(message, dict) else {}
             author = str(fields.get("author") or fields.get("role") or "")
-            content = repair.read_content(
-                raw, role="user", path=message_path, problems=self.problems
-            )
+            content = repair.read_content(raw, self.spot.at(key, index), role="user")
             if content is None:
                 continue
             if (author or content.role or "user") == "user":
@@ -241,19 +228,16 @@ class _SessionReader:
         agent_data = self.fields.get("agent_data")
         turns = agent_data.get("turns") if isinstance(agent_data, dict) else None
         if turns is not None and not isinstance(turns, list):
-            message = f"expected a list, found {described(turns)}"
-            self.problems.error("wrong-type", message, path=(*self.path, "agent_data", "turns"))
+            self.spot.at("agent_data", "turns").wrong_type("a list", turns)
         recorded_turns: list[Invocation] = []
         for index, turn in enumerate(turns if isinstance(turns, list) else ()):
-            turn_path: Path = (*self.path, "agent_data", "turns", index)
+            turn_spot = self.spot.at("agent_data", "turns", index)
             raw = turn.get("events") if isinstance(turn, dict) else None
             if not isinstance(raw, list):
-                self.problems.error("missing-key", "`events` is missing", path=turn_path)
+                turn_spot.error("missing-key", "`events` is missing")
                 continue
             events = [
-                repair.read_event(
-                    event, path=(*turn_path, "events", event_index), problems=self.problems
-                )
+                repair.read_event(event, turn_spot.at("events", event_index))
                 for event_index, event in enumerate(raw)
             ]
             name = turn.get("turn_id") or turn.get("turnId") or ""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from evalgate.config import yaml
 from evalgate.errors import Place, Problem
-from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.json_source import Problems, Spot, described
 from evalgate.formats.kind import CriteriaReading
 from evalgate.model import OPEN, CriterionUse
 from evalgate.text import plain, words
@@ -91,15 +91,26 @@ def parse_dataset_config(
         message = f"expected a mapping with `metrics_to_run`, found {described(raw)}"
         problems.error("not-a-config", message, place=Place(file=file, line=1))
         return CriteriaReading(problems=problems.all())
-    reader = _MetricsReader(problems, file, read)
+    spot = Spot(problems)
     pool_key = next((key for key in _POOLS if _holds_metrics(raw.get(key))), _POOLS[0])
-    pool = reader.pool(raw.get(pool_key), pool_key)
-    names = reader.names(raw.get("metrics_to_run"), pool, pool_key)
-    uses = [reader.use(name, pool.get(name), path) for name, path in names.items()]
+    pool = _pool(raw.get(pool_key), spot.at(pool_key))
+    names = _names(raw.get("metrics_to_run"), spot.at("metrics_to_run"))
+    if raw.get("metrics_to_run") in (None, []):
+        names = {name: metric_spot for name, (metric_spot, _) in pool.items()}
+        if pool and pool_key == _POOLS[0]:
+            message = f"`metrics_to_run` names no metric, so all of `{pool_key}` run"
+            hint = "agents-cli runs none without `--metrics`: list their names in `metrics_to_run`"
+            spot.warning("no-metrics-to-run", message, hint)
+    uses = [
+        _Metric(name, *pool.get(name, (name_spot, {})), pool_names=pool, file=file, read=read).use(
+            is_built_in=name not in pool
+        )
+        for name, name_spot in names.items()
+    ]
     for key in ("criteria", "metrics", "thresholds"):
         if key in raw and key != pool_key:
             hint = "write a metric into `custom_metrics`, with its `threshold` beside its `name`"
-            problems.warning("unused-key", f"`{key}` is not read", path=(key,), hint=hint)
+            spot.at(key).warning("unused-key", f"`{key}` is not read", hint)
     return CriteriaReading(
         criteria=tuple(use for use in uses if use is not None),
         problems=problems.all(),
@@ -136,211 +147,198 @@ def _load(text: str, problems: Problems) -> Any:
     return document.raw
 
 
-class _MetricsReader:
-    """Reads one config. Invalid parts are problems with their places."""
+def _pool(raw: Any, spot: Spot) -> dict[str, tuple[Spot, JsonObject]]:
+    """The metrics of `custom_metrics`, or of another key, by name, each with its place. They may be
+    a mapping of names."""
+    is_mapping = isinstance(raw, dict) and _holds_metrics(raw)
+    if raw is not None and not isinstance(raw, list) and not is_mapping:
+        spot.wrong_type("a list of metrics", raw)
+    pool: dict[str, tuple[Spot, JsonObject]] = {}
+    metrics = enumerate(raw) if isinstance(raw, list) else raw.items() if is_mapping else ()
+    for step, metric in metrics:
+        name = step if is_mapping else None
+        if isinstance(metric, dict):
+            name = metric.get("name") or metric.get("id") or name
+        if not isinstance(metric, dict):
+            spot.at(step).wrong_type("an object with a `name`", metric)
+        elif not isinstance(name, str) or not name.strip():
+            hint = "write `- name: my_metric`, and the same name in `metrics_to_run`"
+            spot.at(step).error("missing-key", "the metric has no `name`", hint)
+        else:
+            pool[name] = spot.at(step), metric
+    return pool
+
+
+def _names(raw: Any, spot: Spot) -> dict[str, Spot]:
+    """The listed names of metrics, each with its place."""
+    names: dict[str, Spot] = {}
+    if raw is not None and not isinstance(raw, list):
+        spot.wrong_type("a list of names", raw)
+        return names
+    for index, name in enumerate(raw or ()):
+        if isinstance(name, str) and name.strip():
+            names.setdefault(name, spot.at(index))
+        else:
+            spot.at(index).wrong_type("the name of a metric", name)
+    return names
+
+
+class _Metric:
+    """Reads one metric of the file. Invalid parts are problems with their places."""
 
     def __init__(
-        self, problems: Problems, file: str, read: Callable[[str], bytes | Problem] | None
+        self,
+        name: str,
+        spot: Spot,
+        fields: JsonObject,
+        *,
+        pool_names: Iterable[str],
+        file: str,
+        read: Callable[[str], bytes | Problem] | None,
     ) -> None:
-        self._problems = problems
+        self._name = name
+        self._spot = spot
+        self._fields = fields
         self._file = file
         self._read = read
-        self._pool_names: tuple[str, ...] = ()
+        self._pool_names = pool_names
 
-    def pool(self, raw: Any, key: str) -> dict[str, tuple[Path, JsonObject]]:
-        """The metrics of `custom_metrics`, or of another key, by name, each with its place. They
-        may be a mapping of names."""
-        is_mapping = isinstance(raw, dict) and _holds_metrics(raw)
-        if raw is not None and not isinstance(raw, list) and not is_mapping:
-            self._report_type("a list of metrics", raw, (key,))
-        pool: dict[str, tuple[Path, JsonObject]] = {}
-        metrics = enumerate(raw) if isinstance(raw, list) else raw.items() if is_mapping else ()
-        for step, metric in metrics:
-            path: Path = (key, step)
-            name = step if is_mapping else None
-            if isinstance(metric, dict):
-                name = metric.get("name") or metric.get("id") or name
-            if not isinstance(metric, dict):
-                self._report_type("an object with a `name`", metric, path)
-            elif not isinstance(name, str) or not name.strip():
-                message = "the metric has no `name`"
-                hint = "write `- name: my_metric`, and the same name in `metrics_to_run`"
-                self._problems.error("missing-key", message, path=path, hint=hint)
-            else:
-                pool[name] = path, metric
-        self._pool_names = tuple(pool)
-        return pool
-
-    def names(
-        self, raw: Any, pool: Mapping[str, tuple[Path, JsonObject]], key: str
-    ) -> dict[str, Path]:
-        """The metrics that run, each with its place. Without a list all custom metrics run."""
-        if raw is not None and not isinstance(raw, list):
-            self._report_type("a list of names", raw, ("metrics_to_run",))
-            return {}
-        names: dict[str, Path] = {}
-        for index, name in enumerate(raw or ()):
-            path: Path = ("metrics_to_run", index)
-            if isinstance(name, str) and name.strip():
-                names.setdefault(name, path)
-            else:
-                self._report_type("the name of a metric", name, path)
-        if not names and pool and not raw and key == _POOLS[0]:
-            message = f"`metrics_to_run` names no metric, so all of `{key}` run"
-            hint = "agents-cli runs none without `--metrics`: list their names in `metrics_to_run`"
-            self._problems.warning("no-metrics-to-run", message, path=(), hint=hint)
-        return names or ({} if raw else {name: path for name, (path, _) in pool.items()})
-
-    def use(
-        self, name: str, entry: tuple[Path, JsonObject] | None, path: Path
-    ) -> CriterionUse | None:
-        """The metric as a criterion; None, with a problem, if it is invalid."""
-        if entry is None:
-            return self._built_in(name, {}, path, pool_path=None)
-        path, metric = entry
-        bodies = [key for key in _SOURCE_KEYS if metric.get(key) is not None]
+    def use(self, *, is_built_in: bool) -> CriterionUse | None:
+        """The metric as a criterion; None, with a problem, if it is invalid. `is_built_in`: only
+        its name is in the file."""
+        if is_built_in:
+            return self._built_in(is_described=False)
+        bodies = [key for key in _SOURCE_KEYS if self._fields.get(key) is not None]
         if not bodies:
-            return self._in_words(name, metric, path)
-        body = metric[bodies[0]]
+            return self._in_words()
+        body = self._fields[bodies[0]]
+        spot = self._spot.at(bodies[0])
         is_text = isinstance(body, str) and bool(body.strip())
         if not is_text:
-            self._report_type("a text", body, (*path, bodies[0]))
+            spot.wrong_type("a text", body)
         if len(bodies) > 1:
-            message = f"`{name}` has {words.listed(f'`{key}`' for key in bodies)}; one is expected"
-            self._problems.error("wrong-value", message, path=path, hint="keep one of them")
-        if self._report_misspelled(metric, path) or len(bodies) > 1 or not is_text:
+            keys = words.listed(f"`{key}`" for key in bodies)
+            message = f"`{self._name}` has {keys}; one is expected"
+            self._spot.error("wrong-value", message, "keep one of them")
+        if self._report_misspelled() or len(bodies) > 1 or not is_text:
             return None
         if bodies[0] == "prompt_template":
-            self._report_spellings(name, _ASKED.findall(body), (*path, bodies[0]))
-            options = {"prompt_template": body, **_judge_of(metric)}
-            return self._use_of(name, metric, path, options=options, metric_name=PROMPT_METRIC)
-        return self._function(name, metric, (*path, bodies[0]), body)
+            self._report_spellings(_ASKED.findall(body), spot)
+            options = {"prompt_template": body, **_judge_of(self._fields)}
+            return self._use_of(options, metric=PROMPT_METRIC)
+        return self._function(spot, body)
 
-    def _in_words(self, name: str, metric: JsonObject, path: Path) -> CriterionUse | None:
+    def _in_words(self) -> CriterionUse | None:
         """A metric without a body of agents-cli: a built-in one with parameters, or words."""
-        template = _template_of(metric)
-        if not template or (path[0] == _POOLS[0] and _is_built_in(name)):
-            return self._built_in(name, metric, path, pool_path=path)
-        message = f"`{name}` has no `prompt_template` of agents-cli; it is judged by its words"
+        template = _template_of(self._fields)
+        if not template or (self._spot.path[0] == _POOLS[0] and _is_built_in(self._name)):
+            return self._built_in(is_described=True)
+        message = (
+            f"`{self._name}` has no `prompt_template` of agents-cli; it is judged by its words"
+        )
         hint = "agents-cli itself ignores it: write a `prompt_template` for the judge"
-        self._problems.warning("metric-in-words", message, path=path, hint=hint)
-        options = {"prompt_template": template, "whole_case": True, **_judge_of(metric)}
-        return self._use_of(name, metric, path, options=options, metric_name=PROMPT_METRIC)
+        self._spot.warning("metric-in-words", message, hint)
+        options = {"prompt_template": template, "whole_case": True, **_judge_of(self._fields)}
+        return self._use_of(options, metric=PROMPT_METRIC)
 
-    def _function(
-        self, name: str, metric: JsonObject, path: Path, body: str
-    ) -> CriterionUse | None:
+    def _function(self, spot: Spot, body: str) -> CriterionUse | None:
         options: JsonObject = {"takes": "instance"}
-        code = f"{self._file}:{name}"
-        if path[-1] == "custom_function_file":
+        if spot.path[-1] == "custom_function_file":
             code = body if isabs(body) else normpath(join(dirname(self._file), body))
             content = self._read(code) if self._read is not None else b""
             source = plain.decode(content, file=code)
             if isinstance(source, Problem):
-                message = f"`{name}`: {code} cannot be read: {source.message}"
+                message = f"`{self._name}`: {code} cannot be read: {source.message}"
                 hint = f"the path is relative to {dirname(self._file) or 'the root'}"
-                self._problems.error("no-metric-file", message, path=path, hint=hint)
+                spot.error("no-metric-file", message, hint)
                 return None
-            function = metric.get("custom_function_name")
+            function = self._fields.get("custom_function_name")
             options |= {"source": source.removeprefix("\ufeff"), "file": code}
             options |= {"function": function} if isinstance(function, str) else {}
         elif _DOTTED.fullmatch(body):
-            return self._use_of(name, metric, path[:-1], options=options, code=body.strip())
+            return self._use_of(options, code=body.strip())
         else:
+            code = f"{self._file}:{self._name}"
             options |= {"source": body, "file": self._file}
         source = str(options["source"])
         try:
             with warnings.catch_warnings(action="ignore"):
                 compile(source, code, "exec")
-            self._report_spellings(name, _returned_keys(source), path)
+            self._report_spellings(_returned_keys(source), spot)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             # the agent may have a newer Python, which can compile it
-            message = f"`{name}`: Python cannot compile the function: {error}"
-            hint = "write Python that defines `evaluate(instance)`"
-            self._problems.warning("bad-metric", message, path=path, hint=hint)
+            message = f"`{self._name}`: Python cannot compile the function: {error}"
+            spot.warning("bad-metric", message, "write Python that defines `evaluate(instance)`")
         if not re.search(r"\bevaluate\b", source) and "function" not in options:
-            message = f"`{name}` defines no function `evaluate(instance)`"
+            message = f"`{self._name}` defines no function `evaluate(instance)`"
             hint = 'write `def evaluate(instance): return {"score": 1.0}`'
-            self._problems.error("bad-metric", message, path=path, hint=hint)
+            spot.error("bad-metric", message, hint)
             return None
-        return self._use_of(name, metric, path[:-1], options=options, code=code)
+        return self._use_of(options, code=code)
 
-    def _report_spellings(self, name: str, keys: Iterable[str], path: Path) -> None:
+    def _report_spellings(self, keys: Iterable[str], spot: Spot) -> None:
         """Report keys of a prompt or a result that are nearly those that have a meaning."""
         for key in dict.fromkeys(keys):
             hint = "" if key in _MEANINGS else words.did_you_mean(key, _MEANINGS)
             if hint:
-                message = f"`{name}` has the key `{key}`"
-                self._problems.warning("bad-metric", message, path=path, hint=hint)
+                spot.warning("bad-metric", f"`{self._name}` has the key `{key}`", hint)
 
-    def _built_in(
-        self, name: str, metric: JsonObject, path: Path, *, pool_path: Path | None
-    ) -> CriterionUse | None:
-        base = _VERSION.sub("", name.lower())
+    def _built_in(self, *, is_described: bool) -> CriterionUse | None:
+        name = self._name.lower()
+        base = _VERSION.sub("", name)
         if base in SAME_AS_ADK:
-            options = {} if base != "final_response_match" else _judge_of(metric)
-            return self._use_of(name, metric, path, options=options, metric_name=SAME_AS_ADK[base])
+            options = {} if base != "final_response_match" else _judge_of(self._fields)
+            return self._use_of(options, metric=SAME_AS_ADK[base])
         if _is_built_in(name):
             # agents-cli asks for version 1 by a bare name, and for the newest with parameters
-            latest = name.lower() if _VERSION.search(name) else f"{base}_v{2 if metric else 1}"
-            options = {"metric": latest}
-            if isinstance(metric.get("metric_spec_parameters"), dict):
-                options["parameters"] = metric["metric_spec_parameters"]
-            return self._use_of(name, metric, path, options=options, metric_name=SERVICE_METRIC)
+            version = 2 if self._fields else 1
+            options = {"metric": name if _VERSION.search(name) else f"{base}_v{version}"}
+            parameters = self._fields.get("metric_spec_parameters")
+            if isinstance(parameters, dict):
+                options["parameters"] = parameters
+            return self._use_of(options, metric=SERVICE_METRIC)
         known = [*self._pool_names, *SAME_AS_ADK, *OF_SERVICE]
-        message = f"`{name}` is neither in `custom_metrics` nor a metric that can be measured here"
-        if pool_path is not None:
-            message = f"`{name}` has no {words.listed(f'`{key}`' for key in _SOURCE_KEYS[:3])}"
+        reason = "is neither in `custom_metrics` nor a metric that can be measured here"
+        if is_described:
+            reason = f"has no {words.listed(f'`{key}`' for key in _SOURCE_KEYS[:3])}"
         hint = words.did_you_mean(
             base, known, fallback=f"known metrics: {', '.join(sorted(known))}"
         )
-        self._problems.error("unknown-criterion", message, path=path, hint=hint)
+        self._spot.error("unknown-criterion", f"`{self._name}` {reason}", hint)
         return None
 
     def _use_of(
-        self,
-        name: str,
-        metric: JsonObject,
-        path: Path,
-        *,
-        options: JsonObject,
-        metric_name: str = "",
-        code: str | None = None,
+        self, options: JsonObject, *, metric: str = "", code: str | None = None
     ) -> CriterionUse | None:
-        threshold = metric.get("threshold")
+        threshold = self._fields.get("threshold")
         if threshold is not None and (
             isinstance(threshold, bool)
             or not isinstance(threshold, int | float)
             or not math.isfinite(threshold)
         ):
-            self._report_type("a number", threshold, (*path, "threshold"))
+            self._spot.at("threshold").wrong_type("a number", threshold)
             return None
         return CriterionUse(
-            name=name,
+            name=self._name,
             threshold=None if threshold is None else float(threshold),
             options=options,
-            lower_is_better=metric.get("lower_is_better") is True,
-            informational=metric.get("informational") is True,
+            lower_is_better=self._fields.get("lower_is_better") is True,
+            informational=self._fields.get("informational") is True,
             code=code,
-            metric=metric_name if metric_name != name else "",
+            metric=metric if metric != self._name else "",
             scale=OPEN,
-            place=self._problems.place_of(path),
+            place=self._spot.place,
         )
 
-    def _report_misspelled(self, metric: JsonObject, path: Path) -> bool:
+    def _report_misspelled(self) -> bool:
         """Report misspelled keys; True if there are any. agents-cli ignores them, but a misspelled
         `threshold` would decide nothing."""
-        keys = sorted(str(key) for key in metric.keys() - set(_KEYS))
+        keys = sorted(str(key) for key in self._fields.keys() - set(_KEYS))
         hints = {key: words.did_you_mean(key, _KEYS) for key in keys}
         for key, hint in hints.items():
             if hint:
-                message = f"`{key}` is not a key of a metric"
-                self._problems.error("unknown-key", message, path=(*path, key), hint=hint)
+                self._spot.at(key).error("unknown-key", f"`{key}` is not a key of a metric", hint)
         return any(hints.values())
-
-    def _report_type(self, expected: str, raw: Any, path: Path) -> None:
-        message = f"expected {expected}, found {described(raw)}"
-        self._problems.error("wrong-type", message, path=path)
 
 
 _ASKED = re.compile(r"\{([A-Za-z_]\w*)\}")

@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from evalgate.config.gate_file import GenerationConfig
 from evalgate.errors import Place
 from evalgate.formats import json_source
-from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.json_source import Path, Problems, Spot, described
 from evalgate.formats.kind import CriteriaReading, describe_keys
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire, to_camel
@@ -47,18 +47,18 @@ class SimulatorWire(Wire):
     stop_signal: str = _DEFAULTS.stop_signal
 
 
-def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse | None:
+def parse_simulator(raw: Any, spot: Spot) -> SimulatorUse | None:
     """The simulated user as configured; None, with a problem, if it is invalid."""
     if not isinstance(raw, dict):
-        problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
+        spot.wrong_type("an object", raw)
         return None
-    earlier_errors = problems.error_count
-    _report_unknown_user_keys(raw, path, problems)
-    wire = problems.validated(SimulatorWire, raw, path=path)
+    earlier_errors = spot.problems.error_count
+    _report_unknown_user_keys(raw, spot)
+    wire = spot.validated(SimulatorWire, raw)
     if wire is None:
         return None
-    _check_simulator(wire, path, problems)
-    if problems.error_count > earlier_errors:
+    _check_simulator(wire, spot)
+    if spot.problems.error_count > earlier_errors:
         return None
     limit = wire.max_allowed_invocations
     return SimulatorUse(
@@ -68,11 +68,11 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
         custom_instructions=wire.custom_instructions,
         include_function_calls=wire.include_function_calls,
         stop_signal=wire.stop_signal,
-        place=problems.place_of(path),
+        place=spot.place,
     )
 
 
-def _report_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -> None:
+def _report_unknown_user_keys(raw: JsonObject, spot: Spot) -> None:
     """Warn of keys of a simulated user that ADK ignores, with the nearest free key."""
     field_names = {shapes.field(key) for key in raw}
     for key in raw:
@@ -85,37 +85,28 @@ def _report_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -
                 if guess
                 else f"known: {', '.join(SimulatorWire.model_fields)}"
             )
-            problems.warning(
-                "unknown-key",
-                f"unknown key `{key}` in a simulated user",
-                path=(*path, key),
-                hint=hint,
-            )
+            spot.at(key).warning("unknown-key", f"unknown key `{key}` in a simulated user", hint)
 
 
-def _check_simulator(wire: SimulatorWire, path: Path, problems: Problems) -> None:
+def _check_simulator(wire: SimulatorWire, spot: Spot) -> None:
     if wire.type == "llm_audio":
         message = "audio from a simulated user is not supported; its turns are sent as text only"
-        problems.error(
-            "not-supported", message, path=(*path, "type"), hint='use `"type": "llm_backed"`'
-        )
+        spot.at("type").error("not-supported", message, 'use `"type": "llm_backed"`')
     elif wire.type is not None and wire.type not in SIMULATOR_TYPES:
         hint = (
             words.suggest(wire.type, SIMULATOR_TYPES) or f"ADK has {words.listed(SIMULATOR_TYPES)}"
         )
         message = f"`{wire.type[:60]}` is not a known type of simulated user"
-        problems.error("wrong-value", message, path=(*path, "type"), hint=hint)
+        spot.at("type").error("wrong-value", message, hint)
     if wire.max_allowed_invocations == 0:
         message = "with 0 turns the agent is never called"
         hint = "ADK's default is 20; -1 means no limit"
-        problems.error("wrong-value", message, path=(*path, "max_allowed_invocations"), hint=hint)
+        spot.at("max_allowed_invocations").error("wrong-value", message, hint)
     if not wire.model.strip():
-        problems.error("wrong-value", "the model name is missing", path=(*path, "model"))
+        spot.at("model").error("wrong-value", "the model name is missing")
     if not wire.stop_signal.strip():
-        problems.error(
-            "wrong-value",
-            "an empty stop signal would end every conversation",
-            path=(*path, "stop_signal"),
+        spot.at("stop_signal").error(
+            "wrong-value", "an empty stop signal would end every conversation"
         )
     problem = (
         "" if wire.custom_instructions is None else templates.problem_of(wire.custom_instructions)
@@ -125,7 +116,7 @@ def _check_simulator(wire: SimulatorWire, path: Path, problems: Problems) -> Non
             "ADK requires {{ stop_signal }}, {{ conversation_plan }} and {{ conversation_history }}"
         )
         message = f"the instructions cannot be used: {problem}"
-        problems.error("bad-instructions", message, path=(*path, "custom_instructions"), hint=hint)
+        spot.at("custom_instructions").error("bad-instructions", message, hint)
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -171,7 +162,7 @@ def parse_criteria(
     _report_unknown_keys(members, problems)
     uses = _uses(fields, problems)
     key, raw = fields.get("user_simulator_config", ("", None))
-    simulator = None if raw is None else parse_simulator(raw, path=(key,), problems=problems)
+    simulator = None if raw is None else parse_simulator(raw, Spot(problems, (key,)))
     _, custom = fields.get("custom_metrics", ("", None))
     return CriteriaReading(
         criteria=uses,
@@ -226,7 +217,11 @@ def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[Cr
         raw = {}
     candidates = [
         _use(
-            name, value, metric_paths.get(name), (key, name), problems, scale=scales.get(name, OPEN)
+            name,
+            value,
+            metric_paths.get(name),
+            Spot(problems, (key, name)),
+            scale=scales.get(name, OPEN),
         )
         for name, value in raw.items()
     ]
@@ -277,12 +272,11 @@ def _metric_paths(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> 
         return {}
     if not isinstance(raw, dict):
         hint = 'write `{"name": {"code_config": {"name": "package.module.function"}}}`'
-        message = f"expected an object of metrics by name, found {described(raw)}"
-        problems.error("wrong-type", message, path=(key,), hint=hint)
+        Spot(problems, (key,)).wrong_type("an object of metrics by name", raw, hint)
         return {}
     metric_paths: dict[str, str] = {}
     for name, metric in raw.items():
-        code = _metric_path(metric, (key, name), problems)
+        code = _metric_path(metric, Spot(problems, (key, name)))
         if code is not None:
             metric_paths[name] = code
     return metric_paths
@@ -315,32 +309,25 @@ def _member(parent: Any, name: str) -> Any:
     return next((value for key, value in members if shapes.field(key) == name), None)
 
 
-def _metric_path(metric: Any, path: Path, problems: Problems) -> str | None:
+def _metric_path(metric: Any, spot: Spot) -> str | None:
     """The dotted path in `code_config`; None, with a problem, if there is none."""
     hint = 'write `"code_config": {"name": "package.module.function"}`'
     if not isinstance(metric, dict):
-        problems.error(
-            "wrong-type", f"expected an object, found {described(metric)}", path=path, hint=hint
-        )
+        spot.wrong_type("an object", metric, hint)
         return None
     config_key = next((key for key in metric if shapes.field(key) == "code_config"), None)
     if config_key is None:
-        problems.error("missing-key", "`code_config` is missing", path=path, hint=hint)
+        spot.error("missing-key", "`code_config` is missing", hint)
         return None
     config = metric[config_key]
     name = config.get("name") if isinstance(config, dict) else None
     if not isinstance(name, str) or not name.strip():
-        type_name = described(name if isinstance(config, dict) else config)
-        problems.error(
-            "wrong-type",
-            f"expected a dotted path, found {type_name}",
-            path=(*path, config_key),
-            hint=hint,
-        )
+        actual = name if isinstance(config, dict) else config
+        spot.at(config_key).wrong_type("a dotted path", actual, hint)
         return None
     if "." not in name:
         message = f"`{name[:60]}` is not a dotted path (package.module.function)"
-        problems.error("wrong-value", message, path=(*path, config_key, "name"), hint=hint)
+        spot.at(config_key, "name").error("wrong-value", message, hint)
         return None
     return name
 
@@ -348,43 +335,35 @@ def _metric_path(metric: Any, path: Path, problems: Problems) -> str | None:
 # --- criteria -------------------------------------------------------------------------------------
 
 
-def _use(
-    name: str, raw: Any, code: str | None, path: Path, problems: Problems, *, scale: Scale
-) -> CriterionUse | None:
+def _use(name: str, raw: Any, code: str | None, spot: Spot, *, scale: Scale) -> CriterionUse | None:
     """The criterion as configured, with its options in snake_case at the top level; None if it is
     invalid."""
-    earlier_errors = problems.error_count
+    earlier_errors = spot.problems.error_count
     options: JsonObject = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         option = shapes.field(key)
         if option in options:
-            problems.warning(
-                "duplicate-key", f"duplicate key `{option}` in two spellings", path=(*path, key)
-            )
+            spot.at(key).warning("duplicate-key", f"duplicate key `{option}` in two spellings")
         # the only spelling, or the camelCase one: ADK reads that one of two
         if option not in options or key != option:
             options[option] = value
     flags = {flag: options.pop(flag, False) for flag in OWN_FLAGS}
     for flag, value in flags.items():
         if not isinstance(value, bool):
-            problems.error(
-                "wrong-type",
-                f"expected true or false, found {described(value)}",
-                path=(*path, flag),
-            )
+            spot.at(flag).wrong_type("true or false", value)
     threshold = None
     if not isinstance(raw, dict):
-        threshold = _threshold(raw, path, problems)
+        threshold = _threshold(raw, spot)
     elif "threshold" in options:
-        threshold = _threshold(options.pop("threshold"), (*path, "threshold"), problems)
+        threshold = _threshold(options.pop("threshold"), spot.at("threshold"))
     elif flags["informational"] is not True and name not in _WITHOUT_THRESHOLD:
         guess = next((key for key in _THRESHOLD_SYNONYMS if key in options), None) or words.nearest(
             "threshold", options
         )
         hint = f"`{guess}` is there instead" if guess else 'write `"threshold": 0.8`'
         detail = f"; found {json_source.listed_keys(options)}" if options else ""
-        problems.error("missing-threshold", f"`threshold` is missing{detail}", path=path, hint=hint)
-    if problems.error_count > earlier_errors:
+        spot.error("missing-threshold", f"`threshold` is missing{detail}", hint)
+    if spot.problems.error_count > earlier_errors:
         return None
     return CriterionUse(
         name=name,
@@ -393,22 +372,20 @@ def _use(
         **flags,
         code=code,
         scale=Scale() if code is None else scale,
-        place=problems.place_of(path),
+        place=spot.place,
     )
 
 
-def _threshold(value: Any, path: Path, problems: Problems) -> float | None:
+def _threshold(value: Any, spot: Spot) -> float | None:
     """A threshold as ADK reads it: a number, true, or a number as text."""
     number = math.nan
     with suppress(ValueError, OverflowError):
         number = float(value) if isinstance(value, int | float | str) else math.nan
     if not math.isfinite(number):
         hint = "write a number, such as 0.8"
-        problems.error(
-            "bad-threshold", f"expected a number, found {described(value)}", path=path, hint=hint
-        )
+        spot.error("bad-threshold", f"expected a number, found {described(value)}", hint)
         return None
     if isinstance(value, bool | str):
         message = f"the threshold is {described(value)}; read as {number:g}, as ADK does"
-        problems.note("threshold-not-a-number", message, path=path)
+        spot.note("threshold-not-a-number", message)
     return number

@@ -13,9 +13,8 @@ from pydantic import ValidationError
 
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import adk_shapes, agents_cli, json_source, repair
-from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.json_source import Path, Problems, Spot, described
 from evalgate.formats.kind import CASE_IDS, Dialect, EvalSetReading, describe_keys
-from evalgate.formats.repair import REJECTED
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
@@ -70,22 +69,23 @@ class _Cases:
             object_dialect = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
             self.dialect = _dialect_of_list(raw) if len(path) == 1 else object_dialect
         case = None
+        spot = Spot(self._problems, path)
         if len(path) > 1 or self.dialect is Dialect.AGENTS_CLI:
             in_list = len(path) == 1 and isinstance(raw, dict)
             is_dataset = in_list or agents_cli.is_dataset_case(raw)
             read_case = agents_cli.read_case if is_dataset else repair.read_case
-            case = read_case(raw, path=path, place=place, problems=self._problems)
+            case = read_case(raw, spot, place=place)
         elif self.dialect is Dialect.FLAT_LIST:
-            turn = _turn(raw, path=path, problems=self._problems)
+            turn = _turn(raw, spot)
             self.turns += [turn] if turn is not None else []
         elif self.dialect is Dialect.NAMED_LIST:
-            case = _dataset_case(raw, path=path, place=place, problems=self._problems)
+            case = _dataset_case(raw, spot, place=place)
         elif is_first:
             message = f"this list is not {_sought(self._problems.file)}: {_describe_actual(raw)}"
-            self._problems.error("not-an-eval-set", message, path=path, hint=_OLD_FORMATS)
-        self.cases += [self._with_unique_id(case, path)] if case is not None else []
+            spot.error("not-an-eval-set", message, _OLD_FORMATS)
+        self.cases += [self._with_unique_id(case, spot)] if case is not None else []
 
-    def _with_unique_id(self, case: Case, path: Path) -> Case:
+    def _with_unique_id(self, case: Case, spot: Spot) -> Case:
         """The case, with a number after its id if another case has the same id. ADK runs both, but
         results are stored by id."""
         first_case = self._by_id.get(case.case_id)
@@ -97,7 +97,7 @@ class _Cases:
             location = f" (the first is at {first_case.place})" if first_case.place else ""
             message = f"the case id {case.case_id!r} is already used{location}; this case is called {new_id!r}"
             hint = "Give each case in a file a unique id."
-            self._problems.warning("duplicate-case-id", message, path=path, hint=hint)
+            spot.warning("duplicate-case-id", message, hint)
             case = replace(case, case_id=new_id)
         self._by_id[case.case_id] = case
         return case
@@ -126,10 +126,7 @@ def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSe
     )
     fields = _fields(members, dialect, problems)
     if not isinstance(fields["eval_cases"], list):
-        type_name = described(fields["eval_cases"])
-        problems.error(
-            "wrong-type", f"expected a list of cases, found {type_name}", path=(cases_key,)
-        )
+        Spot(problems, (cases_key,)).wrong_type("a list of cases", fields["eval_cases"])
     eval_set_id = _eval_set_id(fields, dialect, problems)
     name = _text_or_none(fields, "name", problems)
     description = _text_or_none(fields, "description", problems)
@@ -188,7 +185,7 @@ def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonOb
             guess = words.nearest(
                 name, known_names - {to_snake(member_key) for member_key in members}, cutoff=0.8
             )
-            problems.unknown_key("an evaluation set", path=(key,), near=guess)
+            Spot(problems, (key,)).unknown_key("an evaluation set", near=guess)
     return fields
 
 
@@ -208,9 +205,7 @@ def _eval_set_id(fields: JsonObject, dialect: Dialect, problems: Problems) -> st
         )
         return str(eval_set_id)
     else:
-        problems.error(
-            "wrong-type", f"expected text, found {described(eval_set_id)}", path=("eval_set_id",)
-        )
+        Spot(problems, ("eval_set_id",)).wrong_type("text", eval_set_id)
     return default_id
 
 
@@ -257,30 +252,28 @@ _CALL_OTHERS = {"name": "tool_name", **dict.fromkeys(set(repair.ARGUMENTS) - _CA
 _CALL_UNREAD = _UNREAD | {"id", "tool_output"}
 
 
-def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
-    """The turn at `path` as ADK converts it; None, with a problem, if it is invalid.
+def _turn(raw: Any, spot: Spot) -> Invocation | None:
+    """The turn at `spot` as ADK converts it; None, with a problem, if it is invalid.
 
     As in ADK, a missing `reference` is an empty answer (null: an answer without parts), and missing
     tool calls mean no calls; both are expectations."""
     if not isinstance(raw, dict):
-        problems.error(
-            "wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path
-        )
+        spot.wrong_type("a turn with a `query`", raw)
         return None
-    earlier_errors = problems.error_count
-    raw = _renamed(raw, path, problems)
-    query = _value(raw, "query", "", path=path, problems=problems, required=True)
+    earlier_errors = spot.problems.error_count
+    raw = _renamed(raw, spot)
+    query = _value(raw, "query", "", spot, required=True)
     is_expected = raw.get("reference", "") is not None
-    reference = _value(raw, "reference", "", path=path, problems=problems) if is_expected else ""
+    reference = _value(raw, "reference", "", spot) if is_expected else ""
     key = "expected_tool_use"
     parsed_calls = [
-        _call(raw_call, (*path, key, index), problems)
-        for index, raw_call in enumerate(_value(raw, key, [], path=path, problems=problems))
+        _call(raw_call, spot.at(key, index))
+        for index, raw_call in enumerate(_value(raw, key, [], spot))
     ]
     calls = tuple(call for call in parsed_calls if call is not None)
-    spoken_events = _intermediate_events(raw, path, problems)
-    _report_unused_keys(raw, path, problems)
-    if problems.error_count > earlier_errors:
+    spoken_events = _intermediate_events(raw, spot)
+    _report_unused_keys(raw, spot)
+    if spot.problems.error_count > earlier_errors:
         return None
     answer = (Text(text=reference),) if is_expected else ()
     steps = [Event(author="", content=Content(parts=calls))] if calls else []
@@ -292,29 +285,24 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
     )
 
 
-def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None:
+def _session(raw: Any, spot: Spot) -> SessionInput | None:
     """The session of `initial_session`; None if it is empty."""
     if raw is None:
-        problems.warning(
-            "adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=path
-        )
+        spot.adk_warning("adk-rejects-missing", "`initial_session` is null; read as none")
     if not raw and isinstance(raw, dict | None):
         return None
     if not isinstance(raw, dict):
-        problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
+        spot.wrong_type("an object", raw)
         return None
     fields: JsonObject = {}
     for key, value in raw.items():
         name = to_snake(key)
         if name in _SESSION and name != key:
             message = f"`{key}` is read as `{name}`; ADK itself ignores it"
-            problems.warning("adk-rejects-spelling", message, path=(*path, key))
+            spot.at(key).warning("adk-rejects-spelling", message)
         fields[name] = value
-    texts = {
-        key: _value(fields, key, "", path=path, problems=problems)
-        for key in ("app_name", "user_id")
-    }
-    return SessionInput(**texts, state=_value(fields, "state", {}, path=path, problems=problems))
+    texts = {key: _value(fields, key, "", spot) for key in ("app_name", "user_id")}
+    return SessionInput(**texts, state=_value(fields, "state", {}, spot))
 
 
 _KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
@@ -324,59 +312,46 @@ def _value(
     fields: JsonObject,
     key: str,
     default: Any,
+    spot: Spot,
     *,
-    path: Path,
-    problems: Problems,
     required: bool = False,
 ) -> Any:
     """The value of `key`, else `default`, which has the same type."""
     value = fields.get(key, default)
     if required and key not in fields:
-        problems.error(
-            "missing-key",
-            f"`{key}` is missing",
-            path=path,
-            hint=json_source.instead_of(key, fields),
-        )
+        spot.error("missing-key", f"`{key}` is missing", json_source.instead_of(key, fields))
     elif isinstance(value, type(default)):
         return value
     elif value is None and not required:
-        problems.warning(
-            "adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key)
-        )
+        spot.at(key).adk_warning("adk-rejects-missing", f"`{key}` is null; read as empty")
     else:
-        expected = _KINDS[type(default)]
-        problems.error(
-            "wrong-type", f"expected {expected}, found {described(value)}", path=(*path, key)
-        )
+        spot.at(key).wrong_type(_KINDS[type(default)], value)
     return default
 
 
-def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
+def _call(raw: Any, spot: Spot) -> ToolCall | None:
     """One expected call. Other forms than `{tool_name, tool_input}` are read with a warning,
     because ADK rejects them."""
     if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
-        name, args = _call_members(raw, path, problems)
+        name, args = _call_members(raw, spot)
     else:
-        call = repair.repair_call(raw, path, problems)
+        call = repair.repair_call(raw, spot)
         name, args = (
             (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
         )
     if not isinstance(name, str):
-        problems.error("missing-key", "`tool_name` is missing", path=path)
+        spot.error("missing-key", "`tool_name` is missing")
         return None
     if args is not None and not isinstance(args, dict):
-        problems.error(
-            "wrong-type", f"expected an object, found {described(args)}", path=(*path, "tool_input")
-        )
+        spot.at("tool_input").wrong_type("an object", args)
         return None
     return ToolCall(name=name, args=args)
 
 
-def _call_members(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, Any]:
+def _call_members(raw: JsonObject, spot: Spot) -> tuple[Any, Any]:
     """Name and arguments of a call. A key that may hold arguments is either read or an error,
     because a call without arguments asserts less."""
-    earlier_errors = problems.error_count
+    earlier_errors = spot.problems.error_count
     call: JsonObject = {key: raw[key] for key in _CALL if key in raw}
     unknown_keys = []
     for key, value in raw.items():
@@ -385,9 +360,7 @@ def _call_members(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any,
         if key in _CALL:
             continue
         if adk_key is not None and adk_key not in call:
-            problems.warning(
-                "adk-rejects-name", f"`{key}` is read as `{adk_key}`. {REJECTED}", path=(*path, key)
-            )
+            spot.at(key).adk_warning("adk-rejects-name", f"`{key}` is read as `{adk_key}`")
             call[adk_key] = (
                 repair.object_in(value)
                 if isinstance(value, str) and adk_key == "tool_input"
@@ -400,58 +373,46 @@ def _call_members(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any,
         guess = words.nearest(key, absent_keys, cutoff=0.8)
         if guess is None and "tool_input" in absent_keys and isinstance(raw[key], dict):
             guess = "tool_input"
-        problems.unknown_key(
-            "an expected tool call", path=(*path, key), near=guess, is_error=guess is not None
-        )
-    if "tool_input" not in call and problems.error_count == earlier_errors:
-        problems.warning(
-            "adk-rejects-missing",
-            f"`tool_input` is missing; read as no arguments. {REJECTED}",
-            path=path,
-        )
+        spot.at(key).unknown_key("an expected tool call", near=guess, is_error=guess is not None)
+    if "tool_input" not in call and spot.problems.error_count == earlier_errors:
+        spot.adk_warning("adk-rejects-missing", "`tool_input` is missing; read as no arguments")
     return call.get("tool_name"), call.get("tool_input")
 
 
-def _intermediate_events(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ...]:
+def _intermediate_events(turn: JsonObject, spot: Spot) -> tuple[Event, ...]:
     events: list[Event] = []
     key = "expected_intermediate_agent_responses"
-    for index, raw_event in enumerate(_value(turn, key, [], path=path, problems=problems)):
+    for index, raw_event in enumerate(_value(turn, key, [], spot)):
         author, text = (
             (raw_event.get("author"), raw_event.get("text"))
             if isinstance(raw_event, dict)
             else (None, None)
         )
         if isinstance(raw_event, str):
-            problems.warning(
-                "adk-rejects-shape",
-                f"plain text; read as text of any agent. {REJECTED}",
-                path=(*path, key, index),
+            spot.at(key, index).adk_warning(
+                "adk-rejects-shape", "plain text; read as text of any agent"
             )
             author = ""
             text = raw_event
         if isinstance(author, str) and isinstance(text, str):
             events.append(Event(author=author, content=Content(parts=(Text(text=text),))))
         else:
-            problems.error(
-                "wrong-type",
-                f"expected {{author, text}}, found {described(raw_event)}",
-                path=(*path, key, index),
-            )
+            spot.at(key, index).wrong_type("{author, text}", raw_event)
     return tuple(events)
 
 
-def _report_unused_keys(raw: JsonObject, path: Path, problems: Problems) -> None:
+def _report_unused_keys(raw: JsonObject, spot: Spot) -> None:
     for key in raw.keys() - _KEYS - _UNREAD:
         guess = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
         if guess:
-            problems.unknown_key("a turn", path=(*path, key), near=guess, is_error=True)
+            spot.at(key).unknown_key("a turn", near=guess, is_error=True)
         elif repair.expects(to_snake(key), raw[key]):
-            repair.report_lost(key, raw[key], path, problems)
+            repair.report_lost(key, raw[key], spot)
         elif not key.startswith("_"):
-            problems.unknown_key("a turn", path=(*path, key), near=None)
+            spot.at(key).unknown_key("a turn", near=None)
 
 
-def _renamed(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
+def _renamed(raw: JsonObject, spot: Spot) -> JsonObject:
     """The turn with its expected answer and calls under the keys of this format."""
     turn = dict(raw)
     for key, value in raw.items():
@@ -467,7 +428,7 @@ def _renamed(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
             and key not in _UNREAD
         ):
             message = f"`{key}` is read as `{adk_key}`; ADK itself ignores it"
-            problems.warning("adk-rejects-name", message, path=(*path, key))
+            spot.at(key).warning("adk-rejects-name", message)
             turn[adk_key] = turn.pop(key)
     return turn
 
@@ -490,30 +451,21 @@ def _dialect_of_list(first_item: Any) -> Dialect:
     return Dialect.UNKNOWN
 
 
-def _dataset_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
+def _dataset_case(raw: Any, spot: Spot, *, place: Place) -> Case | None:
     if not isinstance(raw, dict):
-        problems.error(
-            "wrong-type",
-            f"expected a case with `name` and `data`, found {described(raw)}",
-            path=path,
-        )
+        spot.wrong_type("a case with `name` and `data`", raw)
         return None
-    earlier_errors = problems.error_count
-    name = _value(raw, "name", "", path=path, problems=problems, required=True)
-    raw_turns = _value(raw, "data", [], path=path, problems=problems, required=True)
-    turns = [
-        _turn(turn, path=(*path, "data", index), problems=problems)
-        for index, turn in enumerate(raw_turns)
-    ]
-    session = _session(
-        raw.get("initial_session", {}), path=(*path, "initial_session"), problems=problems
-    )
+    earlier_errors = spot.problems.error_count
+    name = _value(raw, "name", "", spot, required=True)
+    raw_turns = _value(raw, "data", [], spot, required=True)
+    turns = [_turn(turn, spot.at("data", index)) for index, turn in enumerate(raw_turns)]
+    session = _session(raw.get("initial_session", {}), spot.at("initial_session"))
     for key in raw.keys() - _NAMED_KEYS:
         if repair.expects(to_snake(key), raw[key]):
-            repair.report_lost(key, raw[key], path, problems)
+            repair.report_lost(key, raw[key], spot)
         elif not key.startswith("_"):
-            problems.unknown_key("a case", path=(*path, key), near=None)
-    if problems.error_count > earlier_errors:
+            spot.at(key).unknown_key("a case", near=None)
+    if spot.problems.error_count > earlier_errors:
         return None
     return Case(
         case_id=name,

@@ -248,6 +248,7 @@ def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
 
 Path: TypeAlias = tuple[str | int, ...]
 AnyWire = TypeVar("AnyWire", bound=BaseModel)
+REJECTED = "ADK itself rejects this"
 
 ERRORS_SHOWN = 20  # of one kind; others are counted
 _SHOWN = {Severity.ERROR: ERRORS_SHOWN, Severity.WARNING: 1, Severity.NOTE: 1}
@@ -363,30 +364,11 @@ class Problems:
         """Report a useful fact."""
         self._add(Severity.NOTE, code, message, **more)
 
-    def unknown_key(
-        self, container: str, *, path: Path, near: str | None, is_error: bool = False
-    ) -> None:
-        """Report that the last key of `path` is unknown in `container`: it is ignored, or an
-        error."""
-        hint = f"did you mean `{near}`?" if near else ""
-        report = self.error if is_error else self.warning if near else self.note
-        message = f"unknown key `{path[-1]}` in {container}{'' if is_error else ' (ignored)'}"
-        report("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
-
-    def validated(self, wire: type[AnyWire], raw: Any, *, path: Path) -> AnyWire | None:
-        """The value at `path`, in the shape `wire`; None, with a problem, if it has another
-        shape."""
-        try:
-            return wire.model_validate(raw)
-        except ValidationError as error:
-            self.validation(error, raw, path=path)
-            return None
-
     def validation(self, error: ValidationError, raw: Any, *, path: Path) -> None:
         """Report pydantic's findings about `raw`, the value at `path`."""
         paths: set[Path] = set()
         for finding in error.errors(include_url=False):
-            inner_path = _user_path(finding["loc"], raw)
+            inner_path = fault_path(finding["loc"], raw)
             if inner_path in paths and finding["type"] not in ("missing", "extra_forbidden"):
                 continue  # the branches of a union repeat the same finding
             paths.add(inner_path)
@@ -456,6 +438,65 @@ class Problems:
             )
 
 
+class Spot:
+    """The place of a value that is being read: its `path`, and the `problems` of its file."""
+
+    __slots__ = ("path", "problems")
+
+    def __init__(self, problems: Problems, path: Path = ()) -> None:
+        self.problems = problems
+        self.path = path
+
+    def at(self, *steps: str | int) -> Spot:
+        """The place of a member of the value."""
+        return Spot(self.problems, (*self.path, *steps))
+
+    @property
+    def place(self) -> Place:
+        """The place in the file, or of the nearest parent there."""
+        return self.problems.place_of(self.path)
+
+    def error(self, code: str, message: Wording, hint: Wording = "") -> None:
+        """Report something that cannot be understood."""
+        self.problems.error(code, message, path=self.path, hint=hint)
+
+    def warning(self, code: str, message: Wording, hint: Wording = "") -> None:
+        """Report something that was probably not intended."""
+        self.problems.warning(code, message, path=self.path, hint=hint)
+
+    def note(self, code: str, message: Wording) -> None:
+        """Report a useful fact."""
+        self.problems.note(code, message, path=self.path)
+
+    def adk_warning(self, code: str, message: str) -> None:
+        """Report something that is read and that ADK rejects."""
+        self.warning(code, f"{message}. {REJECTED}")
+
+    def wrong_type(self, expected: str, value: Any, hint: str = "") -> None:
+        """Report a value of another type."""
+        self.error("wrong-type", f"expected {expected}, found {described(value)}", hint)
+
+    def unknown_key(self, container: str, *, near: str | None, is_error: bool = False) -> None:
+        """Report that the last key of the path is unknown in `container`: it is ignored, or an
+        error."""
+        hint = f"did you mean `{near}`?" if near else ""
+        message = f"unknown key `{self.path[-1]}` in {container}{'' if is_error else ' (ignored)'}"
+        if is_error:
+            self.error("unknown-key", message, hint)
+        elif near:
+            self.warning("unused-key", message, hint)
+        else:
+            self.note("unused-key", message)
+
+    def validated(self, wire: type[AnyWire], raw: Any) -> AnyWire | None:
+        """The value in the shape `wire`; None, with a problem, if it has another shape."""
+        try:
+            return wire.model_validate(raw)
+        except ValidationError as error:
+            self.problems.validation(error, raw, path=self.path)
+            return None
+
+
 def _position(place: Place | None) -> tuple[int, int]:
     return (place.line or 0, place.column or 0) if place else (0, 0)
 
@@ -487,18 +528,22 @@ def described(value: Any) -> str:
     return kind if value else f"{kind} without content"
 
 
-def _user_path(loc: Sequence[str | int], raw: Any) -> Path:
-    """`loc` without the names of union branches, in snake_case."""
+def fault_path(steps: Sequence[str | int], raw: Any) -> Path:
+    """The path of a fault as the file spells it, without the names of union branches."""
     path: list[str | int] = []
-    node = raw
-    for part in loc:
-        if isinstance(part, int):
-            path.append(part)
-            node = node[part] if isinstance(node, list | tuple) and part < len(node) else None
-        elif isinstance(node, dict):  # otherwise a branch of a union, not a key of the file
-            name = part if part in node else to_snake(part)
-            path.append(name)
-            node = node.get(name)
+    node: Any = raw
+    for number, step in enumerate(steps, start=1):
+        name = step
+        if isinstance(node, dict):
+            name = step if step in node else to_snake(str(step))
+            is_member = name in node
+        else:
+            is_member = isinstance(node, list | tuple) and step in range(len(node))
+        if is_member:
+            node = node[name]
+        elif number < len(steps):  # the name of one of several shapes
+            continue
+        path.append(name)
     return tuple(path)
 
 

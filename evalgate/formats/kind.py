@@ -85,8 +85,11 @@ def describe_keys(keys: Collection[str]) -> str:
 _HEAD = 65_536  # examined characters
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{}\[\],:])', re.DOTALL)
 _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})([ \t][^\n]*)?\r?$", re.MULTILINE)
-_DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario", "messages"})
-_ADK_CASE_KEYS = frozenset({"conversation", "conversation_scenario", "eval_id"})
+DATASET_KEYS = frozenset(
+    {"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history", "messages"}
+)
+"""Keys of a case of a dataset."""
+ADK_CASE_KEYS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 CASE_IDS = frozenset({"eval_id", "eval_case_id"})
 """Keys that only cases of ADK and agents-cli have, also in a list without `eval_cases`."""
 _SCENARIO_KEYS = frozenset({"starting_prompt", "conversation_plan"})
@@ -148,8 +151,8 @@ def _content_kind(text: str, name: str) -> FileKind:
     is_named_set = "eval_set_id" in top and name.endswith((".evalset.json", ".test.json"))
     is_list_of_cases = opening == "[" and inner & CASE_IDS
     if "eval_cases" in top or is_named_set or is_list_of_cases:
-        has_marks = inner & _DATASET_KEYS or (inner and "eval_set_id" not in top)
-        is_dataset = is_list_of_cases or (has_marks and not inner & _ADK_CASE_KEYS)
+        has_marks = inner & DATASET_KEYS or (inner and "eval_set_id" not in top)
+        is_dataset = is_list_of_cases or (has_marks and not inner & ADK_CASE_KEYS)
         return FileKind.DATASET if is_dataset else FileKind.EVAL_SET
     is_old_list = opening == "[" and (
         inner & _OLD_KEYS or ("data" in inner and innermost & _OLD_KEYS)

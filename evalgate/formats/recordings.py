@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from evalgate.errors import Problem
 from evalgate.formats import adk_shapes, agents_cli, base, json_source, repair
 from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent
-from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, described
+from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, Spot
 from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
 from evalgate.model.shapes import to_snake
 from evalgate.text.plain import BYTE_ORDER_MARK
@@ -53,8 +53,7 @@ def read_items(values: Sequence[Any], problems: Problems) -> Recorded:
     if all(isinstance(value, dict) and isinstance(value.get("type"), str) for value in values):
         return _read_messages(values, problems)
     parsed_events = [
-        repair.read_event(value, path=(index,), problems=problems)
-        for index, value in enumerate(values)
+        repair.read_event(value, Spot(problems, (index,))) for index, value in enumerate(values)
     ]
     events = [event for event in parsed_events if event is not None]
     if not events or len(events) < len(values):
@@ -82,8 +81,7 @@ def _read_messages(messages: Sequence[Json], problems: Problems) -> Recorded:
             _add_message(
                 message,
                 sessions.setdefault(name, _RecordedSession(case_id=name)),
-                (number,),
-                problems,
+                Spot(problems, (number,)),
             )
     complete_sessions = [
         session for session in sessions.values() if session.turns and not session.failed
@@ -94,17 +92,16 @@ def _read_messages(messages: Sequence[Json], problems: Problems) -> Recorded:
     ]
 
 
-def _add_message(message: Json, session: _RecordedSession, path: Path, problems: Problems) -> None:
+def _add_message(message: Json, session: _RecordedSession, spot: Spot) -> None:
     match message["type"]:
         case "turn":
-            content_path = (*path, "content")
             session.user_content = repair.read_content(
-                message.get("content"), role="user", path=content_path, problems=problems
+                message.get("content"), spot.at("content"), role="user"
             )
             session.steps = []
         case "event":
             raw = {key: value for key, value in message.items() if key != "session"}
-            event = repair.read_event(raw, path=path, problems=problems)
+            event = repair.read_event(raw, spot)
             if event is not None:
                 session.steps.append(event.step(final=message.get("final") is True))
         case "turn_end":
@@ -112,37 +109,33 @@ def _add_message(message: Json, session: _RecordedSession, path: Path, problems:
                 session.user_content or Content(),
                 session.steps,
                 invocation_id=str(message.get("invocation_id") or ""),
-                agents=_agents(message.get("agents"), (*path, "agents"), problems),
-                timings=_timings(message.get("timings"), (*path, "timings"), problems),
+                agents=_agents(message.get("agents"), spot.at("agents")),
+                timings=_timings(message.get("timings"), spot.at("timings")),
             )
             session.turns.append(turn)
         case "turn_failed":
             session.failed = True
             reason = str(message.get("message") or "no reason given")[:200]
-            problems.warning(
-                "recorded-failure", f"the agent failed in this session: {reason}", path=path
-            )
+            spot.warning("recorded-failure", f"the agent failed in this session: {reason}")
         case "ended":
             state = message.get("state")
             session.state = state if isinstance(state, dict) else None
         case _:
-            problems.error(
-                "unknown-message",
-                f"`{str(message['type'])[:40]}` is not a protocol message",
-                path=path,
+            spot.error(
+                "unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message"
             )
 
 
-def _agents(raw: Any, path: Path, problems: Problems) -> tuple[AgentDetails, ...]:
+def _agents(raw: Any, spot: Spot) -> tuple[AgentDetails, ...]:
     try:
         parsed_agents = _AGENTS.validate_python(raw or [])
     except ValidationError as error:
-        problems.validation(error, raw, path=path)
+        spot.problems.validation(error, raw, path=spot.path)
         return ()
     return tuple(agent.to_model() for agent in parsed_agents)
 
 
-def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
+def _timings(raw: Any, spot: Spot) -> Timings | None:
     if raw is None:
         return None
     numbers = [
@@ -152,9 +145,7 @@ def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
         shapes.seconds(value) if isinstance(value, int | float) else None for value in numbers
     )
     if total is None:
-        problems.error(
-            "wrong-type", f"expected {{total_s: seconds}}, found {described(raw)}", path=path
-        )
+        spot.wrong_type("{total_s: seconds}", raw)
         return None
     return Timings(total_s=total, model_s=model, tool_s=tool)
 
@@ -289,9 +280,9 @@ class _RecordingReader:
         if len(path) == 1:
             self._values.append(raw)
         elif to_snake(str(path[0])) == "eval_case_results":
-            self._result(raw, path)
+            self._result(raw, Spot(self._problems, path))
         else:
-            self._case(raw, path, offset)
+            self._case(raw, Spot(self._problems, path), offset)
 
     def conclude(self, document: Document) -> tuple[Recorded, str | None]:
         """All recordings after the whole file was read, and the id of their evaluation set."""
@@ -313,75 +304,69 @@ class _RecordingReader:
             self._problems.error("not-a-recording", f"found neither results nor events, but {keys}")
         return self.by_case, eval_set_id if isinstance(eval_set_id, str) else None
 
-    def _result(self, raw: Any, path: Path) -> None:
+    def _result(self, raw: Any, spot: Spot) -> None:
         fields = _fields(raw)
         name = fields.get("eval_id")
         per_turn = fields.get("eval_metric_result_per_invocation")
         if not isinstance(name, str) or not isinstance(per_turn, list):
             key = "eval_metric_result_per_invocation" if isinstance(name, str) else "eval_id"
-            self._problems.error(
-                "missing-key", f"`{key}` is missing or of the wrong type", path=path
-            )
+            spot.error("missing-key", f"`{key}` is missing or of the wrong type")
             return
         if not per_turn:
             message = f"the agent recorded no turn for {name[:60]}: it failed, and the result does not say why"
-            self._problems.warning("nothing-recorded", message, path=path)
+            spot.warning("nothing-recorded", message)
             return
         key_name = next(key for key in raw if to_snake(key) == "eval_metric_result_per_invocation")
         turns = [
             self._invocation(
                 _fields(turn).get("actual_invocation"),
-                (*path, key_name, number, "actual_invocation"),
+                spot.at(key_name, number, "actual_invocation"),
             )
             for number, turn in enumerate(per_turn)
         ]
         self._keep(name, turns, _fields(fields.get("session_details")).get("state"))
 
-    def _case(self, raw: Any, path: Path, offset: int) -> None:
+    def _case(self, raw: Any, spot: Spot, offset: int) -> None:
         place = self._problems.place_at(offset)
         actual = _fields(raw).get("actual_conversation")
         case: Case | None
         if agents_cli.is_dataset_case(raw):
-            case = agents_cli.read_case(
-                raw, path=path, place=place, problems=self._problems, recorded=True
-            )
+            case = agents_cli.read_case(raw, spot, place=place, recorded=True)
         elif isinstance(actual, list):
             turns = [
-                self._invocation(turn, (*path, "actual_conversation", i))
+                self._invocation(turn, spot.at("actual_conversation", i))
                 for i, turn in enumerate(actual)
             ]
-            self._keep(str(_fields(raw).get("eval_id") or f"case_{path[-1]}"), turns, None)
+            self._keep(str(_fields(raw).get("eval_id") or f"case_{spot.path[-1]}"), turns, None)
             return
         else:
-            case = repair.read_case(raw, path=path, place=place, problems=self._problems)
+            case = repair.read_case(raw, spot, place=place)
         turns_of_case = list(case.conversation or ()) if case is not None else []
         if any(turn.final_response is None and turn.events is None for turn in turns_of_case):
             message = "a turn of this case has neither an answer nor steps, so the case cannot be replayed"
-            self._problems.warning("nothing-recorded", message, path=path)
+            spot.warning("nothing-recorded", message)
         elif case is not None:
             self._keep(case.case_id, list(turns_of_case), case.expects_state)
 
     def _session(self, members: Json) -> None:
         raw = members["events"]
+        spot = Spot(self._problems, ("events",))
         if not isinstance(raw, list):
-            self._problems.error(
-                "wrong-type", f"expected a list of events, found {described(raw)}", path=("events",)
-            )
+            spot.wrong_type("a list of events", raw)
             return
         parsed_events = [
-            repair.read_event(event, path=("events", index), problems=self._problems)
-            for index, event in enumerate(raw)
+            repair.read_event(event, spot.at(index)) for index, event in enumerate(raw)
         ]
         name = members.get("id") or members.get("session_id") or ""
         turns = adk_shapes.turns_of([event for event in parsed_events if event is not None])
         self._keep(str(name), list(turns) if all(parsed_events) else [None], members.get("state"))
 
-    def _invocation(self, raw: Any, path: Path) -> Invocation | None:
+    def _invocation(self, raw: Any, spot: Spot) -> Invocation | None:
         try:
             return InvocationWire.model_validate(raw).to_model()
         except ValidationError:
-            repaired_turn = repair.repair_invocation(raw, path, self._problems)
-        wire = self._problems.validated(InvocationWire, repaired_turn, path=path)
+            repaired_turn = repair.repair_invocation(raw, spot)
+        wire = spot.validated(InvocationWire, repaired_turn)
         return wire.to_model() if wire else None
 
     def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:

@@ -25,13 +25,11 @@ from evalgate.formats.adk_shapes import (
     ToolCallWire,
     ToolResponseWire,
 )
-from evalgate.formats.json_source import Path, Problems, listed_keys
+from evalgate.formats.json_source import Spot, listed_keys
 from evalgate.model import Case, Content
 from evalgate.model.shapes import Wire, to_camel, to_snake
 from evalgate.text import words
 from evalgate.values import Json, JsonObject
-
-REJECTED = "ADK itself rejects this"
 
 _EXPECTED = frozenset(
     {"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"}
@@ -91,26 +89,19 @@ def expects(name: str, value: Any) -> bool:
     )
 
 
-def report_lost(
-    key: str, value: Any, path: Path, problems: Problems, *, has_expectations: bool = False
-) -> None:
+def report_lost(key: str, value: Any, spot: Spot, *, has_expectations: bool = False) -> None:
     """Report a key with an expectation that is not read, with its value. `has_expectations`: the
     agent has other expectations, so that a warning is enough."""
     text = json.dumps(value, ensure_ascii=False)
     text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
     name = to_snake(key)
-    path = (*path, key)
+    spot = spot.at(key)
     hint = "write answers as `final_response` and tool calls as `intermediate_data` of a turn, and what an answer must be "
     hint += "as `rubrics`; or delete it"
     if has_expectations and name not in _NEVER_DROPPED and name not in INVOCATION.others:
-        problems.warning("unused-key", f"`{key}` is not read: {text}", path=path, hint=hint)
+        spot.warning("unused-key", f"`{key}` is not read: {text}", hint)
     else:
-        problems.error(
-            "unknown-key",
-            f"`{key}` is not read, so this would be lost: {text}",
-            path=path,
-            hint=hint,
-        )
+        spot.error("unknown-key", f"`{key}` is not read, so this would be lost: {text}", hint)
 
 
 _SHOWN = 160
@@ -191,18 +182,18 @@ RESPONSE = Shape(
 )
 
 
-Repair = Callable[[Any, Path, Problems], Any]
-"""Converts a value at a path to ADK's shape, and reports its changes."""
+Repair = Callable[[Any, Spot], Any]
+"""Converts a value at a place to ADK's shape, and reports its changes."""
 
 
 class Fields(JsonObject):
-    """The object at `path` with ADK's keys in snake_case; stores the spelling of the file.
+    """The object at `spot` with ADK's keys in snake_case; stores the spelling of the file.
 
     Keys that ADK would reject are renamed or dropped, and reported."""
 
-    def __init__(self, raw: Json, shape: Shape, path: Path, problems: Problems) -> None:
+    def __init__(self, raw: Json, shape: Shape, spot: Spot) -> None:
         super().__init__()
-        self.path = path
+        self.spot = spot
         self.spelling: dict[str, str] = {}
         unknown_keys = []
         names = {to_snake(key) for key in raw}
@@ -211,21 +202,14 @@ class Fields(JsonObject):
             adk_key = shape.others.get(name)
             if name in shape.known:
                 if key not in (name, to_camel(name)):
-                    _warning(
-                        "adk-rejects-spelling",
-                        f"`{key}` is read as `{name}`",
-                        (*path, key),
-                        problems,
-                    )
+                    spot.at(key).adk_warning("adk-rejects-spelling", f"`{key}` is read as `{name}`")
                 self[name] = value
                 self.spelling[name] = key
             elif adk_key is not None and adk_key not in names and adk_key not in self:
                 meaning = (
                     "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
                 )
-                _warning(
-                    "adk-rejects-name", f"`{key}` is read as {meaning}", (*path, key), problems
-                )
+                spot.at(key).adk_warning("adk-rejects-name", f"`{key}` is read as {meaning}")
                 self[adk_key] = value
                 self.spelling[adk_key] = key
             elif not shape.is_open:
@@ -233,7 +217,7 @@ class Fields(JsonObject):
         meaning_of = _LOST.get(shape.name)
         for key in unknown_keys:
             name = to_snake(key)
-            key_path = (*path, key)
+            key_spot = spot.at(key)
             nearest_name = words.nearest(name, shape.known - names, cutoff=0.8)
             adk_key = nearest_name or (
                 ""
@@ -241,61 +225,49 @@ class Fields(JsonObject):
                 else meaning_of(name, raw[key], self.keys())
             )
             if shape.name == "a turn" and name in _NEVER_DROPPED and raw[key]:
-                report_lost(key, raw[key], path, problems)
+                report_lost(key, raw[key], spot)
             elif adk_key:
-                problems.unknown_key(shape.name, path=key_path, near=adk_key, is_error=True)
+                key_spot.unknown_key(shape.name, near=adk_key, is_error=True)
             else:
-                _warning(
-                    "adk-rejects-key",
-                    f"unknown key `{key}` in {shape.name} (ignored)",
-                    key_path,
-                    problems,
+                key_spot.adk_warning(
+                    "adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored)"
                 )
 
-    def under(self, key: str) -> Path:
-        """The path of `key`, as the file spells it."""
-        return (*self.path, self.spelling.get(key, key))
+    def under(self, key: str) -> Spot:
+        """The place of `key`, as the file spells it."""
+        return self.spot.at(self.spelling.get(key, key))
 
-    def repair(self, key: str, kind: type, repair: Repair, problems: Problems) -> None:
+    def repair(self, key: str, kind: type, repair: Repair) -> None:
         """Replace the value of `key`, if it has this type."""
         if isinstance(self.get(key), kind):
-            self[key] = repair(self[key], self.under(key), problems)
-
-
-def _warning(code: str, message: str, path: Path, problems: Problems) -> None:
-    problems.warning(code, f"{message}. {REJECTED}", path=path)
+            self[key] = repair(self[key], self.under(key))
 
 
 def _repair_items(repair: Repair) -> Repair:
-    return lambda raw, path, problems: [
-        repair(member, (*path, index), problems) for index, member in enumerate(raw)
-    ]
+    return lambda raw, spot: [repair(member, spot.at(index)) for index, member in enumerate(raw)]
 
 
-def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
+def repair_case(raw: Any, spot: Spot) -> Any:
     """A case in ADK's shape, if its meaning is evident."""
     if not isinstance(raw, dict):
         return raw
-    case = Fields(raw, CASE, path, problems)
+    case = Fields(raw, CASE, spot)
     if isinstance(case.get("eval_id"), int | float):
-        _warning(
-            "adk-rejects-type", "the id is a number; read as text", case.under("eval_id"), problems
-        )
+        case.under("eval_id").adk_warning("adk-rejects-type", "the id is a number; read as text")
         case["eval_id"] = str(case["eval_id"])
-    case.repair("conversation", list, _repair_items(repair_invocation), problems)
-    _read_beside(raw, case, path, problems)
+    case.repair("conversation", list, _repair_items(repair_invocation))
+    _read_beside(raw, case, spot)
     case.repair(
         "conversation_scenario",
         dict,
-        lambda value, *arguments: Fields(value, SCENARIO, *arguments),
-        problems,
+        lambda value, spot: Fields(value, SCENARIO, spot),
     )
-    case.repair("session_input", dict, _repair_session, problems)
-    case.repair("rubrics", list, _repair_rubrics, problems)
+    case.repair("session_input", dict, _repair_session)
+    case.repair("rubrics", list, _repair_rubrics)
     return case
 
 
-def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> None:
+def _read_beside(raw: Json, case: Fields, spot: Spot) -> None:
     """Move questions and expectations beside the turns into the only turn that they fit; report
     others."""
     other_keys = {
@@ -314,7 +286,7 @@ def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> Non
     if case.keys().isdisjoint(("conversation", "conversation_scenario")) and "user_content" in map(
         adk_keys.get, turn_values
     ):
-        case["conversation"] = [repair_invocation(turn_values, path, problems)]
+        case["conversation"] = [repair_invocation(turn_values, spot)]
         other_keys = {key: name for key, name in other_keys.items() if key not in turn_values}
     if case.keys().isdisjoint(("conversation", "conversation_scenario")):
         return
@@ -322,25 +294,19 @@ def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> Non
     objects = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
     missing_keys = CASE.known - case.keys()
     for key, name in sorted(other_keys.items()):
-        if key in turn_values and _move_to_turn(
-            raw[key], adk_keys[key], objects, (*path, key), problems
-        ):
+        if key in turn_values and _move_to_turn(raw[key], adk_keys[key], objects, spot.at(key)):
             continue
         if expects(name, raw[key]) or adk_keys.get(key) in _OF_TURN[1:]:
             has_expectations = any(turn.get(field) for turn in objects for field in _OF_TURN[1:])
-            report_lost(key, raw[key], path, problems, has_expectations=has_expectations)
+            report_lost(key, raw[key], spot, has_expectations=has_expectations)
         else:
-            problems.unknown_key(
-                "a case", path=(*path, key), near=words.nearest(name, missing_keys, cutoff=0.8)
-            )
+            spot.at(key).unknown_key("a case", near=words.nearest(name, missing_keys, cutoff=0.8))
 
 
 _OF_TURN = ("user_content", "final_response", "intermediate_data")
 
 
-def _move_to_turn(
-    value: Any, adk_key: str, turns: list[Any], path: Path, problems: Problems
-) -> bool:
+def _move_to_turn(value: Any, adk_key: str, turns: list[Any], spot: Spot) -> bool:
     """True if a value beside the turns could be moved into a turn without it, or repeats a turn's
     value. An answer moves to the last turn, calls move to the only turn."""
     if not turns or (adk_key == "user_content" and len(turns) > 1):
@@ -349,14 +315,15 @@ def _move_to_turn(
     if last_turn.get(adk_key) is not None:
         return isinstance(value, str) and _texts(last_turn[adk_key]) == value.strip()
     if adk_key == "final_response" and isinstance(value, str | dict):
-        last_turn[adk_key] = repair_content(value, path, problems, role="model")
+        last_turn[adk_key] = repair_content(value, spot, role="model")
     elif adk_key == "intermediate_data" and len(turns) == 1 and isinstance(value, list):
-        last_turn[adk_key] = _steps_of_tools(value, path, problems)
+        last_turn[adk_key] = _steps_of_tools(value, spot)
     else:
         return False
     expectation = "expected answer" if adk_key == "final_response" else "expected tool calls"
-    message = f"`{path[-1]}` is read as the {expectation} of the {'turn' if len(turns) == 1 else 'last turn'}; ADK ignores it"
-    problems.warning("adk-rejects-name", message, path=path)
+    turn = "turn" if len(turns) == 1 else "last turn"
+    message = f"`{spot.path[-1]}` is read as the {expectation} of the {turn}; ADK ignores it"
+    spot.warning("adk-rejects-name", message)
     return True
 
 
@@ -366,7 +333,7 @@ def _texts(content: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
-def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
+def repair_invocation(raw: Any, spot: Spot) -> Any:
     """A turn in ADK's shape: reads contents as plain text, tool calls beside the answer, and other
     tools' names."""
     if not isinstance(raw, dict):
@@ -374,63 +341,48 @@ def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
     if "role" in raw and raw.keys() & {"parts", "content"}:
         message = f"found a chat message (`role`, `{'parts' if 'parts' in raw else 'content'}`), expected a turn"
         hint = "a turn has what the user says and what the agent answers: `user_content` and `final_response`"
-        problems.error("wrong-type", message, path=path, hint=hint)
+        spot.error("wrong-type", message, hint)
         return {"user_content": {"parts": []}}
-    turn = Fields(raw, INVOCATION, path, problems)
+    turn = Fields(raw, INVOCATION, spot)
     for key, role in (("user_content", "user"), ("final_response", "model")):
         if turn.get(key) is not None:
-            turn[key] = repair_content(turn[key], turn.under(key), problems, role=role)
-    data_path = turn.under("intermediate_data")
+            turn[key] = repair_content(turn[key], turn.under(key), role=role)
+    data_spot = turn.under("intermediate_data")
     if not isinstance(turn.get("intermediate_data"), list):
-        turn.repair("intermediate_data", dict, _repair_steps, problems)
-    elif data_path[-1] in ("intermediate_data", "intermediateData"):
-        _warning(
-            "adk-rejects-shape",
-            "a list of tool calls where ADK wants an object",
-            data_path,
-            problems,
-        )
-    turn.repair("intermediate_data", list, _steps_of_tools, problems)
-    turn.repair("rubrics", list, _repair_rubrics, problems)
+        turn.repair("intermediate_data", dict, _repair_steps)
+    elif data_spot.path[-1] in ("intermediate_data", "intermediateData"):
+        data_spot.adk_warning("adk-rejects-shape", "a list of tool calls where ADK wants an object")
+    turn.repair("intermediate_data", list, _steps_of_tools)
+    turn.repair("rubrics", list, _repair_rubrics)
     return turn
 
 
-def _repair_session(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
+def _repair_session(raw: JsonObject, spot: Spot) -> JsonObject:
     """A session. A missing app or user is left to the driver."""
-    session = Fields(raw, SESSION, path, problems)
+    session = Fields(raw, SESSION, spot)
     for key in ("app_name", "user_id"):
         if session.get(key) is None:
-            _warning("adk-rejects-missing", f"`{key}` is missing; read as unknown", path, problems)
+            spot.adk_warning("adk-rejects-missing", f"`{key}` is missing; read as unknown")
             session[key] = ""
     if session.get("state", {}) is None:
-        _warning(
-            "adk-rejects-missing",
-            "`state` is null; read as empty",
-            session.under("state"),
-            problems,
-        )
+        session.under("state").adk_warning("adk-rejects-missing", "`state` is null; read as empty")
         session["state"] = {}
     return session
 
 
-def _repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]:
+def _repair_rubrics(raw: list[Any], spot: Spot) -> list[Any]:
     """Rubrics. A plain text is a rubric, and so is `{id, content: {text}}`."""
     rubrics: list[Any] = []
     for index, rubric in enumerate(raw):
-        rubric_path = (*path, index)
+        rubric_spot = spot.at(index)
         if isinstance(rubric, str):
-            _warning(
-                "adk-rejects-shape",
-                "a rubric as plain text; read as its text",
-                rubric_path,
-                problems,
-            )
+            rubric_spot.adk_warning("adk-rejects-shape", "a rubric as plain text; read as its text")
             rubrics.append(
                 {"rubric_id": f"rubric_{index + 1}", "rubric_content": {"text_property": rubric}}
             )
             continue
         if isinstance(rubric, dict):
-            rubric = Fields(rubric, RUBRIC, rubric_path, problems)  # noqa: PLW2901 - the same rubric, in order
+            rubric = Fields(rubric, RUBRIC, rubric_spot)  # noqa: PLW2901 - the same rubric, in order
             content = rubric.get("rubric_content")
             text = content.get("text") if isinstance(content, dict) else content
             if isinstance(text, str):
@@ -439,23 +391,15 @@ def _repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]
     return rubrics
 
 
-def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> Any:
+def repair_content(raw: Any, spot: Spot, *, role: str) -> Any:
     """A content. Reads plain text, lists of parts, and `{role, content}` too."""
     if isinstance(raw, str):
-        _warning(
-            "adk-rejects-shape",
-            "plain text where ADK wants a content; read as its text",
-            path,
-            problems,
+        spot.adk_warning(
+            "adk-rejects-shape", "plain text where ADK wants a content; read as its text"
         )
         return {"role": role, "parts": [{"text": raw}]}
     if isinstance(raw, list):
-        _warning(
-            "adk-rejects-shape",
-            "a list where ADK wants a content; read as its parts",
-            path,
-            problems,
-        )
+        spot.adk_warning("adk-rejects-shape", "a list where ADK wants a content; read as its parts")
         raw = {"role": role, "parts": raw}
     if not isinstance(raw, dict):
         return raw
@@ -463,52 +407,46 @@ def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> An
         keys = listed_keys(raw)
         if role == "user":  # an agent that is triggered by events
             message = f"an object where ADK wants a content; sent as its JSON ({keys})"
-            _warning("adk-rejects-shape", message, path, problems)
+            spot.adk_warning("adk-rejects-shape", message)
             return {"role": role, "parts": [{"text": json.dumps(raw, ensure_ascii=False)}]}
-        problems.error(
-            "wrong-type",
-            f"expected a content (`role`, `parts`) or plain text, found {keys}",
-            path=path,
+        spot.error(
+            "wrong-type", f"expected a content (`role`, `parts`) or plain text, found {keys}"
         )
         return {"role": role, "parts": []}
-    content = Fields(raw, CONTENT, path, problems)
-    content.repair("parts", list, _repair_items(_repair_part), problems)
+    content = Fields(raw, CONTENT, spot)
+    content.repair("parts", list, _repair_items(_repair_part))
     parts = content.get("parts")
     if isinstance(parts, str):
         if content.spelling["parts"] == "parts":
-            _warning(
-                "adk-rejects-shape", "plain text where ADK wants a list of parts", path, problems
-            )
+            spot.adk_warning("adk-rejects-shape", "plain text where ADK wants a list of parts")
         content["parts"] = [{"text": parts}]
     content.setdefault("role", role)
     return content
 
 
-def _repair_part(raw: Any, path: Path, problems: Problems) -> Any:
+def _repair_part(raw: Any, spot: Spot) -> Any:
     if isinstance(raw, str):
-        _warning("adk-rejects-shape", "a part as plain text; read as its text", path, problems)
+        spot.adk_warning("adk-rejects-shape", "a part as plain text; read as its text")
         return {"text": raw}
     if not isinstance(raw, dict):
         return raw
-    part = Fields(raw, PART, path, problems)
-    part.repair("function_call", dict, repair_call, problems)
-    part.repair("function_response", dict, _repair_response, problems)
+    part = Fields(raw, PART, spot)
+    part.repair("function_call", dict, repair_call)
+    part.repair("function_response", dict, _repair_response)
     return part
 
 
-def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
-    steps = Fields(raw, STEPS, path, problems)
+def _repair_steps(raw: JsonObject, spot: Spot) -> JsonObject:
+    steps = Fields(raw, STEPS, spot)
     for key in [key for key, value in steps.items() if value is None]:
-        _warning(
-            "adk-rejects-missing", f"`{key}` is null; read as absent", steps.under(key), problems
-        )
+        steps.under(key).adk_warning("adk-rejects-missing", f"`{key}` is null; read as absent")
         del steps[key]
-    steps.repair("tool_responses", list, _repair_items(_repair_response), problems)
-    if steps.under("tool_uses")[-1] in ("tool_uses", "toolUses"):
-        steps.repair("tool_uses", list, _repair_items(repair_call), problems)
+    steps.repair("tool_responses", list, _repair_items(_repair_response))
+    if steps.under("tool_uses").path[-1] in ("tool_uses", "toolUses"):
+        steps.repair("tool_uses", list, _repair_items(repair_call))
     # under another name, a call may have its result beside it
     elif isinstance(steps.get("tool_uses"), list):
-        tool_steps = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"), problems)
+        tool_steps = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"))
         steps.update(
             {**tool_steps, **{key: steps[key] for key in ("tool_responses",) if key in steps}}
         )
@@ -516,57 +454,46 @@ def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject
         steps.get("tool_uses") or steps.get("tool_responses")
     ):
         message = "the steps are given twice; `invocation_events` is used, `tool_uses` and the other lists are ignored"
-        _warning("adk-rejects-shape", message, path, problems)
+        spot.adk_warning("adk-rejects-shape", message)
         return {"invocation_events": steps["invocation_events"]}
     return steps
 
 
-def repair_call(raw: Any, path: Path, problems: Problems) -> Any:
+def repair_call(raw: Any, spot: Spot) -> Any:
     """A tool call. Reads bare names, `{tool_name, tool_input}` and `{function: {name, arguments}}`
     too."""
     if isinstance(raw, str):
-        _warning(
-            "adk-rejects-shape",
-            "a tool call as a bare name; read without arguments",
-            path,
-            problems,
-        )
+        spot.adk_warning("adk-rejects-shape", "a tool call as a bare name; read without arguments")
         return {"name": raw}
     if not isinstance(raw, dict):
         return raw
     if isinstance(raw.get("function"), dict):
-        _warning(
-            "adk-rejects-shape", "a call of the form {function: {name, arguments}}", path, problems
-        )
+        spot.adk_warning("adk-rejects-shape", "a call of the form {function: {name, arguments}}")
         raw = {
             "id": raw.get("id"),
             "name": raw["function"].get("name"),
             "args": raw["function"].get("arguments"),
         }
-    call = Fields(raw, CALL, path, problems)
+    call = Fields(raw, CALL, spot)
     if isinstance(call.get("args"), str):
         call["args"] = object_in(call["args"])
     return call
 
 
-def _repair_response(raw: Any, path: Path, problems: Problems) -> Any:
+def _repair_response(raw: Any, spot: Spot) -> Any:
     if not isinstance(raw, dict):
         return raw
-    response = Fields(raw, RESPONSE, path, problems)
+    response = Fields(raw, RESPONSE, spot)
     value = response.get("response")
     if value is not None and not isinstance(value, dict):
-        response_path = response.under("response")
-        _warning(
-            "adk-rejects-shape",
-            "a response that is not an object; read as `result`",
-            response_path,
-            problems,
+        response.under("response").adk_warning(
+            "adk-rejects-shape", "a response that is not an object; read as `result`"
         )
         response["response"] = _as_object(value)
     return response
 
 
-def _steps_of_tools(raw: list[Any], path: Path, problems: Problems) -> JsonObject:
+def _steps_of_tools(raw: list[Any], spot: Spot) -> JsonObject:
     calls: list[Any] = []
     responses: list[Any] = []
     for index, tool in enumerate(raw):
@@ -575,7 +502,7 @@ def _steps_of_tools(raw: list[Any], path: Path, problems: Problems) -> JsonObjec
             response = _as_object(tool["result"])
             responses.append({"id": tool.get("id"), "name": name, "response": response})
             tool = {key: value for key, value in tool.items() if key != "result"}  # noqa: PLW2901 - without its result
-        calls.append(repair_call(tool, (*path, index), problems))
+        calls.append(repair_call(tool, spot.at(index)))
     return {"tool_uses": calls, "tool_responses": responses} if responses else {"tool_uses": calls}
 
 
@@ -600,8 +527,8 @@ _KNOWN = frozenset(EvalCaseWire.model_fields) | {
 }
 
 
-def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
-    """The case at `path`; None, with a problem, if it is invalid."""
+def read_case(raw: Any, spot: Spot, *, place: Place) -> Case | None:
+    """The case at `spot`; None, with a problem, if it is invalid."""
     with suppress(ValidationError):
         case = EvalCaseWire.model_validate(raw, context=STRICT)
         unused_keys = sorted(raw.keys() - _KNOWN)
@@ -610,33 +537,31 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
             for key in unused_keys:
                 nearest_name = words.nearest(to_snake(key), missing_keys, cutoff=0.8)
                 if nearest_name or not key.startswith("_"):
-                    problems.unknown_key("a case", path=(*path, key), near=nearest_name)
+                    spot.at(key).unknown_key("a case", near=nearest_name)
             return case.to_model(place=place)
-    repaired_case = repair_case(raw, path, problems)
+    repaired_case = repair_case(raw, spot)
     if isinstance(repaired_case, dict) and repaired_case.keys().isdisjoint(
         ("conversation", "conversation_scenario")
     ):
         message = "the case has neither a `conversation` nor a `conversation_scenario`; it has "
-        problems.error("no-conversation", f"{message}{listed_keys(raw)}", path=path)
+        spot.error("no-conversation", f"{message}{listed_keys(raw)}")
         return None
     if isinstance(repaired_case, dict) and repaired_case.get("eval_id") is None:
-        default_id = f"case_{path[-1] if path else 0}"
+        default_id = f"case_{spot.path[-1] if spot.path else 0}"
         message = f"the case has no `eval_id`; using {default_id}. ADK itself rejects this"
-        problems.warning("missing-eval-id", message, path=path)
+        spot.warning("missing-eval-id", message)
         repaired_case["eval_id"] = default_id
-    wire = problems.validated(EvalCaseWire, repaired_case, path=path)
+    wire = spot.validated(EvalCaseWire, repaired_case)
     return wire.to_model(place=place) if wire else None
 
 
-def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Content | None:
+def read_content(raw: Any, spot: Spot, *, role: str) -> Content | None:
     """A content in any spelling; None, with a problem, if it is invalid."""
-    wire = problems.validated(
-        ContentWire, repair_content(raw, path, problems, role=role), path=path
-    )
+    wire = spot.validated(ContentWire, repair_content(raw, spot, role=role))
     return wire.to_model() if wire else None
 
 
-def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:
+def read_event(raw: Any, spot: Spot) -> SessionEventWire | None:
     """One stored event; None, with a problem, if it is invalid. Its text may stand beside its
     author."""
     if isinstance(raw, dict) and "content" not in raw and isinstance(raw.get("text"), str):
@@ -648,6 +573,6 @@ def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire 
     if isinstance(raw, dict) and raw.get("content") is not None:
         role = "user" if raw.get("author") == "user" else "model"
         repaired_event = raw | {
-            "content": repair_content(raw["content"], (*path, "content"), problems, role=role)
+            "content": repair_content(raw["content"], spot.at("content"), role=role)
         }
-    return problems.validated(SessionEventWire, repaired_event, path=path)
+    return spot.validated(SessionEventWire, repaired_event)

@@ -136,46 +136,50 @@ def _stored_measurement(
     """The measurement in stored results, and the rules that decide on it. Without `base_results`,
     only head's rules decide."""
     settings = settings.model_copy(update={"adk_compat": head_results.deviations.is_adk_compat})
-    if base_results is None:
-        rules = baseline_rules.in_force(settings, head_results.run.suites, None)
-        rules = replace(
-            rules,
-            quarantined=quarantine.of_checkout(settings, rules.suites, today=context.moment.date()),
-            edits=head_results.edits,  # the run knew the base's rules
-        )
-        head = replace(head_results.run, suites=rules.suites)
-        return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
-    # the base's file stands for a checkout: its suites are the base's rules
-    origin = BaseOrigin(
-        source=BaseSource.FILE,
-        commit=base_results.run.commit,
-        measured_at=base_results.run.started_at,
-    )
-    base_keys = baseline_base.renames(base_results.run.suites, head_results.run.suites)
-    base_rules = BaseRules(
-        suites=base_results.run.suites, policy=load.policy_of(settings, head_results.run.suites)
-    )
-    project = BaseProject(rules=base_rules, renamed=base_keys)
-    rules = baseline_rules.in_force(
-        settings, head_results.run.suites, Base(origin=origin, project=project)
-    )
-    quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.moment.date())
+    head = head_results.run
+    base = None if base_results is None else _base_of(base_results, head, settings)
+    rules = baseline_rules.in_force(settings, head.suites, base)
     # the comparison, if one run measured both sides; None if the sides are two runs
-    stored_comparison = head_results.comparison if _are_sides(base_results, head_results) else None
-    edits, books = rules.edits, rules.books
-    if stored_comparison is not None:
-        # one run scores both sides by head's criteria, so the base's own are not in its results
-        edits, books = head_results.edits, rules.books[:1]
-    rules = replace(rules, quarantined=quarantined_cases, edits=edits, books=books)
-    head_run = replace(head_results.run, suites=rules.suites)
-    base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base_keys)
+    stored_comparison = None
+    if base_results is not None and _are_sides(base_results, head_results):
+        stored_comparison = head_results.comparison
+    # one run knew the base's rules; it scores both sides by head's criteria, so the base's own are
+    # not in its results
+    is_decided = base is None or stored_comparison is not None
+    rules = replace(
+        rules,
+        quarantined=quarantine.of_checkout(settings, rules.suites, today=context.moment.date()),
+        edits=head_results.edits if is_decided else rules.edits,
+        books=rules.books[:1] if is_decided else rules.books,
+    )
+    head = replace(head, suites=rules.suites)
+    if base is None or base_results is None:
+        return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
+    base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base.project)
     if base_results.version != head_results.version:
         notes.append(Sentence("other_version", base_results.version, head_results.version))
-    base_origin = stores.aged(origin, settings=settings, current_moment=context.moment, notes=notes)
-    comparisons = _comparisons(rules, head_run, base_run, base_origin, stored_comparison)
+    origin = stores.aged(base.origin, settings=settings, current_moment=context.moment, notes=notes)
     return Measurement(
-        head=head_run, base=base_run, comparisons=comparisons, problems=settings.problems
+        head=head,
+        base=base_run,
+        comparisons=_comparisons(rules, head, base_run, origin, stored_comparison),
+        problems=settings.problems,
     ), rules
+
+
+def _base_of(stored: Stored, head: Run, settings: Settings) -> Base:
+    """The base in a file, which stands for a checkout: its suites are the base's rules."""
+    run = stored.run
+    renamed = baseline_base.renames(run.suites, head.suites)
+    names = {base_key: head_key for head_key, base_key in renamed.items()}
+    rules = BaseRules(
+        suites=baseline_base.under_names(run.suites, names),
+        policy=load.policy_of(settings, head.suites),
+    )
+    return Base(
+        origin=BaseOrigin(source=BaseSource.FILE, commit=run.commit, measured_at=run.started_at),
+        project=BaseProject(rules=rules, renamed=renamed),
+    )
 
 
 def _comparisons(
@@ -260,17 +264,15 @@ def _contents(run: Run) -> dict[CaseKey, str]:
 
 
 def _base_to_compare(
-    base: Stored, head: Stored, suites: Sequence[Suite], base_keys: Mapping[str, str]
+    base: Stored, head: Stored, suites: Sequence[Suite], project: BaseProject
 ) -> tuple[Run, list[Wording]]:
     """The base's run under head's names of files, without the grades of criteria that differed
     there, and a note on each of these criteria.
 
-    `suites`: head's suites with the criteria that decide. `base_keys`: the base's key of a renamed
-    file by head's."""
+    `suites`: head's suites with the criteria that decide. `project`: the base's."""
     run = base.run
-    names = {base_key: head_key for head_key, base_key in base_keys.items()}
-    base_suites = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
-    changes = dict(_changed_criteria(base, head, suites, base_suites))
+    names = {base_key: head_key for head_key, base_key in project.renamed.items()}
+    changes = dict(_changed_criteria(base, head, suites, project.suites))
     notes = dict.fromkeys(
         Sentence("criterion_not_compared", name, reason)
         for (_, name), reason in sorted(changes.items())
@@ -290,10 +292,10 @@ def _base_to_compare(
 
     return replace(
         run,
-        suites=base_suites,
+        suites=tuple(project.suites.values()),
         trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
         confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
-        transcripts=_RenamedTranscripts(transcripts=run.transcripts, names=base_keys),
+        transcripts=_RenamedTranscripts(transcripts=run.transcripts, names=project.renamed),
         fingerprints={
             (names.get(suite, suite), case): fingerprint
             for (suite, case), fingerprint in run.fingerprints.items()
@@ -302,18 +304,23 @@ def _base_to_compare(
 
 
 def _changed_criteria(
-    base: Stored, head: Stored, suites: Sequence[Suite], base_suites: Sequence[Suite]
+    base: Stored, head: Stored, suites: Sequence[Suite], base_suites: Mapping[str, Suite]
 ) -> Iterator[tuple[tuple[str, str], Wording]]:
     """The criteria, by suite key and name, that scored something else on the base, with the
     difference. `base_suites`: the base's suites under head's names."""
-    by_key = {suite.key: suite for suite in base_suites}
+    head_prompts = {
+        (suite.key, use.name): use.prompt_version
+        for suite in head.run.suites
+        for use in suite.criteria
+    }
     for suite in suites:
-        uses = {use.name: use for use in by_key[suite.key].criteria} if suite.key in by_key else {}
+        base_suite = base_suites.get(suite.key)
+        uses = {use.name: use for use in base_suite.criteria} if base_suite else {}
         for use in suite.criteria:
-            if use.name not in uses:
+            if base_suite is None or use.name not in uses:
                 continue
             base_version = uses[use.name].prompt_version
-            head_version = head.prompt_of(suite.key, use.name)
+            head_version = head_prompts.get((suite.key, use.name), "")
             if _settings(uses[use.name], base) != _settings(use, head):
                 yield (suite.key, use.name), Sentence("other_options")
             elif base_version != head_version:
@@ -322,7 +329,7 @@ def _changed_criteria(
             # equal, including a custom metric
             elif use.code is not None and not (
                 _are_sides(base, head)
-                or _inputs(base.run, by_key[suite.key]) == _inputs(head.run, suite) != ""
+                or _inputs(base.run, base_suite) == _inputs(head.run, suite) != ""
             ):
                 yield (suite.key, use.name), Sentence("other_code")
 

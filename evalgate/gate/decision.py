@@ -9,7 +9,6 @@ from evalgate import __version__, errors, reports
 from evalgate.baseline import failures
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.comparison.book import Sides
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.errors import ExitCode, Place, Problem
@@ -19,7 +18,6 @@ from evalgate.gate.measure import Measurement
 from evalgate.gate.session import FileWriter
 from evalgate.github import events
 from evalgate.model import (
-    BaseSource,
     Book,
     CaseKey,
     CaseVerdict,
@@ -75,7 +73,7 @@ def decide(
     edits = replace(rules.edits, decide=is_decisive, by_base=by_base or rules.edits.by_base)
     problems = (
         *(() if rules.shard is None else (shards.note(rules.shard),)),
-        *(() if history is None else _drift(history, head, rules)),
+        *_drift(history, head, rules),
         *measurement.problems,
         *draft.problems,
         *((reports_edits.problem(edits),) if edits.decide and not draft.verdict.blocks else ()),
@@ -90,16 +88,14 @@ def decide(
     )
 
 
-def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
+def _drift(history: History | None, head: Run, rules: Rules) -> Iterator[Problem]:
     """A warning if the history of base runs shows that the provider's model changed."""
-    drift = (
-        None
-        if rules.shard is not None
-        else history.drift(head, deviations=rules.settings.deviations)
-    )
-    if drift is None:
-        return
-    yield errors.warning("provider-drift", Sentence("drift", drift), hint=Sentence("drift_hint"))
+    drift = None
+    if history is not None and rules.shard is None:
+        drift = history.drift(head, deviations=rules.settings.deviations)
+    if drift is not None:
+        message = Sentence("drift", drift)
+        yield errors.warning("provider-drift", message, hint=Sentence("drift_hint"))
 
 
 def _draft(
@@ -147,36 +143,28 @@ def verdict_of(
 ) -> tuple[Verdict, tuple[Problem, ...]]:
     """The verdict in words, and a warning if files lack reruns that failures need.
     `quarantined_cases`: cases that never decide; `was_run`: see `decide`."""
-    usable_comparison = (
-        comparison if comparison is not None and comparison.base is not None else None
-    )
+    has_base = comparison is not None and comparison.base is not None
     book: Book | None = None
     cases: Mapping[CaseKey, CaseVerdict] = {}
-    missing_reruns: frozenset[CaseKey] = frozenset()
-    if usable_comparison is None or not was_run:  # otherwise the comparison has them
-        sides = Sides(
-            head=run,
-            base=usable_comparison.base if usable_comparison else None,
+    missing_reruns = 0
+    if not (has_base and was_run):  # otherwise the comparison has them
+        sides = failures.sides_of(
+            run,
+            comparison.base if comparison else None,
+            comparison if has_base else None,
             policy=policy,
-            recorded=failures.recorded_of(run),
-            unpaired={case.key: case.status for case in usable_comparison.cases}
-            if usable_comparison
-            else {},
-            informational=quarantined_cases,
-            unchanged=usable_comparison.unchanged if usable_comparison else (),
-            is_together=usable_comparison is None
-            or usable_comparison.origin.source is BaseSource.RERUN,
+            quarantined_cases=quarantined_cases,
         )
-        (book, reruns) = sides.book_and_reruns
+        book, reruns = sides.book_and_reruns
         cases = sides.scored_sides[0].verdicts
-        missing_reruns = frozenset(rerun.key for rerun in reruns)
+        missing_reruns = len({rerun.key for rerun in reruns})
     verdict = comparison_verdict.decide(
         run, policy, comparison=comparison, quarantines=quarantined_cases, book=book, decided=cases
     )
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
     if not missing_reruns:
         return verdict, ()
-    message = Sentence("reruns_missing", len(missing_reruns))
+    message = Sentence("reruns_missing", missing_reruns)
     hint = Sentence("reruns_missing_hint")
     return verdict, (errors.warning("fresh-runs-missing", message, hint=hint),)
 

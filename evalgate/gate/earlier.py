@@ -8,9 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
-from operator import attrgetter
 from pathlib import Path
 
 from evalgate import errors
@@ -62,24 +60,21 @@ class EarlierRuns:
         finally:
             for number, side in enumerate(session.sides):
                 if self.store is not None and not self.is_part and side.journal.trials:
-                    _put(self.store, side.journal.path, number, context)
+                    _put(self.store, side.journal.path, number, context.moment, context)
 
     def other_agents(self, session: Session) -> int:
         """The number of other agents that this pull request's runs measured before: each was a
         chance of a false alarm."""
         head = session.sides[HEAD]
         other_inputs = list[Mapping[str, Inputs]]()
+        own_scope = None if self.store is None else self.store.scope
         for entry in self.entries:
             inputs = entry.journal.inputs
-            is_of_scope = (
-                entry.is_head and self.store is not None and entry.scope == self.store.scope
-            )
-            is_other = is_of_scope and not all(
-                head.inputs.stands(key, inputs[key]) for key in inputs
-            )
             if (
-                is_other
+                entry.is_head
+                and entry.scope == own_scope
                 and "@refs/pull/" in entry.scope
+                and not all(head.inputs.stands(key, inputs[key]) for key in inputs)
                 and not any(_may_be_same(inputs, known_inputs) for known_inputs in other_inputs)
             ):
                 other_inputs.append(inputs)
@@ -91,23 +86,9 @@ class EarlierRuns:
         if baseline_base.clock_based([rules.policy], rules.suites):
             return takeovers
         for side, takeover in zip(session.sides, takeovers, strict=True):
-            for suite in side.suites:
-                if suite.key not in side.shared:
-                    takeover.join(
-                        reuse.take(self.entries, suite, side, repeats=session.settings.runs)
-                    )
+            for suite in (suite for suite in side.suites if suite.key not in side.shared):
+                takeover.join(reuse.take(self.entries, suite, side, repeats=session.settings.runs))
         return takeovers
-
-    def is_same_agent(self, suite: Suite) -> bool:
-        """True if the checkouts do not differ in the files that the suite's agent read in an
-        earlier run, or are equal."""
-        key = fingerprints.agent_key(suite.agent)
-        earlier_inputs = [entry.journal.inputs.get(key, Inputs()) for entry in self.entries]
-        head, base = self.trees
-        for inputs in filter(attrgetter("is_known"), earlier_inputs):
-            if not (head.first_difference(inputs.answers) or base.first_difference(inputs.answers)):
-                return True
-        return head.answer("everything") == base.answer("everything")
 
 
 def progress(path: Path, *, workflow_run: str) -> str:
@@ -134,13 +115,13 @@ def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
                 and part is not None
                 and (not run or is_of_run(part.workflow_run, run))
             ):
-                _put(store, folder / name, number, context)
+                _put(store, folder / name, number, context.moment, context)
 
 
-def _put(store: Store, path: Path, number: int, context: Context) -> None:
+def _put(store: Store, path: Path, side: int, started_at: datetime, context: Context) -> None:
     """Keep the journal of a side; 0 is head."""
     try:
-        store.put(path, side=number, started_at=context.moment)
+        store.put(path, side=side, started_at=started_at)
     except EvalgateError as error:
         context.say(f"the results are not kept for later runs: {error.message}")
 
@@ -148,15 +129,12 @@ def _put(store: Store, path: Path, number: int, context: Context) -> None:
 def _may_be_same(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
     """True if both may be inputs of the same agents: no question has two answers."""
     return first.keys() == second.keys() and all(
-        _same_answers(first[key], second[key]) for key in first
-    )
-
-
-def _same_answers(first: Inputs, second: Inputs) -> bool:
-    common_questions = first.answers.keys() & second.answers.keys()
-    is_same = first.environment == second.environment
-    return is_same and all(
-        first.answers[question] == second.answers[question] for question in common_questions
+        first[key].environment == second[key].environment
+        and all(
+            second[key].answers.get(question, answer) == answer
+            for question, answer in first[key].answers.items()
+        )
+        for key in first
     )
 
 
@@ -183,21 +161,38 @@ def open_earlier_runs(
     store = _store(rules, context) if settings.reuse_days else None
     oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
-        earlier = EarlierRuns(trees=trees, store=store, is_part=bool(settings.shard))
+        entries: Sequence[EarlierSide] = ()
         if store is not None or settings.resume:
             entries = _entries(
                 stack, settings, context, store, oldest=oldest, is_fresh=is_fresh or settings.fresh
             )
-            earlier = replace(earlier, entries=entries)
-        if base is not None and len(trees) > 1:
-            same_suites = [
-                suite for suite in rules.suites if baseline_base.is_same_use(suite, base, settings)
-            ]
-            unchanged = frozenset(
-                suite.key for suite in same_suites if earlier.is_same_agent(suite)
-            )
-            earlier = replace(earlier, unchanged=unchanged)
-        yield earlier
+        same_suites = [
+            suite
+            for suite in rules.suites
+            if base is not None and baseline_base.is_same_use(suite, base, settings)
+        ]
+        yield EarlierRuns(
+            trees=trees,
+            store=store,
+            is_part=bool(settings.shard),
+            entries=entries,
+            unchanged=frozenset(
+                suite.key for suite in same_suites if _is_same_agent(suite, entries, trees)
+            ),
+        )
+
+
+def _is_same_agent(
+    suite: Suite, entries: Iterable[EarlierSide], trees: tuple[Snapshot, ...]
+) -> bool:
+    """True if the checkouts do not differ in the files that the suite's agent read in an earlier
+    run, or are equal."""
+    key = fingerprints.agent_key(suite.agent)
+    for entry in entries:
+        inputs = entry.journal.inputs.get(key, Inputs())
+        if inputs.is_known and not any(tree.first_difference(inputs.answers) for tree in trees):
+            return True
+    return len({tree.answer("everything") for tree in trees}) == 1
 
 
 def _entries(
@@ -269,10 +264,7 @@ def _leftovers(
             lines = words.counted(entry.journal.damaged, "line")
             context.say(f"{path}: {lines} cannot be read; those runs are repeated")
         if store is not None:  # in case this run is killed before it reuses them
-            try:
-                store.put(path, side=side, started_at=results_stores.moment(leftover.started_at))
-            except EvalgateError as error:
-                context.say(f"results of an interrupted run are not kept: {error.message}")
+            _put(store, path, side, results_stores.moment(leftover.started_at), context)
         yield entry
 
 
@@ -287,7 +279,8 @@ def _not_continued(path: Path, reason: str, settings: Settings) -> ConfigError:
 def _tree(
     top: Path, excluded_paths: Iterable[str | Path], root: Path, context: Context
 ) -> Snapshot:
-    """The checkout at `top`, of head or of the base, with all of its committed files."""
+    """The checkout at `top`, of head or of the base, with all of its committed files.
+    `excluded_paths`: absolute, or relative to `root`."""
 
     def is_committed(path: Path) -> bool:
         return (
@@ -295,21 +288,14 @@ def _tree(
             or git.first_committed([path], root, context.environ) is not None
         )
 
-    is_excluded = discovery_agents.is_evaluation_file
+    absolute = (Path(os.path.normpath(root / path)) for path in excluded_paths if str(path))
     return Snapshot(
         top,
-        _inside_checkout(top, root, excluded_paths),
-        is_excluded=is_excluded,
+        frozenset(
+            path.relative_to(top).as_posix() for path in absolute if path.is_relative_to(top)
+        ),
+        is_excluded=discovery_agents.is_evaluation_file,
         is_committed=is_committed,
-    )
-
-
-def _inside_checkout(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str]:
-    """The paths, absolute or relative to `root`, that are inside the checkout: POSIX, relative to
-    its top."""
-    absolute = (Path(os.path.normpath(root / path)) for path in paths if str(path))
-    return frozenset(
-        path.relative_to(top).as_posix() for path in absolute if path.is_relative_to(top)
     )
 
 

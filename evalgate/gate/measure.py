@@ -113,17 +113,12 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         )
         panel = stack.enter_context(panel_context)
         watches = stack.enter_context(Watches.of_trees(trees))
-        places = (*checkouts, *stack.enter_context(_metric_checkouts(session)))
+        places = (*checkouts, *_metric_checkouts(session, stack))
         roots = list(dict.fromkeys(root for root, _, _ in places))
         side_isolation = stack.enter_context(
             open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
         )
-        pools = [
-            stack.enter_context(agents)
-            for agents in _open_agents(
-                session, context, places, side_isolation, sides=len(checkouts)
-            )
-        ]
+        pools = _open_agents(session, context, places, side_isolation, stack, sides=len(checkouts))
         runner_session = Session(
             settings,
             watcher=context.watcher,
@@ -171,24 +166,29 @@ def _open_agents(
     context: Context,
     places: Sequence[Checkout],
     isolation: Isolation | None,
+    stack: contextlib.ExitStack,
     *,
     sides: int,
-) -> Iterator[AbstractContextManager[dict[str, Agent]]]:
-    """The agents in these checkouts, of which `sides` are measured, to be opened in this order."""
+) -> list[dict[str, Agent]]:
+    """The agents in these checkouts, of which `sides` are measured, opened for `stack`."""
     side_sandboxes = (None, None) if isolation is None else isolation.sides
     # the packages of edited metrics are the change's, so head's installer installs them
     sandboxes = (*side_sandboxes[:sides], side_sandboxes[HEAD])
     starting = CommonStart()
-    for (root, suites, _), sandbox in zip(places, sandboxes, strict=False):
-        yield opening.open_agents(
-            suites,
-            session.rules.settings,
-            context,
-            root=root,
-            judge_keys=session.judges.keys,
-            starting=starting,
-            sandboxes=sandbox,
+    return [
+        stack.enter_context(
+            opening.open_agents(
+                suites,
+                session.rules.settings,
+                context,
+                root=root,
+                judge_keys=session.judges.keys,
+                starting=starting,
+                sandboxes=sandbox,
+            )
         )
+        for (root, suites, _), sandbox in zip(places, sandboxes, strict=False)
+    ]
 
 
 def _inputs(
@@ -231,27 +231,22 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
         yield base.root or root, baseline_base.with_agents(suites, base), skipped
 
 
-@contextlib.contextmanager
-def _metric_checkouts(session: GateSession) -> Iterator[Sequence[Checkout]]:
+def _metric_checkouts(session: GateSession, stack: contextlib.ExitStack) -> Sequence[Checkout]:
     """If the change edits custom metrics: the base's checkout with the change's version of their
     files and of the lists of dependencies, and the suites with the base's agents."""
     base = session.base
     rules = session.rules
     uses = [use for suite in rules.suites for use in suite.criteria]
     if base is None or base.root is None or not any(use.is_code_edited for use in uses):
-        yield ()
-        return
+        return ()
     head = rules.settings.root
     names = baseline_rules.room_files(rules.suites, head)
-    with contextlib.ExitStack() as stack:
-        checkouts: Sequence[Checkout] = ()
-        # no space, or a folder of the base where the change has a file: the metric is a stray
-        with contextlib.suppress(OSError):
-            root = stack.enter_context(
-                commit.with_files(base.top or base.root, base.root, head, names)
-            )
-            checkouts = ((root, baseline_base.with_agents(rules.suites, base), ()),)
-        yield checkouts
+    # no space, or a folder of the base where the change has a file: the metric is a stray
+    with contextlib.suppress(OSError):
+        copy = commit.with_files(base.top or base.root, base.root, head, names)
+        root = stack.enter_context(copy)
+        return ((root, baseline_base.with_agents(rules.suites, base), ()),)
+    return ()
 
 
 def _hidden_paths(session: GateSession) -> frozenset[str]:
@@ -259,25 +254,26 @@ def _hidden_paths(session: GateSession) -> frozenset[str]:
     project = session.project
     paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
     if session.base is not None and session.base.project.settings is not None:
-        rules = session.base.project.rules
-        suites = () if rules is None else rules.suites
+        base_project = session.base.project
+        suites = [
+            replace(suite, key=base_project.name_of(key))
+            for key, suite in base_project.suites.items()
+        ]
         paths |= baseline_rules.measurement_paths(session.base.project.settings, suites)
     return paths
 
 
-@contextlib.contextmanager
 def open_isolation(
     settings: Settings,
     roots: Sequence[Path],
     context: Context,
     *,
     hidden_paths: Collection[str],
-) -> Iterator[Isolation | None]:
+) -> AbstractContextManager[Isolation | None]:
     """Other users for code that is not ours, if `context` asks for them; None if it runs with our
     rights. Unless they need them, agents get no evaluation files and none of `hidden_paths`."""
     if not context.isolate:
-        yield None
-        return
+        return contextlib.nullcontext()
     private_folders = [
         settings.root / folder
         for folder in (settings.output, settings.baseline_folder, kept.FOLDER)
@@ -289,7 +285,7 @@ def open_isolation(
             path in hidden_paths or discovery_agents.holds_expectations(path)
         )
 
-    isolation_context = isolation.open_sandboxes(
+    return isolation.open_sandboxes(
         roots,
         cache=context.cache,
         private_folders=private_folders,
@@ -297,8 +293,6 @@ def open_isolation(
         environ=context.environ,
         say=context.say,
     )
-    with isolation_context as isolated_users:
-        yield isolated_users
 
 
 def _criteria(
@@ -505,9 +499,6 @@ class _Measuring:
             ):
                 yield task
 
-    def _head_run(self) -> Run:
-        return reuse.marked(self._session.run(self._session.sides[HEAD]), self._taken[HEAD])
-
     def _problems(self) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
         differ."""
@@ -539,7 +530,8 @@ class _Measuring:
         """Both sides in their current state, by each rule book."""
         base_side = self._base
         rules = self._rules
-        head = self._head_run()
+        head_side = self._session.sides[HEAD]
+        head = reuse.marked(self._session.run(head_side), self._taken[HEAD])
         base = None
         unpaired = NOTHING
         shared = frozenset[str]()

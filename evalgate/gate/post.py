@@ -61,7 +61,13 @@ def post(
 
     `links`: to the commit and the finished run. Raises ConfigError if the artifact does not contain
     results of evalgate, UnavailableError if GitHub fails."""
-    finished = _finished_run(event, client)
+    finished = event.run
+    if finished is None or not event.head.sha:
+        raise ConfigError("the event has no workflow run")
+    if event.repository.lower() != client.repository.lower():
+        raise ConfigError(
+            f"the finished run belongs to {event.repository}, but this workflow to {client.repository}"
+        )
     if finished.conclusion in NOT_RUN:
         return PostOutcome(
             reason=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}"
@@ -138,17 +144,6 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     )
 
 
-def _finished_run(event: EventContext, client: Client) -> FinishedRun:
-    """The run that the event is about. Raises ConfigError if it is not of this repository."""
-    if event.run is None or not event.head.sha:
-        raise ConfigError("the event has no workflow run")
-    if event.repository.lower() != client.repository.lower():
-        raise ConfigError(
-            f"the finished run belongs to {event.repository}, but this workflow to {client.repository}"
-        )
-    return event.run
-
-
 def _fetch_results(
     settings: Settings, event: EventContext, client: Client, folder: Path, *, finished: FinishedRun
 ) -> tuple[Stored, Stored | None]:
@@ -194,8 +189,8 @@ def _post_all(
     problems = []
     decided = publish.decided(report, comment_rule=settings.comment)
     if settings.comment != "off":
-        headline = "\n\n".join(part for part in (lead, *decided.output.summary) if part)
-        text = comment.render(job, headline=headline, details=decided.output.text[0])
+        headline = "\n\n".join(part for part in (lead, decided.output.summary) if part)
+        text = comment.render(job, headline=headline, details=decided.output.text)
         try:
             comment.post(client, pull.number, job.name, text, create=decided.create)
         except GitHubFailed as error:
@@ -231,7 +226,9 @@ def _post_check_run(
         name = f"{name} (fork, unverified)"
         conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
         output = Output(
-            title=f"unverified: {output.title}", summary=[lead, *output.summary], text=output.text
+            title=f"unverified: {output.title}",
+            summary=f"{lead}\n\n{output.summary}",
+            text=output.text,
         )
     address = report.links.workflow_run
     check = check_run.start(

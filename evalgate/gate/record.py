@@ -185,7 +185,13 @@ def add(
         names = {case.case_id for case in reading.eval_set.cases}
     new_cases: list[Case] = []
     for recording in new_recordings:
-        _require_questions(recording, display_path)
+        for number, turn in enumerate(recording.transcript.invocations, 1):
+            if not turn.user_content.parts:
+                raise ConfigError(
+                    f"session {recording.case_id[:100]!r} cannot be a case: in turn {number} the user says nothing",
+                    place=Place(file=display_path),
+                    hint="Its log needs the user's events, too.",
+                )
         turns = tuple(_turn(turn) for turn in recording.transcript.invocations)
         case = Case(
             case_id=_unused_id(name or recording.case_id or stem, names),
@@ -217,18 +223,6 @@ def add(
     else:
         rewrite.create(target, text, root=target.parent)
     return new_cases
-
-
-def _require_questions(recording: Recording, display_path: str) -> None:
-    """Raises ConfigError if the user says nothing in a turn."""
-    for number, turn in enumerate(recording.transcript.invocations, 1):
-        if not turn.user_content.parts:
-            message = f"session {recording.case_id[:100]!r} cannot be a case: in turn {number} the user says nothing"
-            raise ConfigError(
-                message,
-                place=Place(file=display_path),
-                hint="Its log needs the user's events, too.",
-            )
 
 
 # --- ids and times that differ in each run -------------------------------------------------------

@@ -21,7 +21,7 @@ from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project as discovery_project
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
-from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
+from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
 from evalgate.gate import earlier as gate_earlier, prepare
 from evalgate.gate.earlier import EarlierRuns
 from evalgate.model import CaseKey, PastCase, Report
@@ -143,8 +143,7 @@ def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> N
         *prepare.unready(settings, rules.suites, environ=context.environ),
         *toolbox.check(settings, rules.suites),
     )
-    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
-    if errors:
+    if errors := errors_in(problems):
         context.say("a key or file that the base's rules need is missing")
         context.show(rules.problems)
         raise ConfigError.collected(errors)
@@ -166,12 +165,13 @@ def _journal(
         raise UnavailableError(
             f"the journal {path} {reason}", hint="Remove it, or give another folder as `output`."
         )
-    first_line = {
+    about = {
         "evalgate": __version__,
         "started_at": context.moment.isoformat(timespec="seconds"),
+        "workflow_run": context.workflow_run,
     }
-    run_line = {"workflow_run": context.workflow_run} if context.workflow_run else {}
-    return Journal.create(path, about={**first_line, **run_line}, redact=redact_text)
+    about = {name: text for name, text in about.items() if text}
+    return Journal.create(path, about=about, redact=redact_text)
 
 
 def _writer(

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
 
 from evalgate.config import gate_file, places
 from evalgate.errors import ConfigError, UnavailableError
@@ -44,6 +45,9 @@ class WaitingChange:
         return fingerprints.digest([self.name, *self.reasons, self.diff])
 
 
+_CHANGE: Final = TypeAdapter(WaitingChange)
+
+
 def difference(old: str, new: str | None, file: str) -> str:
     """The unified diff of a file; `new` None: the file is deleted."""
     lines, new_lines = (text.splitlines(keepends=True) for text in (old, new or ""))
@@ -55,8 +59,7 @@ def difference(old: str, new: str | None, file: str) -> str:
 def keep(root: Path, change: WaitingChange) -> None:
     """Save a change in place of an older one of its name."""
     output.make_folder(root / FOLDER)
-    content = {"name": change.name, "texts": change.texts, "reasons": change.reasons}
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    text = _CHANGE.dump_json(change, indent=2).decode() + "\n"
     output.write_file(_path(root, change), [text])
 
 
@@ -65,21 +68,12 @@ def changes(root: Path) -> dict[str, WaitingChange]:
     by_name = {}
     for path in sorted((root / FOLDER).glob("*.json")):
         try:
-            raw: Any = json.loads(path.read_text("utf-8"))
-            change = WaitingChange(
-                name=str(raw["name"]),
-                texts={str(file): _texts(*texts) for file, texts in raw["texts"].items()},
-                reasons=tuple(map(str, raw["reasons"])),
-            )
-        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            change = _CHANGE.validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
             message = f"{path} is not a proposed change"
             raise ConfigError(message, hint="Delete the file.") from error
         by_name[change.name] = change
     return dict(sorted(by_name.items()))
-
-
-def _texts(old: str, new: str | None) -> tuple[str, str | None]:
-    return str(old), None if new is None else str(new)
 
 
 def select(root: Path, names: Sequence[str]) -> list[WaitingChange]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from evalgate.errors import Severity
 from evalgate.github import client as github_client
 from evalgate.github.client import CheckRun, Client, GitHubFailed, GitHubFault
 from evalgate.reports.view import Remark
-from evalgate.text import plain, words
+from evalgate.text import plain
 from evalgate.values import JsonObject, frozen_dataclass
 
 NAME: Final = "evalgate"
@@ -21,6 +22,7 @@ BATCH: Final = 50
 MOST_ANNOTATIONS: Final = 500
 _LEVELS: Final = {Severity.ERROR: "failure", Severity.WARNING: "warning"}
 _LONGEST_TITLE = 255
+_CUT_NOTE = "\n\n_The rest was left out because of GitHub's size limit: see the job summary._"
 _LONGEST_MESSAGE_BYTES = 8 * 1024  # GitHub takes 64 KB, which is too long beside a line
 
 
@@ -36,12 +38,11 @@ class Conclusion(enum.StrEnum):
 
 @frozen_dataclass
 class Output:
-    """The content of a check run: a title, and Markdown in parts, most important first; parts that
-    do not fit are left out."""
+    """The content of a check run: a title, and two texts in Markdown."""
 
     title: str
-    summary: Sequence[str]
-    text: Sequence[str] = ()
+    summary: str
+    text: str = ""
 
 
 def start(
@@ -71,56 +72,34 @@ def complete(
     conclusion: Conclusion,
     output: Output,
     annotations: Sequence[Remark] = (),
-) -> int:
-    """Complete the check run; `annotations`: most important first. Return the number of annotations
-    that were left out. Raises GitHubFailed.
+) -> None:
+    """Complete the check run; `annotations`: most important first. Raises GitHubFailed.
 
     The conclusion is sent with the first fifty annotations, or without any if GitHub refuses them;
-    the others follow."""
+    the others follow, as long as GitHub takes them."""
     rows = [_row(remark) for remark in annotations[:MOST_ANNOTATIONS]]
-    batches = [rows[index : index + BATCH] for index in range(0, len(rows), BATCH)]
-    first_batch = batches[0] if batches else []
     ending = {"status": "completed", "conclusion": conclusion.value, "completed_at": _timestamp()}
     document = _output_json(output)
-    left_out_count = len(annotations) - len(first_batch)
     try:
-        _update(client, check, {**ending, "output": {**document, "annotations": first_batch}})
+        _update(client, check, {**ending, "output": {**document, "annotations": rows[:BATCH]}})
     except GitHubFailed as error:
-        if error.kind is not GitHubFault.INVALID or not first_batch:
+        if error.kind is not GitHubFault.INVALID or not rows:
             raise
         _update(client, check, {**ending, "output": document})
-        left_out_count = len(annotations)
-    for batch in batches[1:]:
-        try:
+    with suppress(GitHubFailed):  # the verdict is posted already
+        for start in range(BATCH, len(rows), BATCH):
+            batch = rows[start : start + BATCH]
             _update(client, check, {"output": {**document, "annotations": batch}})
-        except GitHubFailed as error:
-            if error.kind is not GitHubFault.INVALID:
-                break  # limits or faults: the verdict is posted already
-        else:
-            left_out_count -= len(batch)
-    return left_out_count
 
 
-def fit(parts: Sequence[str], *, most_bytes: int = MOST_BYTES) -> str:
-    """The parts that fit into `most_bytes` of UTF-8, in their order, and a note on the others.
-
-    If the first part alone is too large, it is cut at the end of a line."""
-    sections = [part for part in parts if part.strip()]
-    text = "\n\n".join(sections)
-    if _size(text) <= most_bytes:
+def fit(text: str, *, most_bytes: int = MOST_BYTES, note: str = _CUT_NOTE) -> str:
+    """The text; one of more than `most_bytes` of UTF-8 is cut at the end of a line, before
+    `note`."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= most_bytes:
         return text
-    note = "_{} left out because of GitHub's size limit: see the job summary._"
-    room = most_bytes - _size(note) - 20
-    fitting_sections: list[str] = []
-    for part in sections:
-        if _size(part) + 2 <= room:
-            fitting_sections.append(part)
-            room -= _size(part) + 2
-    left_out_note = note.format(words.counted(len(sections) - len(fitting_sections), "section"))
-    if not fitting_sections:
-        fitting_sections = [_cut(sections[0], room)]
-        left_out_note = note.format("The rest was")
-    return "\n\n".join([*fitting_sections, left_out_note])
+    prefix = encoded[: most_bytes - len(note)].decode("utf-8", "ignore")
+    return (prefix.rpartition("\n")[0] or prefix) + note
 
 
 def _update(client: Client, check: CheckRun, body: Mapping[str, Any]) -> None:
@@ -138,22 +117,11 @@ def _row(remark: Remark) -> JsonObject:
         "start_line": remark.line or 1,
         "end_line": remark.line or 1,
         "annotation_level": _LEVELS[remark.level],
-        "message": _cut(plain.visible(remark.message), _LONGEST_MESSAGE_BYTES) or "(empty)",
+        "message": fit(plain.visible(remark.message), most_bytes=_LONGEST_MESSAGE_BYTES, note="")
+        or "(empty)",
     }
     return {**row, "title": plain.label(remark.title, _LONGEST_TITLE)} if remark.title else row
 
 
 def _timestamp() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
-
-
-def _cut(text: str, most_bytes: int) -> str:
-    encoded = text.encode("utf-8", "replace")
-    if len(encoded) <= most_bytes:
-        return text
-    prefix = encoded[: max(most_bytes, 0)].decode("utf-8", "ignore")
-    return prefix.rpartition("\n")[0] or prefix

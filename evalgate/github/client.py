@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeVar
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from requests.utils import parse_header_links
@@ -163,6 +163,12 @@ class Artifact(_Reply):
     workflow_run: ArtifactRun | None = None
 
 
+class ArtifactPage(_Reply):
+    """Artifacts of a workflow run."""
+
+    artifacts: list[Artifact]
+
+
 class RepositoryReply(_Reply):
     """A repository."""
 
@@ -223,7 +229,7 @@ class GitHubFault(enum.StrEnum):
     UNREACHABLE = "unreachable"  # refused, reset, no such host
     TOO_LARGE = "too_large"
     MALFORMED = "malformed"  # no JSON, JSON of another shape, a broken archive
-    REDIRECTED = "redirected"  # to a place that must not see the token
+    REDIRECTED = "redirected"  # in a circle
 
 
 AMBIGUOUS: Final = frozenset(
@@ -353,7 +359,7 @@ class Client:
         **values: object,
     ) -> Reply:
         """GET an object. Raises GitHubFailed."""
-        answer, _ = self._answer(endpoint, self._url(endpoint, values, query))
+        answer = self._answer(endpoint, self._url(endpoint, values, query))
         return _parse(endpoint, answer, shape.model_validate_json)
 
     def fetch_all(
@@ -362,32 +368,21 @@ class Client:
         shape: type[Reply],
         *,
         query: Mapping[str, str] | None = None,
-        list_key: str = "",
         **values: object,
     ) -> list[Reply]:
-        """GET a list, page by page by `Link` headers; `list_key`: its key in the answer. Raises
-        GitHubFailed."""
+        """GET a list, page by page by `Link` headers. Raises GitHubFailed."""
         adapter = TypeAdapter(list[shape])  # type: ignore[valid-type]  # a list of the requested shape
-
-        def parse(body: bytes) -> list[Reply]:
-            try:
-                document = json.loads(body)
-            except RecursionError:
-                raise ValueError("nested too deeply") from None
-            return adapter.validate_python(
-                document.get(list_key) if list_key and isinstance(document, dict) else document
-            )
-
         url = self._url(endpoint, values, {**(query or {}), "per_page": str(PAGE_SIZE)})
         replies: list[Reply] = []
         for _ in range(MOST_PAGES):
-            answer, url = self._answer(endpoint, url)
-            replies += _parse(endpoint, answer, parse)
+            answer = self._answer(endpoint, url)
+            replies += _parse(endpoint, answer, adapter.validate_json)
             links = parse_header_links(answer.headers.get("link", ""))
             next_url = next((link["url"] for link in links if link.get("rel") == "next"), "")
             if not next_url:
                 return replies
-            url = _same_host_url(url, next_url, endpoint)
+            # the token stays with this host, whatever a link says
+            url = f"{url.partition('?')[0]}?{next_url.partition('?')[2]}"
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
 
@@ -395,7 +390,7 @@ class Client:
         self, endpoint: Endpoint, shape: type[Reply], *, body: Json, **values: object
     ) -> Reply:
         """POST or PATCH. Raises GitHubFailed."""
-        answer, _ = self._answer(endpoint, self._url(endpoint, values), body=body)
+        answer = self._answer(endpoint, self._url(endpoint, values), body=body)
         return _parse(endpoint, answer, shape.model_validate_json)
 
     def remove(self, endpoint: Endpoint, **values: object) -> bool:
@@ -445,20 +440,13 @@ class Client:
         path = endpoint.path.format(owner=owner, repo=repo, **quoted_values)
         return f"{self._api_url}{path}{f'?{urlencode(query)}' if query else ''}"
 
-    def _answer(
-        self, endpoint: Endpoint, url: str, *, body: Json | None = None
-    ) -> tuple[Answer, str]:
-        """The accepted answer to a request, and its address, which redirects on the same host may
-        change (a renamed repository). Raises GitHubFailed."""
-        for _ in range(http.MOST_REDIRECTS + 1):
-            answer = self._send_patiently(endpoint, url, self._exchange.send, body=body)
-            if answer.status >= 400:
-                raise _answer_failure(endpoint, answer, secret=self._token)
-            target = answer.headers.get("location")
-            if answer.status not in http.REDIRECTS or not target:
-                return answer, url
-            url = _same_host_url(url, target, endpoint)
-        raise _redirect_failure(endpoint, "a redirect loop")
+    def _answer(self, endpoint: Endpoint, url: str, *, body: Json | None = None) -> Answer:
+        """The accepted answer to a request. Other hosts, to which it may be redirected, do not see
+        the token. Raises GitHubFailed."""
+        answer = self._send_patiently(endpoint, url, self._exchange.request, body=body)
+        if answer.status >= 400:
+            raise _answer_failure(endpoint, answer, secret=self._token)
+        return answer
 
     def _send_patiently(
         self,
@@ -541,9 +529,7 @@ def _parse(endpoint: Endpoint, answer: Answer, parse: Callable[[bytes], Parsed])
     except ValidationError as error:
         first_fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
         reason = f"does not match the API: {words.fault_with_place(first_fault)}"
-    except (ValueError, RecursionError):
-        reason = "is not JSON"
-    raise _unreadable_failure(endpoint, answer, reason)
+        raise _unreadable_failure(endpoint, answer, reason) from None
 
 
 # --- failures in words ----------------------------------------------------------------------------
@@ -570,7 +556,11 @@ def _answer_failure(endpoint: Endpoint, answer: Answer, *, secret: str = "") -> 
     return GitHubFailed(kind, text, status=status, hint=hint)
 
 
-_FAULTS: Final = {Fault.TIMEOUT: GitHubFault.TIMEOUT, Fault.TOO_LARGE: GitHubFault.TOO_LARGE}
+_FAULTS: Final = {
+    Fault.TIMEOUT: GitHubFault.TIMEOUT,
+    Fault.TOO_LARGE: GitHubFault.TOO_LARGE,
+    Fault.REDIRECTS: GitHubFault.REDIRECTED,
+}
 
 
 def _fault_failure(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
@@ -589,14 +579,6 @@ def _unreadable_failure(endpoint: Endpoint, answer: Answer, detail: str) -> GitH
     return GitHubFailed(
         GitHubFault.MALFORMED, message, status=answer.status, hint=_HINTS[GitHubFault.MALFORMED]
     )
-
-
-def _redirect_failure(endpoint: Endpoint, address: str) -> GitHubFailed:
-    host = (_origin(address) or ("", "", None))[1] or address
-    message = (
-        f"could not {endpoint.doing}: GitHub redirects to another host ({plain.label(host, 100)})"
-    )
-    return GitHubFailed(GitHubFault.REDIRECTED, message, hint=_HINTS[GitHubFault.REDIRECTED])
 
 
 def _error_text(content: bytes) -> str:
@@ -633,15 +615,3 @@ def _origin(url: str) -> tuple[str, str, int | None] | None:
     except ExchangeFailed:
         return None
     return origin if origin[0] in ("http", "https") and origin[1] else None
-
-
-def _same_host_url(base: str, reference: str, endpoint: Endpoint) -> str:
-    """The address of `reference`, relative to `base`. Raises GitHubFailed if the token must not be
-    sent there."""
-    try:
-        url = urljoin(base, reference)
-    except ValueError:
-        raise _redirect_failure(endpoint, reference) from None
-    if _origin(url) is None or _origin(url) != _origin(base):
-        raise _redirect_failure(endpoint, url)
-    return url

@@ -86,8 +86,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     new_comment: Comment | None = None
     for tries in range(_MOST_TRIES + 1):
         all_comments = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
-        login = _author(all_comments, text, name) or login
-        comments = _gate_comments(all_comments, name, login)
+        comments = _gate_comments(all_comments, text, name, login)
         try:
             if not comments:
                 if not create:
@@ -153,37 +152,24 @@ NOBODYS = ((0, 0), "")
 """The run and job of a comment that names none."""
 
 
-def _author(comments: list[Comment], text: str, name: str) -> str:
-    """The app that wrote this job's comment, which knows its name only by that: the answer to its
-    creation may have been lost; "" if there is none."""
-    own = run_of(text, name)
-    marker = _MARKER.format(key=key_of(name))
-    return next(
-        (
-            comment.user.login
-            for comment in comments
-            if comment.user is not None
-            and comment.user.type == "Bot"
-            and (comment.body or "").startswith(marker)
-            and run_of(comment.body or "", name) == own != NOBODYS
-        ),
-        "",
-    )
-
-
-def _gate_comments(comments: list[Comment], name: str, login: str) -> list[Comment]:
+def _gate_comments(comments: list[Comment], text: str, name: str, login: str) -> list[Comment]:
     """The gate's comments, oldest first: by the token's own user, and beginning with our marker,
-    which no quotation has."""
+    which no quotation has. `text`: this job's, whose creation by an app may have succeeded without
+    an answer, which would have named the app."""
     marker = _MARKER.format(key=key_of(name))
-    gate_comments = [
-        comment
-        for comment in comments
-        if comment.user is not None
-        and comment.user.login.lower() == login.lower()
-        and (comment.user.type == "Bot" or not login.endswith("[bot]"))
-        and (comment.body or "").startswith(marker)
-    ]
-    return sorted(gate_comments, key=lambda comment: comment.id)
+    own = run_of(text, name)
+
+    def is_own(comment: Comment) -> bool:
+        user = comment.user
+        body = comment.body or ""
+        if user is None or not body.startswith(marker):
+            return False
+        is_bot = user.type == "Bot"
+        if user.login.lower() == login.lower() and (is_bot or not login.endswith("[bot]")):
+            return True
+        return is_bot and run_of(body, name) == own != NOBODYS
+
+    return sorted(filter(is_own, comments), key=lambda comment: comment.id)
 
 
 def _clean(text: str) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,8 @@ from evalgate.errors import ConfigError
 from evalgate.model import Links
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 
-_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_ZEROS = re.compile(r"0+")
+_SHA = re.compile(r"(?!0+\Z)[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PULL_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
-_LONGEST_NAME = 400
 
 
 class EventKind(enum.StrEnum):
@@ -121,15 +117,11 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
 
     Source of the shapes: GitHub's webhook payloads; of other values: a runner's environment
     (GITHUB_SHA, GITHUB_REF)."""
-    kind = EventKind.OTHER if name else EventKind.NONE
-    with suppress(ValueError):
-        kind = EventKind(name)
-    document = payload if isinstance(payload, Mapping) else {}
     if not name:
-        return EventContext(kind=kind)
-    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_object(document, "repository"))
-    common_fields: JsonObject = {"kind": kind, "name": _text(name), "repository": repository}
-    parsers = {
+        return EventContext(kind=EventKind.NONE)
+    kind = EventKind(name) if name in set(EventKind) else EventKind.OTHER
+    document = payload if isinstance(payload, Mapping) else {}
+    parsers: Mapping[EventKind, Callable[[Json, Environ], JsonObject]] = {
         EventKind.PULL_REQUEST: _pull_request,
         EventKind.PULL_REQUEST_TARGET: _pull_request,
         EventKind.PUSH: _push,
@@ -137,18 +129,18 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
         EventKind.WORKFLOW_RUN: _workflow_run,
         EventKind.WORKFLOW_DISPATCH: _dispatch,
     }
-    if kind in parsers:
-        return parsers[kind](document, environ, common_fields)
+    fields = parsers.get(kind, _other)(document, environ)
+    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_object(document, "repository"))
     # schedules run only on the default branch
-    is_scheduled = kind is EventKind.SCHEDULE
-    return EventContext(
-        head=Head(sha=_sha(environ.get("GITHUB_SHA"))),
-        on_default_branch=is_scheduled,
-        **common_fields,
-    )
+    common = {"on_default_branch": kind is EventKind.SCHEDULE, "repository": repository}
+    return EventContext(kind=kind, name=name, **{**common, **fields})
 
 
-def _pull_request(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
+def _other(_: Json, environ: Environ) -> JsonObject:
+    return {"head": Head(sha=_sha(environ.get("GITHUB_SHA")))}
+
+
+def _pull_request(payload: Json, _: Environ) -> JsonObject:
     pull = _object(payload, "pull_request")
     base = _object(pull, "base")
     head = _object(pull, "head")
@@ -156,78 +148,69 @@ def _pull_request(payload: Json, _: Mapping[str, str], common_fields: JsonObject
     base_sha = _sha(base.get("sha"))
     head_sha = _sha(head.get("sha"))
     if number is None or not base_sha or not head_sha:
-        raise _unreadable(
-            common_fields["kind"].value, "pull_request.number, .base.sha and .head.sha"
-        )
-    event_head = _head(
-        head_sha, head.get("ref"), _object(head, "repo"), base=_name_of(_object(base, "repo"))
-    )
-    return EventContext(number=number, base_sha=base_sha, head=event_head, **common_fields)
+        raise _unreadable("pull_request.number, .base.sha and .head.sha")
+    base_name = _name_of(_object(base, "repo"))
+    event_head = _head(head_sha, head.get("ref"), _object(head, "repo"), base=base_name)
+    return {"number": number, "base_sha": base_sha, "head": event_head}
 
 
-def _push(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
+def _push(payload: Json, _: Environ) -> JsonObject:
     head_sha = _sha(payload.get("after"))
     ref = _text(payload.get("ref"))
     is_deleted = payload.get("deleted") is True
     if not ref or (not head_sha and not is_deleted):
-        raise _unreadable("push", "ref and after")
+        raise _unreadable("ref and after")
     default_branch = _text(_object(payload, "repository").get("default_branch"))
-    return EventContext(
-        base_sha=_sha(payload.get("before")),
-        head=Head(sha=head_sha, ref=ref.removeprefix("refs/heads/")),
-        on_default_branch=bool(default_branch)
-        and ref == f"refs/heads/{default_branch}"
-        and not is_deleted,
-        **common_fields,
-    )
+    return {
+        "base_sha": _sha(payload.get("before")),
+        "head": Head(sha=head_sha, ref=ref.removeprefix("refs/heads/")),
+        "on_default_branch": ref == f"refs/heads/{default_branch}" and not is_deleted,
+    }
 
 
-def _merge_group(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
+def _merge_group(payload: Json, _: Environ) -> JsonObject:
     group = _object(payload, "merge_group")
     base_sha = _sha(group.get("base_sha"))
     head_sha = _sha(group.get("head_sha"))
     if not base_sha or not head_sha:
-        raise _unreadable("merge_group", "merge_group.base_sha and .head_sha")
+        raise _unreadable("merge_group.base_sha and .head_sha")
     head = Head(sha=head_sha, ref=_text(group.get("head_ref")).removeprefix("refs/heads/"))
-    return EventContext(base_sha=base_sha, head=head, **common_fields)
+    return {"base_sha": base_sha, "head": head}
 
 
-def _workflow_run(payload: Json, environ: Environ, common_fields: JsonObject) -> EventContext:
+def _workflow_run(payload: Json, environ: Environ) -> JsonObject:
     run = _object(payload, "workflow_run")
     head_sha = _sha(run.get("head_sha"))
     run_id = _number(run.get("id"))
     if not head_sha or run_id is None:
-        raise _unreadable("workflow_run", "workflow_run.id and .head_sha")
+        raise _unreadable("workflow_run.id and .head_sha")
     repository = _name_of(_object(payload, "repository")) or environ.get("GITHUB_REPOSITORY", "")
-    return EventContext(
-        head=_head(
-            head_sha, run.get("head_branch"), _object(run, "head_repository"), base=repository
-        ),
-        run=FinishedRun(
-            id=run_id,
-            attempt=_number(run.get("run_attempt")) or 1,
-            event=_text(run.get("event")),
-            conclusion=_text(run.get("conclusion")),
-        ),
-        **common_fields,
+    head_repository = _object(run, "head_repository")
+    finished_run = FinishedRun(
+        id=run_id,
+        attempt=_number(run.get("run_attempt")) or 1,
+        event=_text(run.get("event")),
+        conclusion=_text(run.get("conclusion")),
     )
+    head = _head(head_sha, run.get("head_branch"), head_repository, base=repository)
+    return {"head": head, "run": finished_run}
 
 
-def _dispatch(payload: Json, environ: Environ, common_fields: JsonObject) -> EventContext:
+def _dispatch(payload: Json, environ: Environ) -> JsonObject:
     """The pull request and commit in the inputs `pull-request` and `sha`, if any
     (`forks.resolve`)."""
     inputs = _object(payload, "inputs")
     number = str(inputs.get("pull-request") or "").strip()
     sha = _sha(str(inputs.get("sha") or "").strip())
     if not number:
-        return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **common_fields)
+        return _other(payload, environ)
     if not _PULL_NUMBER.fullmatch(number) or not sha:
         raise ConfigError(
             "workflow_dispatch: the inputs `pull-request` and `sha` must be the number of a pull request and a full "
             f"commit SHA, got {number[:40]!r} and {_text(inputs.get('sha'))[:80]!r}",
             hint="The SHA is the one that was reviewed, with all its 40 characters.",
         )
-    return EventContext(number=int(number), head=Head(sha=sha), **common_fields)
+    return {"number": int(number), "head": Head(sha=sha)}
 
 
 def _head(sha: str, ref: Any, repository: Json, *, base: str) -> Head:
@@ -238,9 +221,9 @@ def _head(sha: str, ref: Any, repository: Json, *, base: str) -> Head:
     )
 
 
-def _unreadable(name: str, missing_fields: str) -> ConfigError:
+def _unreadable(missing_fields: str) -> ConfigError:
     return ConfigError(
-        f"the payload of the event {name} cannot be read: it lacks {missing_fields}",
+        f"the payload of the event cannot be read: it lacks {missing_fields}",
         hint="GITHUB_EVENT_PATH must point at the file that GitHub wrote.",
     )
 
@@ -255,32 +238,34 @@ def _name_of(repository: Json) -> str:
 
 
 def _text(content: Any) -> str:
-    return content if isinstance(content, str) and len(content) <= _LONGEST_NAME else ""
+    return content if isinstance(content, str) else ""
 
 
 def _number(content: Any) -> int | None:
-    return (
-        content
-        if isinstance(content, int) and not isinstance(content, bool) and content > 0
-        else None
-    )
+    return content if type(content) is int and content > 0 else None
 
 
 def _sha(content: Any) -> str:
     """A commit; "" for anything else, and for the zeros that mean no commit."""
-    text = content.lower() if isinstance(content, str) else ""
-    return text if _SHA.fullmatch(text) and not _ZEROS.fullmatch(text) else ""
+    text = _text(content).lower()
+    return text if _SHA.fullmatch(text) else ""
 
 
-def links_of(environ: Environ, event: EventContext) -> Links:
-    """The links of this run. The head of a pull request is its own commit, not the merge that was
-    checked out."""
-    links = _links(
-        environ,
+def links_of(environ: Environ, event: EventContext, *, run: FinishedRun | None = None) -> Links:
+    """The links of this run, or of the finished run that started it. The head of a pull request is
+    its own commit, not the merge that was checked out."""
+    server = environ.get("GITHUB_SERVER_URL", "")
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    address = f"{server}/{repository}" if server and repository else ""
+    run_id = run.id if run else environ.get("GITHUB_RUN_ID", "")
+    return Links(
+        repository=address,
         commit=event.head.sha or environ.get("GITHUB_SHA", ""),
-        run=environ.get("GITHUB_RUN_ID", ""),
+        workflow_run=f"{address}/actions/runs/{run_id}" if address and run_id else "",
+        folder=folder_of(environ),
+        pull_request=str(event.number or ""),
+        keeps_files=run is not None or _uploads(environ),
     )
-    return replace(links, pull_request=str(event.number or ""), keeps_files=_uploads(environ))
 
 
 def _uploads(environ: Environ) -> bool:
@@ -297,23 +282,6 @@ def _uploads(environ: Environ) -> bool:
     except OSError:
         return True
     return "upload-artifact" in text or "/evalgate/gate@" in text or ".github/workflows/" in text
-
-
-def links_of_finished(environ: Environ, event: EventContext) -> Links:
-    """The links of the finished run that started this one: its commit and its workflow run."""
-    links = _links(environ, commit=event.head.sha, run=str(event.run.id) if event.run else "")
-    return replace(links, pull_request=str(event.number or ""))
-
-
-def _links(environ: Environ, *, commit: str, run: str) -> Links:
-    server = environ.get("GITHUB_SERVER_URL", "")
-    repository = environ.get("GITHUB_REPOSITORY", "")
-    folder = folder_of(environ)
-    if not server or not repository:
-        return Links(commit=commit, folder=folder)
-    address = f"{server}/{repository}"
-    workflow_run = f"{address}/actions/runs/{run}" if run else ""
-    return Links(repository=address, commit=commit, workflow_run=workflow_run, folder=folder)
 
 
 def folder_of(environ: Environ) -> str:

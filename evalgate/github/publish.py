@@ -80,7 +80,7 @@ def decided(report: Report, *, comment_rule: str, redact: Callable[[str], str] =
     summary, details = (
         redact(render(report)) for render in (comment.render_head, comment.render_body)
     )
-    output = Output(title=redact(title), summary=[summary], text=[details])
+    output = Output(title=redact(title), summary=summary, text=details)
     return Decided(
         conclusion=conclusion_of(report),
         output=output,
@@ -93,7 +93,7 @@ def undecided(reason: str) -> Output:
     """The check run of a run without a verdict."""
     return Output(
         title=plain.clip_end(plain.one_line(f"no verdict: {reason}"), _TITLE_WIDTH),
-        summary=[_failure_alert(reason)],
+        summary=_failure_alert(reason),
     )
 
 
@@ -202,11 +202,12 @@ class Posting:
         self._client.end_within(PUBLISHING_S)
         decision = self._decided
         if decision is not None:
-            headline = decision.output.summary[0]
-            details = decision.output.text[0]
+            output = decision.output
             self._requests.put(lambda: self._end_check(self._client, decision))
             self._requests.put(
-                lambda: self._end_comment(self._client, headline, details, create=decision.create)
+                lambda: self._end_comment(
+                    self._client, output.summary, output.text, create=decision.create
+                )
             )
         self._requests.put(None)
         self._thread.join(PUBLISHING_S + CANCEL_WAIT_S)
@@ -278,7 +279,7 @@ class Posting:
             self._start_check(self._client)
 
     def _start_check(self, client: Client) -> None:
-        output = Output(title="in progress", summary=["The gate is running."])
+        output = Output(title="in progress", summary="The gate is running.")
         name = check_name(self._job)
         address = self._job.address
         try:
@@ -302,7 +303,7 @@ class Posting:
         )
         try:
             if self._check is not None:
-                output = Output(title=f"in progress, {done:,}/{total:,}", summary=[text])
+                output = Output(title=f"in progress, {done:,}/{total:,}", summary=text)
                 check_run.update(self._client, self._check, output)
             if self._comment == "always":
                 self._write(self._client, text, create=True)

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from evalgate.model import Text, Usage
 from evalgate.model.deviations import OURS, Deviations
+from evalgate.text import plain
 from evalgate.values import Environ, Json, Sentence, Wording, frozen_dataclass, mapped_wording
 
 # --- one question ---------------------------------------------------------------------------------
@@ -55,6 +56,10 @@ RETRIABLE: Final = frozenset(
     )
 )
 """Kinds of failures that may not occur again if the same question is repeated."""
+
+_LONGEST_DETAIL: Final = 300
+_MOST_READ: Final = 10_000
+_MARKUP: Final = re.compile(r"<(style|script).*?</\1>|<[^<>]*>", re.DOTALL)
 
 MOST_BYTES: Final = 8_000_000
 """The limit of a judge's unpacked answer; a larger answer is invalid."""
@@ -183,6 +188,29 @@ class JudgeSetting:
         text = self.redact(text)
         return text.replace(self.api_key, "***") if self.api_key else text
 
+    def failure(
+        self,
+        kind: JudgeFailureKind,
+        *,
+        detail: str = "",
+        retry_after_s: float | None = None,
+        usage: Usage | None = None,
+    ) -> JudgeFailure:
+        """A failure in words: the judge, the failure, the provider's message, the next step.
+        Redacted."""
+        # foreign text on one line, without the markup of an error page, shortened
+        excerpt = " ".join(_MARKUP.sub(" ", detail[:_MOST_READ]).split())
+        excerpt = plain.clip_end(excerpt, _LONGEST_DETAIL)
+        message = Sentence(
+            "judge_failure", kind, self.model, excerpt, self.vertex, self.api_key_env
+        )
+        return JudgeFailure(
+            kind=kind,
+            message=mapped_wording(message, self.without_secrets),
+            retry_after_s=retry_after_s,
+            usage=usage,
+        )
+
 
 @frozen_dataclass
 class JudgeDriver:
@@ -286,6 +314,7 @@ class VoteResult:
     """The verdict on each item of a request, in its order, and the samples that were asked, by
     index."""
 
+    request: SampledRequest
     items: Mapping[str, ItemVerdict]
     samples: tuple[Sample, ...]
 
@@ -305,9 +334,6 @@ class JudgePanel(Protocol):
         """One reply. Raises JudgeFailed."""
 
 
-_LONGEST_DETAIL = 300
-_MOST_READ = 10_000
-
 _STATUSES: Final[Mapping[int, JudgeFailureKind]] = MappingProxyType(
     {
         **dict.fromkeys((401, 407), JudgeFailureKind.UNAUTHORIZED),
@@ -319,34 +345,6 @@ _STATUSES: Final[Mapping[int, JudgeFailureKind]] = MappingProxyType(
         **dict.fromkeys((503, 529), JudgeFailureKind.OVERLOADED),
     }
 )
-
-
-def failure(
-    kind: JudgeFailureKind,
-    setting: JudgeSetting,
-    *,
-    detail: str = "",
-    retry_after_s: float | None = None,
-    usage: Usage | None = None,
-) -> JudgeFailure:
-    """A failure in words: the judge, the failure, the provider's message, the next step.
-    Redacted."""
-    # foreign text on one line, without the markup of an error page, shortened
-    excerpt = " ".join(
-        re.sub(
-            r"<(style|script).*?</\1>|<[^<>]*>", " ", detail[:_MOST_READ], flags=re.DOTALL
-        ).split()
-    )
-    excerpt = excerpt if len(excerpt) <= _LONGEST_DETAIL else f"{excerpt[: _LONGEST_DETAIL - 3]}..."
-    message = Sentence(
-        "judge_failure", kind, setting.model, excerpt, setting.vertex, setting.api_key_env
-    )
-    return JudgeFailure(
-        kind=kind,
-        message=mapped_wording(message, setting.without_secrets),
-        retry_after_s=retry_after_s,
-        usage=usage,
-    )
 
 
 def kind_of_status(status: int) -> JudgeFailureKind:

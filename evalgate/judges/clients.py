@@ -18,6 +18,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
+from evalgate.model import Usage
 from evalgate.system import redact
 from evalgate.values import Environ, frozen_dataclass
 
@@ -34,6 +35,10 @@ class JudgeClient:
     limiter: RateLimiter
     model: str
     priced_as: str
+
+    def cost(self, usage: Usage | None) -> float | None:
+        """US dollars of one call; None if the price or the tokens are unknown."""
+        return models.cost_usd(model=self.model, provider=self.priced_as, usage=usage)
 
 
 class Clients:

@@ -27,6 +27,7 @@ from evalgate.system.http import ExchangeFailed
 
 if TYPE_CHECKING:
     from google.genai import Client, types
+    from google.genai.errors import APIError
 
 
 _VERSION_IN_URL = re.compile(r"^(.*)/(v\d+\w*)/?$")
@@ -58,7 +59,7 @@ def open_client(setting: JudgeSetting) -> Judge:
         return GeminiJudge(setting, _client(setting))
     except Exception as error:  # noqa: BLE001 - google-auth and google-genai raise unrelated errors here
         problem = str(error)
-    raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
+    raise JudgeFailed(setting.failure(JudgeFailureKind.NOT_CONFIGURED, detail=problem))
 
 
 def _client(setting: JudgeSetting) -> Client:
@@ -104,8 +105,8 @@ class GeminiJudge(Judge):
             config = _config(request)
         except ValidationError as error:
             fields = ", ".join(".".join(map(str, detail["loc"])) for detail in error.errors()[:3])
-            return base.failure(
-                JudgeFailureKind.BAD_REQUEST, setting, detail=f"judge_model_config: {fields}"
+            return setting.failure(
+                JudgeFailureKind.BAD_REQUEST, detail=f"judge_model_config: {fields}"
             )
         try:
             response = self._client.models.generate_content(
@@ -142,10 +143,10 @@ def _reply_of(
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
         detail = f"prompt: {feedback.block_reason.value}"
-        return base.failure(JudgeFailureKind.BLOCKED, setting, detail=detail, usage=usage)
+        return setting.failure(JudgeFailureKind.BLOCKED, detail=detail, usage=usage)
     candidate = response.candidates[0] if response.candidates else None
     if candidate is None:
-        return base.failure(JudgeFailureKind.EMPTY, setting, detail="no candidate", usage=usage)
+        return setting.failure(JudgeFailureKind.EMPTY, detail="no candidate", usage=usage)
     finish = candidate.finish_reason.value if candidate.finish_reason else ""
     content = candidate.content
     parts = tuple(
@@ -157,13 +158,11 @@ def _reply_of(
         parts=parts, usage=usage, model_version=response.model_version, finish=finish
     )
     if finish in _BLOCKED:
-        return base.failure(
-            JudgeFailureKind.BLOCKED, setting, detail=f"reply: {finish}", usage=usage
-        )
+        return setting.failure(JudgeFailureKind.BLOCKED, detail=f"reply: {finish}", usage=usage)
     if finish == "MAX_TOKENS":
-        return base.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage)
+        return setting.failure(JudgeFailureKind.TRUNCATED, usage=usage)
     if not any(part.text.strip() and not part.thought for part in parts):
-        return base.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage)
+        return setting.failure(JudgeFailureKind.EMPTY, detail=finish, usage=usage)
     return reply
 
 
@@ -187,41 +186,29 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     from google.genai import errors  # noqa: PLC0415 - see `open_client`
 
     if isinstance(error, errors.APIError):
-        raw_headers = getattr(getattr(error, "response", None), "headers", None) or {}
-        headers = {str(name).lower(): str(value) for name, value in raw_headers.items()}
-        return _api_failure(
-            error.code, error.details, setting, headers=headers, message=error.message
-        )
+        return _api_failure(error, setting)
     if isinstance(error, auth_errors.GoogleAuthError):
         is_unreachable = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if is_unreachable else JudgeFailureKind.UNAUTHORIZED
-        return base.failure(kind, setting, detail=str(error))
+        return setting.failure(kind, detail=str(error))
     # The client moved from httpx to httpx2 and raises errors of either: they are recognized by
     # name.
     names = {error_class.__name__ for error_class in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
-        return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
+        return setting.failure(JudgeFailureKind.TIMEOUT, detail=f"{setting.timeout_s:g} s")
     if names & {"TransportError", "InvalidURL"} or isinstance(error, OSError):
-        return base.failure(
-            JudgeFailureKind.CONNECTION, setting, detail=f"{type(error).__name__}: {error}"
+        return setting.failure(
+            JudgeFailureKind.CONNECTION, detail=f"{type(error).__name__}: {error}"
         )
     # a body that is not JSON, has another shape, is too large
     if isinstance(error, ValueError | ExchangeFailed):
         detail = str(error) if isinstance(error, ExchangeFailed) else type(error).__name__
-        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=detail)
-    return base.failure(
-        JudgeFailureKind.BAD_REQUEST, setting, detail=f"{type(error).__name__}: {error}"
-    )
+        return setting.failure(JudgeFailureKind.MALFORMED, detail=detail)
+    return setting.failure(JudgeFailureKind.BAD_REQUEST, detail=f"{type(error).__name__}: {error}")
 
 
-def _api_failure(
-    status: int,
-    body: Any,
-    setting: JudgeSetting,
-    *,
-    headers: Mapping[str, str],
-    message: str | None,
-) -> JudgeFailure:
+def _api_failure(api_error: APIError, setting: JudgeSetting) -> JudgeFailure:
+    body = api_error.details
     error = body.get("error", body) if isinstance(body, Mapping) else {}
     detail_list = error.get("details") if isinstance(error, Mapping) else None
     details = (
@@ -229,7 +216,7 @@ def _api_failure(
         if isinstance(detail_list, list)
         else []
     )
-    kind = base.kind_of_status(status)
+    kind = base.kind_of_status(api_error.code)
     reasons = {str(detail.get("reason")) for detail in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
         kind = JudgeFailureKind.UNAUTHORIZED  # the Gemini API answers 400 to a wrong key
@@ -237,13 +224,13 @@ def _api_failure(
         kind = JudgeFailureKind.FORBIDDEN  # no service in this country, or no billing
     elif kind is JudgeFailureKind.RATE_LIMITED and is_daily_quota(details):
         kind = JudgeFailureKind.QUOTA_SPENT
-    delay = parse_google(details)
-    wait_s = (
-        http.parse_retry_after(headers, current_moment=datetime.now(UTC))
-        if delay is None
-        else delay
-    )
-    return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait_s)
+    wait_s = parse_google(details)
+    if wait_s is None:
+        raw_headers = getattr(getattr(api_error, "response", None), "headers", None) or {}
+        headers = {str(name).lower(): str(value) for name, value in raw_headers.items()}
+        wait_s = http.parse_retry_after(headers, current_moment=datetime.now(UTC))
+    detail = f"{api_error.code} {api_error.message or ''}"
+    return setting.failure(kind, detail=detail, retry_after_s=wait_s)
 
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")
@@ -262,14 +249,19 @@ def parse_google(details: Iterable[Any]) -> float | None:
 
 def is_daily_quota(details: Iterable[Any]) -> bool:
     """True if a `google.rpc.QuotaFailure` names a daily quota, which no run can wait for."""
-    for detail in _details_of_type(details, "QuotaFailure"):
-        violations = detail.get("violations")
-        for violation in violations if isinstance(violations, list) else []:
-            if isinstance(violation, Mapping) and _DAILY.search(
-                f"{violation.get('quotaId')} {violation.get('subject')}"
-            ):
-                return True
-    return False
+    violation_lists = [
+        detail.get("violations") for detail in _details_of_type(details, "QuotaFailure")
+    ]
+    violations = [
+        violation
+        for violation_list in violation_lists
+        for violation in (violation_list if isinstance(violation_list, list) else [])
+        if isinstance(violation, Mapping)
+    ]
+    return any(
+        _DAILY.search(f"{violation.get('quotaId')} {violation.get('subject')}")
+        for violation in violations
+    )
 
 
 def _details_of_type(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:

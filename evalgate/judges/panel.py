@@ -18,7 +18,7 @@ from pathlib import Path
 from evalgate.config import context as config_context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import cache as judges_cache, models, usage
+from evalgate.judges import cache as judges_cache, usage
 from evalgate.judges.base import (
     FINAL_KINDS,
     ItemVerdict,
@@ -205,7 +205,7 @@ class VotingPanel:
         """See JudgePanel."""
         if self._ended.is_set():
             raise _run_ended()
-        address = judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
+        address = self._address(request)
         cached_reply = self._cached_reply(request, address)
         if cached_reply is not None:
             return cached_reply
@@ -216,7 +216,7 @@ class VotingPanel:
                 future = self._under_way[address] = Future()
         if not is_first:
             reply = replace(future.result(), cached=True)
-            self._ledger.read(request)
+            self._ledger.add(request, cached=1)
             return reply
         # another thread may have stored the answer between the lookup above and the lock
         try:
@@ -234,7 +234,7 @@ class VotingPanel:
     def _cached_reply(self, request: JudgeRequest, address: str) -> JudgeReply | None:
         cached_reply = self._cache.read(address) if self._cache is not None else None
         if cached_reply is not None:
-            self._ledger.read(request)
+            self._ledger.add(request, cached=1)
             self._keep(request, cached_reply, is_fresh=False)
         return cached_reply
 
@@ -254,11 +254,12 @@ class VotingPanel:
         try:
             client = self._clients.client(request.model)
         except JudgeFailed as error:
-            self._ledger.failed(request, error.failure)
+            self._ledger.add(request, failures={error.failure.kind.value: 1})
             return error.failure
 
         def record_retry(failure: JudgeFailure) -> None:
-            self._ledger.retried(request, failure, cost_usd=_cost(client, failure.usage))
+            cost_usd = client.cost(failure.usage)
+            self._ledger.add(request, retries=1, usage=failure.usage, cost_usd=cost_usd)
 
         try:
             reply = client.limiter.run(
@@ -268,12 +269,18 @@ class VotingPanel:
             failure = replace(
                 error.failure, message=mapped_wording(error.failure.message, self._clients.redact)
             )
-            self._ledger.failed(request, failure, cost_usd=_cost(client, failure.usage))
+            self._ledger.add(
+                request,
+                failures={failure.kind.value: 1},
+                usage=failure.usage,
+                cost_usd=client.cost(failure.usage),
+            )
             return failure
         if reply.cached:  # a replay
-            self._ledger.read(request)
+            self._ledger.add(request, cached=1)
         else:
-            self._ledger.add_call(request, usage=reply.usage, cost_usd=_cost(client, reply.usage))
+            cost_usd = client.cost(reply.usage)
+            self._ledger.add(request, calls=1, usage=reply.usage, cost_usd=cost_usd)
         return reply
 
     def _ask_paid(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
@@ -292,7 +299,7 @@ class VotingPanel:
             raise
         finally:
             if is_answered:
-                self._budget.settle(tokens=_tokens(usage), cost_usd=_cost(client, usage))
+                self._budget.settle(tokens=_tokens(usage), cost_usd=client.cost(usage))
             else:
                 self._budget.release()
         return reply
@@ -333,11 +340,12 @@ class VotingPanel:
 
     def _forget(self, *requests: JudgeRequest) -> None:
         """Drop replies without a verdict from the cache: the next run asks again."""
-        for request in requests:
-            if self._cache is not None:
-                self._cache.forget(
-                    judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
-                )
+        if self._cache is not None:
+            for request in requests:
+                self._cache.forget(self._address(request))
+
+    def _address(self, request: JudgeRequest) -> str:
+        return judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
 
     def _keep(self, request: JudgeRequest, reply: JudgeReply, *, is_fresh: bool) -> None:
         if is_fresh and self._cache is not None:
@@ -349,10 +357,6 @@ class VotingPanel:
                 self._recorder.record(judges_cache.entry_of(request, reply))
             except OSError as error:
                 self._warn(f"a judge's reply could not be recorded: {error}")
-
-
-def _cost(client: JudgeClient, usage: Usage | None) -> float | None:
-    return models.cost_usd(model=client.model, provider=client.priced_as, usage=usage)
 
 
 def _tokens(usage: Usage | None) -> int | None:
@@ -419,7 +423,7 @@ def decide(sampled_request: SampledRequest, samples: Sequence[Sample]) -> VoteRe
         verdicts[item] = ItemVerdict(
             passed=outcome, count=count, vote=vote, sample=winning_sample.index
         )
-    return VoteResult(items=verdicts, samples=tuple(samples))
+    return VoteResult(request=sampled_request, items=verdicts, samples=tuple(samples))
 
 
 def _needed(count: VoteCount) -> int:

@@ -803,24 +803,27 @@ def _labels_at_ends(rows: Rows, *, keys: Sequence[str]) -> list[JsonObject]:
 
 
 def votes_by_item(
-    statement: Statement,
+    text: str,
     *,
-    item_of: Callable[[Json], str | None],
-    vote_in: Callable[[Json], Vote],
-    labels: Mapping[str, bool],
     key: str,
+    labels: Mapping[str, bool],
+    lines: Callable[[Rows], list[JsonObject]],
+    item_of: Callable[[Json], str | None],
+    rationale_of: Callable[[Json], str],
 ) -> Mapping[str, Vote]:
-    """The votes of a reply on several items; contradictory votes on one item do not count.
+    """The votes of a reply on several items, each under the `key` of its entry; contradictory votes
+    on one item do not count. `lines`: see `state`.
 
     A carelessly quoted text can end the entry that quotes it and begin another. If a vote that is
     not a pass is on an unknown item, or on an item for the second time, no pass in the reply
     counts."""
     votes: dict[str, Vote] = {}
     is_torn = False
+    statement = state(text, frozenset({key}), lines=lines, several=True)
     vote_check = vote_filter(statement, labels=labels, keys=(key,))
     for entry in statement.entries:
         item = item_of(entry)
-        vote = vote_in(entry)
+        vote = vote_of(entry[key], labels, rationale=rationale_of(entry))
         earlier_vote = None if item is None else votes.get(item)
         is_torn = is_torn or (
             not statement.in_lines

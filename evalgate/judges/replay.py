@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evalgate.formats import fingerprints
-from evalgate.judges import base, cache
+from evalgate.judges import cache
 from evalgate.judges.base import (
     Judge,
     JudgeDriver,
@@ -101,7 +101,7 @@ def open_client(setting: JudgeSetting) -> Judge:
         return ReplayJudge(setting, read_recordings(Path(setting.path)))
     except OSError as error:
         problem = error.strerror or type(error).__name__
-    raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
+    raise JudgeFailed(setting.failure(JudgeFailureKind.NOT_CONFIGURED, detail=problem))
 
 
 class ReplayJudge(Judge):
@@ -118,7 +118,7 @@ class ReplayJudge(Judge):
             detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
             if request.repeat:
                 detail += f", or fewer runs were recorded (this is run {request.repeat})"
-            return base.failure(JudgeFailureKind.NO_RECORDING, self._setting, detail=detail)
+            return self._setting.failure(JudgeFailureKind.NO_RECORDING, detail=detail)
         return entry.reply
 
 

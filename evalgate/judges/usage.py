@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from typing import Any
 
 from evalgate.config.gate_file import BudgetRule
 from evalgate.errors import ConfigError
 from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeRequest
 from evalgate.model import JudgeUse, Usage
+from evalgate.model.run import total_of
 from evalgate.values import Sentence
 
 
@@ -88,87 +89,40 @@ def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
         )
 
 
-class _Account:
-    """The calls of one criterion to one model, while they are counted."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.failures: Counter[str] = Counter()
-        self.cost_usd: float | None = None
-
-    def charge(self, usage: Usage | None, cost_usd: float | None) -> None:
-        """Enter a paid call; `cost_usd` None: unknown."""
-        if usage is not None:
-            self.counts["prompt"] += (usage.prompt_tokens or 0) + (
-                usage.tool_use_prompt_tokens or 0
-            )
-            self.counts["output"] += (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
-        if cost_usd is None:
-            self.counts["unpriced"] += 1
-        else:
-            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
-
-
 class UsageLedger:
-    """The ledger of one run; safe for many threads."""
+    """The use of judges in one run; safe for many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pages: dict[tuple[str, str], _Account] = {}
+        self._uses: dict[tuple[str, str], JudgeUse] = {}
 
-    def add_call(
-        self, request: JudgeRequest, *, usage: Usage | None, cost_usd: float | None
+    def add(
+        self,
+        request: JudgeRequest,
+        *,
+        usage: Usage | None = None,
+        cost_usd: float | None = None,
+        **counts: Any,
     ) -> None:
-        """Enter an answered call."""
+        """Enter a call. `counts`: fields of `JudgeUse`, such as `cached=1`. An answered call, and
+        one with a known `usage`, was paid for, at an unknown price if `cost_usd` is None."""
+        is_paid = usage is not None or "calls" in counts
+        tokens = usage or Usage()
+        use = JudgeUse(
+            criterion=request.criterion,
+            model=request.model,
+            prompt_tokens=(tokens.prompt_tokens or 0) + (tokens.tool_use_prompt_tokens or 0),
+            output_tokens=(tokens.candidates_tokens or 0) + (tokens.thoughts_tokens or 0),
+            cost_usd=cost_usd,
+            unpriced=int(is_paid and cost_usd is None),
+            **counts,
+        )
+        key = (request.criterion, request.model)
         with self._lock:
-            page = self._page(request)
-            page.counts["calls"] += 1
-            page.charge(usage, cost_usd)
-
-    def read(self, request: JudgeRequest) -> None:
-        """Enter a reply that was read instead of requested."""
-        with self._lock:
-            self._page(request).counts["cached"] += 1
-
-    def retried(
-        self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None
-    ) -> None:
-        """Enter a failed call that is repeated; it may have cost something."""
-        with self._lock:
-            page = self._page(request)
-            page.counts["retries"] += 1
-            if failure.usage is not None:
-                page.charge(failure.usage, cost_usd)
-
-    def failed(
-        self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None
-    ) -> None:
-        """A call ended without a reply, which may have cost something all the same."""
-        with self._lock:
-            page = self._page(request)
-            page.failures[failure.kind.value] += 1
-            if failure.usage is not None:
-                page.charge(failure.usage, cost_usd)
+            uses = [self._uses[key], use] if key in self._uses else [use]
+            self._uses[key] = total_of(uses, criterion=use.criterion, model=use.model)
 
     def uses(self) -> tuple[JudgeUse, ...]:
         """The current use, ordered by criterion and model."""
         with self._lock:
-            return tuple(_judge_use(*names, page) for names, page in sorted(self._pages.items()))
-
-    def _page(self, request: JudgeRequest) -> _Account:
-        return self._pages.setdefault((request.criterion, request.model), _Account())
-
-
-def _judge_use(criterion: str, model: str, page: _Account) -> JudgeUse:
-    return JudgeUse(
-        criterion=criterion,
-        model=model,
-        calls=page.counts["calls"],
-        cached=page.counts["cached"],
-        retries=page.counts["retries"],
-        prompt_tokens=page.counts["prompt"],
-        output_tokens=page.counts["output"],
-        cost_usd=page.cost_usd,
-        unpriced=page.counts["unpriced"],
-        failures=dict(sorted(page.failures.items())),
-    )
+            return tuple(use for _, use in sorted(self._uses.items()))

@@ -68,7 +68,7 @@ class VertexEvaluation(Judge):
             answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)
         except ExchangeFailed as error:
             kind = _FAULTS.get(error.fault, JudgeFailureKind.MALFORMED)
-            return judges_base.failure(kind, self._setting, detail=str(error))
+            return self._setting.failure(kind, detail=str(error))
         finally:
             exchange.close()
         return self._reply(answer)
@@ -78,13 +78,11 @@ class VertexEvaluation(Judge):
             kind = judges_base.kind_of_status(answer.status)
             wait_s = http.parse_retry_after(answer.headers, current_moment=datetime.now(UTC))
             detail = f"{answer.status} {_message(answer)}"
-            return judges_base.failure(kind, self._setting, detail=detail, retry_after_s=wait_s)
+            return self._setting.failure(kind, detail=detail, retry_after_s=wait_s)
         try:
             answer.json()
         except ValueError:
-            return judges_base.failure(
-                JudgeFailureKind.MALFORMED, self._setting, detail=answer.excerpt()
-            )
+            return self._setting.failure(JudgeFailureKind.MALFORMED, detail=answer.excerpt())
         return JudgeReply(parts=(Text(text=answer.body.decode("utf-8", "replace")),))
 
     def _authorization(self) -> Mapping[str, str] | JudgeFailure:
@@ -94,7 +92,7 @@ class VertexEvaluation(Judge):
         try:
             return self._token.headers()
         except NoToken as problem:
-            return judges_base.failure(JudgeFailureKind.UNAUTHORIZED, setting, detail=str(problem))
+            return setting.failure(JudgeFailureKind.UNAUTHORIZED, detail=str(problem))
 
 
 def _project(environment: Mapping[str, str]) -> str:

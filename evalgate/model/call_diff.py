@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
 from evalgate.model import ToolCall
-from evalgate.text import plain
-from evalgate.values import Json, frozen_dataclass
+from evalgate.text import diff, plain
+from evalgate.values import Json
 
 Mark: TypeAlias = Literal[" ", "-", "+"]
 
@@ -24,7 +25,7 @@ _AS_IS = json.JSONEncoder(ensure_ascii=False, default=str)
 _IN_ORDER = json.JSONEncoder(ensure_ascii=False, default=str, sort_keys=True)
 
 
-@frozen_dataclass
+@dataclass(frozen=True, slots=True)
 class CallPair:
     """An expected call and the actual call that matches it; one of them is None without a match."""
 
@@ -41,7 +42,7 @@ class CallPair:
         )
 
 
-@frozen_dataclass
+@dataclass(frozen=True, slots=True)
 class CallLine:
     """One line of a difference: `-` only expected, `+` only actual, blank in both. `equal`: the
     number of equal arguments, which are not listed."""
@@ -106,28 +107,24 @@ def _aligned(
         right = actual[right_start:right_end]
         if tag == "equal":
             pairs += [
-                CallPair(expected=left_call, actual=right_call)
+                CallPair(left_call, right_call)
                 for left_call, right_call in zip(left, right, strict=True)
             ]
         elif fallbacks:
             pairs += _aligned(left, right, *fallbacks)
         else:
-            pairs += [CallPair(expected=call, actual=None) for call in left]
-            pairs += [CallPair(expected=None, actual=call) for call in right]
+            pairs += [CallPair(call, None) for call in left]
+            pairs += [CallPair(None, call) for call in right]
     return pairs
 
 
 def _lines(call_pair: CallPair) -> list[CallLine]:
     if call_pair.expected is None:
-        return (
-            [CallLine(mark="+", text=spell(call_pair.actual))]
-            if call_pair.actual is not None
-            else []
-        )
+        return [CallLine("+", spell(call_pair.actual))] if call_pair.actual is not None else []
     if call_pair.actual is None:
-        return [CallLine(mark="-", text=spell(call_pair.expected))]
+        return [CallLine("-", spell(call_pair.expected))]
     if call_pair.same:
-        return [CallLine(mark=" ", text=spell(call_pair.actual))]
+        return [CallLine(" ", spell(call_pair.actual))]
     expected = spell(call_pair.expected)
     actual = spell(call_pair.actual)
     left = call_pair.expected.args or {}
@@ -137,12 +134,12 @@ def _lines(call_pair: CallPair) -> list[CallLine]:
         and len(left.keys() | right.keys()) <= 2
         and max(len(expected), len(actual)) <= LINE_WIDTH
     ):
-        return [CallLine(mark="-", text=expected), CallLine(mark="+", text=actual)]
+        return [CallLine("-", expected), CallLine("+", actual)]
     return _argument_lines(_tool(call_pair.expected.name), left, right)
 
 
 def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
-    lines = [CallLine(mark=" ", text=f"{tool}(")]
+    lines = [CallLine(" ", f"{tool}(")]
     equal_count = 0
     for name in [*expected, *(name for name in actual if name not in expected)]:
         left = _dumps(expected[name]) if name in expected else None
@@ -150,31 +147,15 @@ def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
         if left == right:
             equal_count += 1
             continue
-        left, right = _around_difference(left, right)
-        lines += [CallLine(mark="-", text=f"    {_name(name)}={left},")] if left is not None else []
-        lines += (
-            [CallLine(mark="+", text=f"    {_name(name)}={right},")] if right is not None else []
-        )
+        if left is None or right is None:
+            left, right = (text and plain.clip(text, VALUE_WIDTH) for text in (left, right))
+        else:
+            left, right = (text.strip() for text in diff.excerpts(left, right, VALUE_WIDTH))
+        lines += [CallLine("-", f"    {_name(name)}={left},")] if left is not None else []
+        lines += [CallLine("+", f"    {_name(name)}={right},")] if right is not None else []
     if equal_count:
-        lines.append(CallLine(mark=" ", equal=equal_count))
-    return [*lines, CallLine(mark=" ", text=")")]
-
-
-def _around_difference(left: str | None, right: str | None) -> tuple[str | None, str | None]:
-    """Both values, clipped so that their first difference is visible."""
-    if left is None or right is None:
-        return left and plain.clip(left, VALUE_WIDTH), right and plain.clip(right, VALUE_WIDTH)
-    unequal = (
-        index
-        for index, (left_character, right_character) in enumerate(zip(left, right, strict=False))
-        if left_character != right_character
-    )
-    common_length = next(unequal, min(len(left), len(right)))
-    start = common_length - 40 if common_length > 80 else 0
-    lead = "..." if start else ""
-    return lead + plain.clip_end(left[start:], VALUE_WIDTH), lead + plain.clip_end(
-        right[start:], VALUE_WIDTH
-    )
+        lines.append(CallLine(" ", equal=equal_count))
+    return [*lines, CallLine(" ", ")")]
 
 
 def _tool(name: str) -> str:

@@ -6,6 +6,8 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
+from pydantic import BaseModel, Field
+
 from evalgate.errors import Place
 from evalgate.model.case import CriterionUse
 from evalgate.model.deviations import OURS, Deviations
@@ -31,16 +33,20 @@ class ThresholdRule(enum.StrEnum):
     ALL = "all"  # all failures, by first runs
 
 
-@frozen_dataclass
-class CriterionRule:
-    """The comparison of one criterion with the base; None: the criterion's own value.
+class CriterionRule(BaseModel, extra="forbid", frozen=True):
+    """The comparison of one criterion with the base. Missing keys use the criterion's own
+    values.
 
     `max_drop`: on the criterion's scale 0..1; a share of the base's mean for open scales (tokens,
     seconds, calls)."""
 
-    gating: bool | None = None
-    lower_is_better: bool | None = None
-    max_drop: float | None = None
+    gating: bool | None = Field(default=None, description="A drop against the base fails the gate.")
+    lower_is_better: bool | None = Field(
+        default=None, description="For costs, such as tokens, calls and seconds."
+    )
+    max_drop: float | None = Field(
+        default=None, ge=0, description="Instead of the setting `max-drop`."
+    )
 
 
 @frozen_dataclass

@@ -93,3 +93,8 @@ class Report:
     # the effective setting of this name; "": as the run was started
     comment: str = ""
     check_run: bool = False  # the same
+
+    @property
+    def is_relaxed(self) -> bool:
+        """True if only rules that the change relaxes let it pass."""
+        return self.edits.decide and not self.verdict.blocks

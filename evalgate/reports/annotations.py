@@ -38,22 +38,21 @@ def render(report: Report) -> tuple[str, ...]:
         if problem.severity is Severity.ERROR or not is_shard
     ]
     unscored = "" if is_shard else wording.passed_unscored(report)
-    kinds = [
-        _Kind.of(remarks, problems, severity=Severity.ERROR, limit=PER_LEVEL),
-        _Kind.of(remarks, problems, severity=Severity.WARNING, limit=PER_LEVEL - bool(unscored)),
-        # one notice is reserved for the counts
-        _Kind.of(remarks, problems, severity=Severity.NOTE, limit=PER_LEVEL - 1),
-    ]
-    first_commands = (
-        [workflow_commands.render_command("warning", unscored, title="evalgate")]
-        if unscored
-        else []
-    )
-    return (
-        *first_commands,
-        *(line for kind in kinds for line in kind.lines),
-        *_overflow_notices(*kinds),
-    )
+    # one notice is reserved for the counts
+    limits = {
+        Severity.ERROR: PER_LEVEL,
+        Severity.WARNING: PER_LEVEL - bool(unscored),
+        Severity.NOTE: PER_LEVEL - 1,
+    }
+    kinds = [_kind(remarks, problems, severity, limit) for severity, limit in limits.items()]
+    # GitHub hides the others: cases and rules are in the reports, everything else is in the log
+    overflow = phrase("annotations_left", *kinds)
+    commands = [line for kind in kinds for line in kind.lines]
+    if unscored:
+        commands.insert(0, workflow_commands.render_command("warning", unscored, title="evalgate"))
+    if overflow:
+        commands.append(workflow_commands.render_command("notice", overflow, title="evalgate"))
+    return tuple(commands)
 
 
 @frozen_dataclass
@@ -64,37 +63,32 @@ class _Kind:
     cases_left: int
     problems_left: int
 
-    @classmethod
-    def of(
-        cls,
-        remarks: Sequence[Remark],
-        problems: Sequence[Problem],
-        *,
-        severity: Severity,
-        limit: int,
-    ) -> _Kind:
-        case_commands = [
-            workflow_commands.render_command(
-                remark.level.value,
-                remark.message,
-                file=remark.file,
-                line=remark.line,
-                title=remark.title,
-            )
-            for remark in remarks
-            if remark.level is severity
-        ]
-        problem_commands = [
-            workflow_commands.render_problem(_shorten(problem))
-            for problem in problems
-            if problem.severity is severity
-        ]
-        room = max(0, limit - len(case_commands))
-        return cls(
-            lines=(*case_commands[:limit], *problem_commands[:room]),
-            cases_left=max(0, len(case_commands) - limit),
-            problems_left=max(0, len(problem_commands) - room),
+
+def _kind(
+    remarks: Sequence[Remark], problems: Sequence[Problem], severity: Severity, limit: int
+) -> _Kind:
+    case_commands = [
+        workflow_commands.render_command(
+            severity.value,
+            remark.message,
+            file=remark.file,
+            line=remark.line,
+            title=remark.title,
         )
+        for remark in remarks
+        if remark.level is severity
+    ]
+    problem_commands = [
+        workflow_commands.render_problem(_shorten(problem))
+        for problem in problems
+        if problem.severity is severity
+    ]
+    room = max(0, limit - len(case_commands))
+    return _Kind(
+        lines=(*case_commands[:limit], *problem_commands[:room]),
+        cases_left=max(0, len(case_commands) - limit),
+        problems_left=max(0, len(problem_commands) - room),
+    )
 
 
 def _shorten(problem: Problem) -> Problem:
@@ -103,20 +97,6 @@ def _shorten(problem: Problem) -> Problem:
         plain.keep_advice(str(text), view.MESSAGE_LIMIT) for text in (problem.message, problem.hint)
     )
     return replace(problem, message=message, hint=hint)
-
-
-def _overflow_notices(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
-    """A notice on what GitHub hides: cases and rules are in the reports, everything else is in the
-    log."""
-    message = phrase("annotations_left", errors, warnings, notices)
-    return (
-        [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
-    )
-
-
-def _relaxed(report: Report) -> str:
-    is_relaxed = report.edits.decide and not report.verdict.blocks
-    return edits.rules(report.edits) if is_relaxed else ""
 
 
 def render_outputs(report: Report) -> Mapping[str, str]:
@@ -129,6 +109,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
     judge_totals = model_run.total_of(report.run.judges)
+    relaxed_rules = edits.rules(report.edits) if report.is_relaxed else ""
     cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
     return {
         "verdict": report.verdict.kind.value,
@@ -142,7 +123,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "total": str(counts.total),
         "scores": _scores(report),
         "delta": json.dumps(deltas, separators=(",", ":")),
-        "relaxed": plain.one_line(plain.clip(_relaxed(report), REASON_LIMIT)),
+        "relaxed": plain.one_line(plain.clip(relaxed_rules, REASON_LIMIT)),
         "evidence": "" if report.verdict.book is None else f"{report.verdict.book.worse:.4g}",
         "judge-calls": str(judge_totals.calls),
         "judge-cost-usd": "" if judge_totals.unpriced else cost,

@@ -22,25 +22,16 @@ NAME_WIDTH = 60
 
 
 @frozen_dataclass
-class BetLine:
-    """One bet in words."""
-
-    case: str
-    text: str
-
-
-@frozen_dataclass
 class Drawing:
-    """The line, in units of the picture. `line`, `one`: the heights of what is needed and of 1."""
+    """The line, in units of the picture. `line`, `one`: the heights of what is needed and of 1.
+    `falls`: the bets that head lost, each with its case."""
 
     points: str
     line: str
     one: str
     needed: str
     label: str
-    falls: tuple[BetLine, ...]
-    width: int = WIDTH
-    height: int = HEIGHT
+    falls: tuple[tuple[str, str], ...]
 
 
 def drawing_of(book: Book) -> Drawing | None:
@@ -54,7 +45,7 @@ def drawing_of(book: Book) -> Drawing | None:
         f"{_across(index, len(worths))},{_down(worths[index])}" for index in positions
     )
     falls = [
-        BetLine(case=plain.label(bet.key[1], NAME_WIDTH), text=phrase("bet_fell", bet.worth))
+        (plain.label(bet.key[1], NAME_WIDTH), phrase("bet_fell", bet.worth))
         for bet in book.bets
         if bet.cell is Cell.FELL
     ]

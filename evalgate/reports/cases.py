@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,6 @@ from evalgate.model import (
     Change,
     Comparison,
     CriterionComparison,
-    CriterionUse,
     CriterionVerdict,
     Edits,
     GateKind,
@@ -27,8 +26,6 @@ from evalgate.model import (
     Reason,
     Report,
     Reruns,
-    Run,
-    Score,
     Suite,
     VerdictKind,
 )
@@ -160,19 +157,12 @@ class CaseView:
     def shortfall(self) -> float:
         """The distance of the worst criterion from its threshold, in units of the threshold; 0.0 if
         none fails."""
-        pairs = (
-            (verdict.value, verdict.threshold)
+        gaps = [
+            abs(verdict.threshold - verdict.value) / max(abs(verdict.threshold), 1e-9)
             for verdict in self.failing
-            if verdict.value is not None
-        )
-        return max(
-            (
-                abs(limit - value) / max(abs(limit), 1e-9)
-                for value, limit in pairs
-                if limit is not None
-            ),
-            default=0.0,
-        )
+            if verdict.value is not None and verdict.threshold is not None
+        ]
+        return max(gaps, default=0.0)
 
     @property
     def main_trial(self) -> GradedTrial | None:
@@ -180,11 +170,11 @@ class CaseView:
         first."""
         if len(self.trials) <= 1:
             return self.trials[0] if self.trials else None
-        uses = {use.name: use for use in self.suite.criteria}.values()
+        uses = pairing.deciding(tuple({use.name: use for use in self.suite.criteria}.values()))
         return max(
             self.trials,
             key=lambda trial: (
-                _missed_count(trial, uses=uses),
+                pairing.pattern_of(trial, uses).count(False),
                 trial.failure is not None,
                 -trial.key.number,
             ),
@@ -291,15 +281,6 @@ def worst_first(case_views: Sequence[CaseView]) -> tuple[CaseView, ...]:
     return tuple(sorted(case_views, key=rank))
 
 
-def _missed_count(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
-    grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational]
-    return sum(
-        1
-        for use, grade in grades
-        if isinstance(grade, Score) and not threshold.reaches(grade.value, use)
-    )
-
-
 def number(value: float | None, verdict: CriterionVerdict) -> str:
     """A criterion's value, not rounded onto its threshold if it has one."""
     return (
@@ -367,16 +348,6 @@ def evidence(row: CriterionComparison) -> str:
     return words.odds(row.evidence)
 
 
-def criterion_text(row: CriterionComparison) -> str:
-    """The result of a criterion, for a table; the reason, if it was not measured."""
-    return phrase("criterion_word", row)
-
-
-def turned(row: CriterionComparison) -> str:
-    """`3 now fail, 1 now passes`: the cases that this criterion turned, or ""."""
-    return phrase("turned", row.cases.broken, row.cases.fixed)
-
-
 def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
     """The criteria that decide, worst first; the informational ones; and those of cases that decide
     nothing, except the informational ones."""
@@ -427,12 +398,6 @@ def evidence_sentence(book: Book, edits: Edits) -> str:
     broken_keys = bets.certainly_broken(book.factors, needed=book.needed) if book.is_worse else ()
     names = [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken_keys]
     return phrase("bets", book, names, bool(edits.rules()), edits.by_base)
-
-
-def runs_words(head: Run, base: Run | None) -> str:
-    """The number of runs per case on each side, without reruns; stored results may have another
-    number."""
-    return phrase("runs", head.repeats, None if base is None else base.repeats)
 
 
 def power_sentence(power: Power | None) -> str:

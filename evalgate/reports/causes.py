@@ -17,7 +17,6 @@ from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 
 LIMIT: Final = 160
-LEAST_CASES: Final = 3
 NAMED_ARGUMENTS: Final = 3
 VALUE: Final = 40
 VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d+)?")
@@ -63,14 +62,6 @@ def causes_of(case_views: Iterable[CaseView]) -> tuple[Cause, ...]:
         Cause(text=text, status=phrase("label_word", label), cases=tuple(cases))
         for (label, text), cases in order
     )
-
-
-def worth_a_list(causes: Sequence[Cause]) -> bool:
-    """True if a list of causes before the cases helps: several share one. An agent failure in all
-    of them is reported as one already."""
-    count = sum(len(cause.cases) for cause in causes)
-    is_reported = len(causes) == 1 and not causes[0].cases[0].failing
-    return count >= LEAST_CASES and count > len(causes) and not is_reported
 
 
 def cause(case: CaseView) -> str:

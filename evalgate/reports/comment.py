@@ -13,7 +13,6 @@ from evalgate.model import CaseKey, Report, ToolCall, call_diff
 from evalgate.reports import (
     agent_changes,
     cases as reports_cases,
-    causes,
     edits,
     moved,
     turns as reports_turns,
@@ -54,7 +53,6 @@ SUMMARY_FALLS_ROOM = 20_000
 TABLE_SHARE = 0.5
 
 NAME = 80
-NOTICE = 1_000
 FOLD_FROM = 10
 GROUP_FROM = 4
 WIDTH = 96
@@ -98,9 +96,7 @@ def render_summary(report: Report) -> str:
     Its bytes are bounded: the table takes at most half, broken cases the remaining room.
     Cases without room are counted."""
     v = view.view_of(report)
-    comment = _macros("comment")
-    summary = _macros("summary")
-    top_parts = [markdown.tidy(part) for part in _summary_head(v)]
+    top_parts = _summary_head(v)
     room = (
         (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT
         - sum(map(markdown.length, top_parts))
@@ -109,12 +105,11 @@ def render_summary(report: Report) -> str:
     table = _table(v, room=int(room * TABLE_SHARE))
     bottom_parts = [
         _mixed(v, limit=100),
-        summary.judges(report.run.judges, 100) if report.run.judges else "",
-        _problems(report, limit=50),
-        _environment_fold(v),
-        comment.footer(v),
+        _draw("judges", report.run.judges, 100, template="summary") if report.run.judges else "",
+        _draw("problems", report, 50),
+        _fold("environment_title", _draw("environment", v)),
+        _draw("footer", v),
     ]
-    bottom_parts = [markdown.tidy(part) for part in bottom_parts]
     room -= markdown.length(table) + sum(map(markdown.length, bottom_parts))
     room //= len({case.group for case in v.cases} - {"pass"}) or 1
     broken_sections = [_whole_section(group, v, room=room) for group in GROUPS]
@@ -126,97 +121,53 @@ def _whole_section(group: str, v: View, *, room: int) -> str:
     case_views = [case for case in v.cases if case.group == group]
     if not case_views:
         return ""
-    heading = f"### {_macros('comment').heading(group, len(case_views))}"
+    heading = f"### {_draw('heading', group, len(case_views))}"
     return _join_parts((heading, _section(group, v, case_views, room=room, depth=SUMMARY)))
-
-
-def _environment_fold(v: View) -> str:
-    text = _environment(v)
-    return str(_macros("comment").fold(phrase("environment_title"), text)) if text else ""
 
 
 def _summary_head(v: View) -> list[str]:
     """The summary's parts above the cases; all of them fit."""
     report = v.report
-    comment = _macros("comment")
-    parts = [
-        _verdict(report),
-        _rules(report, room=SUMMARY_EDITS_ROOM),
-        _notices(v),
-        comment.counted(v),
-        comment.measured(v),
-        _agent(report),
-        _causes(v, limit=200),
-    ]
-    if v.comparison is not None:
-        parts += [
-            comment.compared(v.report, 200),
-            comment.fixed(v),
-            comment.excluded(v.comparison),
+    comparison_parts = (
+        [
+            _draw("compared", report, 200),
+            _draw("fixed", v),
+            _draw("excluded", v.comparison),
         ]
-    trends = report.trends
-    return [
-        *parts,
-        _broken(v, 50),
-        comment.criteria(v.criteria, 200),
-        _macros("summary").trend_table(trends, 50) if trends else "",
-    ]
-
-
-def _verdict(report: Report) -> str:
-    text: str = _macros("comment").verdict(
-        view.view_of(report), edits.rules(report.edits, mark=_mark)
+        if v.comparison is not None
+        else []
     )
-    return text
-
-
-def _broken(v: View, limit: int) -> str:
-    text: str = _macros("comment").broken(v.broken, limit) if v.broken else ""
-    return text
+    return [
+        _draw("verdict", v),
+        _rules(report, room=SUMMARY_EDITS_ROOM),
+        _draw("notices", v),
+        _draw("counted", v),
+        _draw("measured", v),
+        _draw("agent_changed", v),
+        _draw("causes", v, 200),
+        *comparison_parts,
+        _draw("broken", v, 50),
+        _draw("criteria", v.criteria, 200),
+        _draw("trend_table", report.trends, 50, template="summary") if report.trends else "",
+    ]
 
 
 def _rules(report: Report, *, room: int) -> str:
     edit_summary = edits.summarize(
         report.edits, mark=_mark, room=room, size=lambda text: markdown.length(text) + len("- \n")
     )
-    return str(_macros("comment").rules(edit_summary, report.edits.by_base))
+    return _draw("rules", edit_summary, report.edits.by_base)
 
 
 def _mark(text: str) -> str:
     return markdown.code(plain.label(text, NAME))
 
 
-def _problems(report: Report, *, limit: int) -> str:
-    # the first line reports relaxed rules
-    problems = [problem for problem in report.problems if problem.code != edits.RELAXED]
-    text: str = _macros("comment").problems(problems, limit) if problems else ""
-    return text
+def _fold(title: str, text: str) -> str:
+    return _draw("fold", phrase(title), text) if text else ""
 
 
-def _agent(report: Report) -> str:
-    """One line on what changed in the agent."""
-    changes = agent_changes.changes_of(report)
-    return (
-        str(_macros("comment").agent_changed(agent_changes.sentence(changes, markdown.code)))
-        if changes
-        else ""
-    )
-
-
-def _causes(v: View, *, limit: int) -> str:
-    text: str = _macros("comment").causes(v.causes, limit) if causes.worth_a_list(v.causes) else ""
-    return text
-
-
-def _notices(v: View) -> str:
-    notices = wording.notices(v.report, v.cases)
-    fold = _macros("comment").fold
-    return "\n\n".join(
-        fold(notice.title, markdown.prose(plain.clip(notice.text, NOTICE))) for notice in notices
-    )
-
-
-def _cases(v: View, *, room: int) -> tuple[str, ...]:
+def _cases(v: View, *, room: int) -> str:
     """The groups of cases that did not pass, except open cases. Each later group takes at most its
     share of the room; the first group gets the remaining room and leaves what it does not need."""
     share = int(room * LATER_SHARE)
@@ -229,7 +180,7 @@ def _cases(v: View, *, room: int) -> tuple[str, ...]:
         remaining_room += markdown.length(sections.get(group, ""))
         sections[group] = _fold_group(group, v, room=remaining_room, depth=depth)
         remaining_room -= markdown.length(sections[group])
-    return tuple(sections[group] for group in GROUPS)
+    return _join_parts(sections[group] for group in GROUPS)
 
 
 def _fold_group(group: str, v: View, *, room: int, depth: Depth) -> str:
@@ -237,11 +188,9 @@ def _fold_group(group: str, v: View, *, room: int, depth: Depth) -> str:
     case_views = [case for case in v.cases if case.group == group and case not in open_cases]
     if not case_views:
         return ""
-    comment = _macros("comment")
     is_more = bool(open_cases) and open_cases[0].group == group
     text = _section(group, v, case_views, room=room - 2 * FOLD_ROOM, depth=depth)
-    title = comment.heading(group, len(case_views), is_more)
-    return markdown.tidy(comment.fold(title, text))
+    return _draw("fold", _draw("heading", group, len(case_views), is_more), text)
 
 
 def _section(
@@ -251,95 +200,68 @@ def _section(
     with one reason share an entry."""
     if group in ("fail", "flaky"):
         case_views = reports_cases.worst_first(case_views)
-    comment = _macros("comment")
     *groups, single_cases = _by_reason(case_views) if group == "not_measured" else [case_views]
     items = [
-        Item(
-            line=comment.group_line(case_group),
-            full=partial(_render_macro, comment.group, v, case_group),
-        )
+        Item(line=_draw("group_line", case_group), full=partial(_draw, "group", v, case_group))
         for case_group in groups
     ]
     items += [
-        Item(line=_line(v, case), full=partial(_render_macro, comment.case, v, case, depth.turns))
+        Item(line=_line(v, case), full=partial(_draw, "case", v, case, depth.turns))
         for case in single_cases
     ]
     layout = markdown.fill(items, room=room - 300, most=depth.cases)
     is_folded = bool(layout.full) and len(layout.lines) >= FOLD_FROM
-    lines = markdown.tidy(comment.lines(layout.lines, is_folded)) if layout.lines else ""
-    remainder = comment.left_out(v, layout.dropped, depth.summary).strip() if layout.dropped else ""
+    lines = _draw("lines", layout.lines, is_folded) if layout.lines else ""
+    remainder = _draw("left_out", v, layout.dropped, depth.summary) if layout.dropped else ""
     return _join_parts((*layout.full, lines, remainder))
 
 
 def _falls(v: View, *, room: int, criteria: int) -> str:
     """The criteria that fell, each with the cases that changed most; "" if none fell."""
     falls = moved.falls(v)
-    comment = _macros("comment")
     parts: list[str] = []
     remaining_room = room - 200
     shown_turns = set[tuple[CaseKey, int]]()
     for fall in falls[:criteria]:
-        heading = markdown.tidy(comment.fall(fall))
-        moved_cases = fall.case_falls[:MOVED]
-        turns = {
-            moved_case: (
-                moved_case.case.verdict.key,
-                moved_case.turn.number if moved_case.turn else 0,
-            )
-            for moved_case in moved_cases
-        }
-        # failed cases show their conversation above, and one turn is shown once
-        full_cases = [
-            moved_case
-            for moved_case in moved_cases
-            if moved_case.case.group not in ("fail", "flaky")
-            and turns[moved_case] not in shown_turns
-        ]
-        shown_turns.update(turns.values())
-        items = [
-            Item(
-                line=comment.moved_line(v, moved_case),
-                full=partial(_render_macro, comment.moved, v, moved_case),
-            )
-            for moved_case in full_cases
-        ]
-        short_lines = [
-            comment.moved_line(v, moved_case)
-            for moved_case in moved_cases
-            if moved_case not in full_cases
-        ]
-        used_room = markdown.length(heading) + sum(map(markdown.length, short_lines)) + 100
+        items: list[Item] = []
+        lines: list[str] = []
+        for moved_case in fall.case_falls[:MOVED]:
+            turn = moved_case.turn
+            turn_key = (moved_case.case.verdict.key, turn.number if turn else 0)
+            line = _draw("moved_line", v, moved_case)
+            # failed cases show their conversation above, and one turn is shown once
+            if moved_case.case.group in ("fail", "flaky") or turn_key in shown_turns:
+                lines.append(line)
+            else:
+                items.append(Item(line=line, full=partial(_draw, "moved", v, moved_case)))
+            shown_turns.add(turn_key)
+        heading = _draw("fall", fall)
+        used_room = sum(map(markdown.length, (heading, *lines))) + 100
         layout = markdown.fill(items, room=remaining_room - used_room, most=MOVED)
-        remaining_count = len(fall.case_falls) - len(moved_cases) + layout.dropped
-        all_lines = [
-            *short_lines,
-            *layout.lines,
-            *([str(comment.more(remaining_count))] if remaining_count else []),
-        ]
-        parts += [heading, *layout.full, *(["\n".join(all_lines)] if all_lines else [])]
         remaining_room -= used_room + sum(map(markdown.length, (*layout.full, *layout.lines)))
+        lines += layout.lines
+        remaining_count = len(fall.case_falls) - len(items) - len(lines) + len(layout.lines)
+        remaining_count += layout.dropped
+        lines += [_draw("more", remaining_count)] if remaining_count else []
+        parts += [heading, *layout.full, "\n".join(lines)]
     if len(falls) > criteria:
-        parts.append(str(comment.more_criteria(len(falls) - criteria)))
-    if not falls:
-        return ""
-    return markdown.tidy(comment.falls(len(falls), _join_parts(parts)))
+        parts.append(_draw("more_criteria", len(falls) - criteria))
+    return _draw("falls", len(falls), _join_parts(parts)) if falls else ""
 
 
 @functools.lru_cache(maxsize=20_000)
 def _line(v: View, case: CaseView) -> str:
     """The line of a case, cached: the comment tries it twice, and the summary has it too."""
-    return str(_macros("comment").case_line(v, case))
+    return _draw("case_line", v, case)
 
 
-def _render_macro(macro: Callable[..., str], *arguments: object) -> str:
-    return markdown.tidy(macro(*arguments))
+def _draw(name: str, *arguments: object, template: str = "comment", **options: object) -> str:
+    """The text of a macro."""
+    return markdown.tidy(getattr(_macros(template), name)(*arguments, **options))
 
 
 def _mixed(v: View, *, limit: int) -> str:
-    case_views = [case for case in v.cases if case.mixed]
-    rows = [(case, verdict) for case in case_views for verdict in case.mixed]
-    text: str = _macros("comment").mixed(case_views, rows, limit) if rows else ""
-    return markdown.tidy(text)
+    return _draw("mixed", [(case, verdict) for case in v.cases for verdict in case.mixed], limit)
 
 
 def _table(v: View, *, room: int) -> str:
@@ -348,12 +270,12 @@ def _table(v: View, *, room: int) -> str:
     has_suites = len({case.suite.key for case in v.cases}) > 1
     rows: list[str] = []
     for case in v.cases:
-        row = _macros("summary").row(case, has_suites)
+        row = _draw("row", case, has_suites, template="summary")
         room -= markdown.length(row) + 1
         if room < 0:
             break
         rows.append(row)
-    return markdown.tidy(_macros("summary").all_cases(rows, len(v.cases), has_suites))
+    return _draw("all_cases", rows, len(v.cases), has_suites, template="summary")
 
 
 def _join_parts(parts: Iterable[str]) -> str:
@@ -395,9 +317,8 @@ def _draw_parts(parts: Sequence[Part], v: View, *, room: int) -> list[str]:
         *reversed([part for part in parts if part.room]),
         *(part for part in parts if not part.room),
     ):
-        text = markdown.tidy(part.draw(v, min(part.room or room, room) - FOLD_ROOM))
-        if text and part.title:
-            text = markdown.tidy(_macros("comment").fold(phrase(part.title), text))
+        text = part.draw(v, min(part.room or room, room) - FOLD_ROOM)
+        text = _fold(part.title, text) if part.title else text
         (texts[part],) = markdown.keep([text], room=min(part.room or room, room)) or ("",)
         room -= markdown.length(texts[part]) + 2
     return list(texts.values())
@@ -408,10 +329,9 @@ def _difference(v: View) -> str:
     case_views = _open_cases(v)
     if not case_views:
         return ""
-    comment = _macros("comment")
     if len(case_views) > 1:
-        return str(comment.group(v, case_views, is_open=True))
-    return str(comment.case(v, case_views[0], 1, is_open=True))
+        return _draw("group", v, case_views, is_open=True)
+    return _draw("case", v, case_views[0], 1, is_open=True)
 
 
 def _open_cases(v: View) -> Sequence[CaseView]:
@@ -443,27 +363,19 @@ def _by_reason(case_views: Sequence[CaseView]) -> list[list[CaseView]]:
 
 def _evidence(v: View, room: int) -> str:
     """The criteria on both sides, what changed in the agent, which cases moved."""
-    comment = _macros("comment")
-    comparison = v.comparison
-    parts = [comment.measured(v), _agent(v.report)]
-    if v.report.comparison is not None and v.report.comparison.criteria:
-        parts.append(comment.compared(v.report, CRITERIA))
-    else:
-        parts.append(comment.criteria(v.criteria, CRITERIA))
-    parts += [_falls(v, room=FALLS_ROOM, criteria=FALLS)]
-    if comparison is not None:
-        parts += [comment.fixed(v), comment.excluded(comparison)]
+    comparison = v.report.comparison
+    parts = [
+        _draw("measured", v),
+        _draw("agent_changed", v),
+        _draw("compared", v.report, CRITERIA)
+        if comparison is not None and comparison.criteria
+        else _draw("criteria", v.criteria, CRITERIA),
+        _falls(v, room=FALLS_ROOM, criteria=FALLS),
+    ]
+    if v.comparison is not None:
+        parts += [_draw("fixed", v), _draw("excluded", v.comparison)]
     parts.append(_mixed(v, limit=MIXED))
-    return _join_parts(markdown.keep([markdown.tidy(part) for part in parts], room=room))
-
-
-def _environment(v: View) -> str:
-    command = wording.reproduce(v.report)
-    return _join_parts((_fence(command), _macros("comment").environment(v)))
-
-
-def _fence(command: str) -> str:
-    return markdown.fence(plain.clip(command, 2_000), language="sh") if command else ""
+    return _join_parts(markdown.keep(parts, room=room))
 
 
 @functools.cache
@@ -472,22 +384,22 @@ def _macros(name: str) -> Any:
 
 
 HEAD: Final = (
-    Part(draw=lambda v, _: _verdict(v.report), room=8_000),
-    Part(draw=lambda v, _: _macros("comment").counted(v)),
-    Part(draw=lambda v, _: _causes(v, limit=CAUSES)),
-    Part(draw=lambda v, _: _notices(v), room=6_000),
+    Part(draw=lambda v, _: _draw("verdict", v), room=8_000),
+    Part(draw=lambda v, _: _draw("counted", v)),
+    Part(draw=lambda v, _: _draw("causes", v, CAUSES)),
+    Part(draw=lambda v, _: _draw("notices", v), room=6_000),
 )
 """The parts that check runs and short comments have as well."""
 BODY: Final = (
     Part(draw=lambda v, _: _difference(v), room=6_000),
-    Part(draw=lambda v, _: _macros("comment").commands(v)),
-    Part(draw=lambda v, room: _join_parts(_cases(v, room=room)), room=0),
-    Part(draw=lambda v, _: _broken(v, PROBLEMS), room=8_000),
+    Part(draw=lambda v, _: _draw("commands", v)),
+    Part(draw=lambda v, room: _cases(v, room=room), room=0),
+    Part(draw=lambda v, _: _draw("broken", v, PROBLEMS), room=8_000),
     Part(draw=lambda v, room: _rules(v.report, room=room), room=EDITS_ROOM),
     Part(draw=_evidence, room=16_000, title="evidence_title"),
-    Part(draw=lambda v, _: _problems(v.report, limit=PROBLEMS), room=10_000),
-    Part(draw=lambda v, _: _environment(v), title="environment_title"),
-    Part(draw=lambda v, _: _macros("comment").footer(v)),
+    Part(draw=lambda v, _: _draw("problems", v.report, PROBLEMS), room=10_000),
+    Part(draw=lambda v, _: _draw("environment", v), title="environment_title"),
+    Part(draw=lambda v, _: _draw("footer", v)),
 )
 """The parts below the top, in order. Cases, relaxed rules, notices and remarks fold themselves:
 their titles are counts."""
@@ -559,12 +471,16 @@ def _shorten(text: str, *, is_first: bool, is_last: bool) -> str:
 
 
 _TEMPLATE_GLOBALS = {
+    "agent_changes": agent_changes,
     "call_diff": call_diff,
     "cases": reports_cases,
     "diff_answers": diff_answers,
     "diff_calls": diff_calls,
+    "edits": edits,
+    "markdown": markdown,
     "moved_cases": moved,
     "phrase": phrase,
+    "relaxed_rules": lambda report: Safe(edits.rules(report.edits, mark=_mark)),
     "turns": reports_turns,
     "view": view,
     "wording": wording,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from xml.etree import ElementTree as ET
 
@@ -28,9 +28,8 @@ from evalgate.text import plain, words
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
-CHUNK = 500
-"""The number of cases that are elements at the same time."""
-COUNTS = ("tests", "failures", "errors", "skipped")
+COUNTS = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+"""The attributes that count elements, and the tags of these."""
 INDENT = "  "
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
 
@@ -43,87 +42,96 @@ def render(report: Report) -> str:
     not fail on what the gate allows. Times and attributes are those of the Jenkins schema; a
     failure's text begins with its file and line. With a base, a last testsuite has the answers of
     both gates as properties. Its one possible testcase: a gate that fails although no case does."""
+    v = view.view_of(report)
     cases_by_suite: defaultdict[str, list[CaseView]] = defaultdict(list)
-    for case in view.view_of(report).cases:
+    for case in v.cases:
         cases_by_suite[case.verdict.suite].append(case)
-    root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
-    suite_texts: list[str] = []
-    broken = view.view_of(report).broken
-    suite_parts = [
-        _suite_parts(_broken_file(suite, report))
-        if suite in broken
+    suites = "".join(
+        _broken_file(suite, report)
+        if suite in v.broken
         else _suite(suite, cases_by_suite[suite.suite], report)
         for suite in report.verdict.suites
-    ]
+    )
     if report.comparison is not None:
-        has_failed_case = any(
-            int(suite_element.get(name, "0"))
-            for suite_element, _ in suite_parts
-            for name in ("failures", "errors")
-        )
-        suite_parts.append(_gates(report, has_failed_case=has_failed_case))
-    for suite_element, test_cases in suite_parts:
-        for name in ("tests", "failures", "errors"):
-            root.set(name, str(int(root.get(name, "0")) + int(suite_element.get(name, "0"))))
-        suite_texts += [
-            _opening_tag(suite_element, level=1),
-            *test_cases,
-            f"\n{INDENT}</testsuite>",
-        ]
+        suites += _gates(report, has_failed_case="<failure " in suites or "<error " in suites)
+    root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
+    for name in ("tests", "failures", "errors"):
+        root.set(name, _count(COUNTS[name], suites))
     root.set("time", f"{report.run.seconds:.3f}")
-    return "".join(
-        [
-            '<?xml version="1.0" encoding="utf-8"?>\n',
-            _opening_tag(root, level=0),
-            *suite_texts,
-            "\n</testsuites>\n",
-        ]
+    declaration = '<?xml version="1.0" encoding="utf-8"?>'
+    return f"{declaration}\n{_opening_tag(root, level=0)}{suites}\n</testsuites>\n"
+
+
+def _count(tag: str, elements: str) -> str:
+    """The number of elements with this tag: texts have no `<`, it is escaped."""
+    return str(elements.count(f"<{tag} "))
+
+
+def _suite_text(test_suite: TestSuite, test_cases: str, *, seconds: float = 0.0) -> str:
+    """A testsuite with its test cases, which are texts, so that many do not fill the memory."""
+    element: ET.Element = test_suite.build_xml_doc()
+    # the package writes float noise, and counts `disabled`, which Jenkins does not know
+    del element.attrib["disabled"]
+    for name, tag in COUNTS.items():
+        element.set(name, _count(tag, test_cases))
+    element.set("time", f"{seconds:.3f}")
+    return f"{_opening_tag(element, level=1)}{test_cases}\n{INDENT}</testsuite>"
+
+
+def _case_text(test_case: TestCase, *, seconds: float = 0.0) -> str:
+    document: ET.Element = TestSuite("", [test_case]).build_xml_doc()
+    (element,) = document
+    element.set("time", f"{seconds:.3f}")
+    ET.indent(element, level=2)
+    return f"\n{INDENT * 2}{ET.tostring(element, encoding='unicode')}"
+
+
+def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> str:
+    counts = labels.count(case.label for case in case_views)
+    facts = {
+        "verdict": wording.kind_word(suite.kind),
+        "reason": wording.bounded(suite.reason, TEXT_LIMIT),
+        "required pass rate": words.percent(suite.required_pass_rate),
+        "repeats": str(report.run.repeats),
+        "commit": plain.one_line(report.links.commit or report.run.commit),
+    }
+    facts |= {
+        name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()
+    }
+    name = plain.visible(suite.suite)
+    test_suite = TestSuite(
+        name,
+        timestamp=report.run.started_at[:19],
+        file=name,
+        properties={fact: text for fact, text in facts.items() if text},
+    )
+    return _suite_text(
+        test_suite,
+        "".join(_case_text(_test_case(case), seconds=case.seconds) for case in case_views),
+        seconds=sum(case.seconds for case in case_views),
     )
 
 
-def _suite(
-    suite: SuiteVerdict, case_views: list[CaseView], report: Report
-) -> tuple[ET.Element, list[str]]:
-    """The testsuite without its test cases, and their texts. Cases are elements only in chunks, so
-    that many do not fill the memory."""
-    counts = labels.count(case.label for case in case_views)
-    numbers = {
-        name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()
-    }
-    suite_element = _suite_element(suite, [], report, numbers)
-    test_cases: list[str] = []
-    for start in range(0, len(case_views), CHUNK):
-        chunk = case_views[start : start + CHUNK]
-        element = _suite_element(suite, chunk, report, {})
-        for name in COUNTS:
-            suite_element.set(
-                name, str(int(suite_element.get(name, "0")) + int(element.get(name, "0")))
-            )
-        for test_case, case in zip(element.iter("testcase"), chunk, strict=True):
-            test_case.set("time", f"{case.seconds:.3f}")
-        test_cases.append(_case_text(element))
-    suite_element.set("time", f"{sum(case.seconds for case in case_views):.3f}")
-    return suite_element, test_cases
-
-
-def _gates(report: Report, *, has_failed_case: bool) -> tuple[ET.Element, list[str]]:
+def _gates(report: Report, *, has_failed_case: bool) -> str:
     """The gates' answers. `has_failed_case`: a case shows the failure already."""
     gates = report.verdict.gates
-    properties = {
+    answers = {
         gate.gate.value: f"{wording.kind_word(gate.kind)}: {wording.bounded(gate.reason, TEXT_LIMIT)}"
         for gate in gates
     }
-    gate_cases = [] if has_failed_case else [_gate_case(gate, report) for gate in gates]
-    test_suite = TestSuite(
-        "evalgate",
-        [test_case for test_case in gate_cases if test_case.failures or test_case.errors],
-        timestamp=report.run.started_at[:19],
-        properties=properties,
+    test_cases = [] if has_failed_case else [_gate_case(gate, report) for gate in gates]
+    test_suite = TestSuite("evalgate", timestamp=report.run.started_at[:19], properties=answers)
+    return _suite_text(
+        test_suite,
+        "".join(
+            _case_text(test_case)
+            for test_case in test_cases
+            if test_case.failures or test_case.errors
+        ),
     )
-    return _suite_parts(test_suite)
 
 
-def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
+def _broken_file(suite: SuiteVerdict, report: Report) -> str:
     """An evaluation file that could not be measured: one test case, which is an error."""
     name = plain.visible(suite.suite)
     test_case = TestCase(phrase("broken_file_case"), classname=name)
@@ -134,20 +142,8 @@ def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
         )
     else:
         test_case.add_error_info(message=reason, error_type="not_measured")
-    return TestSuite(name, [test_case], timestamp=report.run.started_at[:19], file=name)
-
-
-def _suite_parts(test_suite: TestSuite) -> tuple[ET.Element, list[str]]:
-    """A testsuite without its test cases, which took no time, and their text."""
-    element: ET.Element = test_suite.build_xml_doc()
-    element.attrib.pop("disabled", None)
-    for test_case in element.iter("testcase"):
-        test_case.set("time", "0.000")
-    body = _case_text(element)
-    for test_case in element.findall("testcase"):
-        element.remove(test_case)
-    element.set("time", "0.000")
-    return element, [body] if element.get("tests") != "0" else []
+    test_suite = TestSuite(name, timestamp=report.run.started_at[:19], file=name)
+    return _suite_text(test_suite, _case_text(test_case))
 
 
 def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
@@ -174,41 +170,6 @@ def _opening_tag(element: ET.Element, *, level: int) -> str:
         else text.removesuffix(f"</{element.tag}>").rstrip()
     )
     return f"\n{INDENT * level}{opening}" if level else opening
-
-
-def _case_text(suite: ET.Element) -> str:
-    container = ET.Element("testsuite")
-    container.extend(suite.iter("testcase"))
-    ET.indent(container, level=1)
-    return (
-        ET.tostring(container, encoding="unicode")
-        .removeprefix("<testsuite>")
-        .removesuffix(f"\n{INDENT}</testsuite>")
-    )
-
-
-def _suite_element(
-    suite: SuiteVerdict, case_views: list[CaseView], report: Report, numbers: Mapping[str, str]
-) -> ET.Element:
-    facts = {
-        "verdict": wording.kind_word(suite.kind),
-        "reason": wording.bounded(suite.reason, TEXT_LIMIT),
-        "required pass rate": words.percent(suite.required_pass_rate),
-        "repeats": str(report.run.repeats),
-        "commit": plain.one_line(report.links.commit or report.run.commit),
-    }
-    test_suite = TestSuite(
-        plain.visible(suite.suite),
-        [_test_case(case) for case in case_views],
-        timestamp=report.run.started_at[:19],
-        file=plain.visible(suite.suite),
-        properties={name: text for name, text in facts.items() if text} | {**numbers},
-    )
-    element: ET.Element = test_suite.build_xml_doc()
-    # The package writes float noise, leaves out a time of zero, and counts `disabled`, which
-    # Jenkins does not know.
-    element.attrib.pop("disabled", None)
-    return element
 
 
 def _test_case(case: CaseView) -> TestCase:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
+from typing import TypeAlias
 
 from evalgate.comparison import pairing
 from evalgate.model import (
@@ -18,6 +19,7 @@ from evalgate.model import (
     Invocation,
     Run,
     Score,
+    VerdictKind,
     call_diff,
 )
 from evalgate.reports import turns
@@ -118,38 +120,30 @@ def falls(v: View) -> tuple[Fall, ...]:
     if comparison is None or comparison.base is None:
         return ()
     base = pairing.by_case(comparison.base.trials)
-    all_falls = [
-        _fall(row, v, base)
-        for row in comparison.criteria
-        if row.rule.gating and (row.drop or 0.0) > DUST
-    ]
-    return tuple(
-        sorted(
-            (fall for fall in all_falls if fall.case_falls),
-            key=lambda fall: -_relative_drop(fall.row, fall.row.drop),
-        )
-    )
+    all_falls = []
+    for row in comparison.criteria:
+        if row.rule.gating and (row.drop or 0.0) > DUST:
+            moved_cases = sorted(_pairs(row, v, base), key=lambda moved_case: -moved_case.drop)
+            lower = tuple(moved_case for moved_case in moved_cases if moved_case.drop > DUST)
+            higher = sum(moved_case.drop < -DUST for moved_case in moved_cases)
+            all_falls += [Fall(row=row, case_falls=lower, higher=higher)] if lower else []
+    return tuple(sorted(all_falls, key=lambda fall: -_relative_drop(fall.row, fall.row.drop)))
 
 
 def notable(v: View) -> CaseFall | None:
-    """The passing case that fell furthest, if its drop is large enough to report at the top;
-    failing cases are reported anyway."""
+    """The passing case that fell furthest, among those whose drop is large enough to report at the
+    top; failing cases are reported anyway."""
     candidates = [
         moved_case
         for fall in falls(v)
         for moved_case in fall.case_falls
-        if moved_case.case.kind.value == "pass"
+        if moved_case.case.kind is VerdictKind.PASS
+        and moved_case.drop > max(fall.row.rule.floor, _smallest_drop(moved_case))
     ]
-    worst_fall = max(
+    return max(
         candidates,
         key=lambda moved_case: _relative_drop(moved_case.row, moved_case.drop),
         default=None,
-    )
-    return (
-        worst_fall
-        if worst_fall is not None
-        and worst_fall.drop > max(worst_fall.row.rule.floor, _smallest_drop(worst_fall))
-        else None
     )
 
 
@@ -173,15 +167,6 @@ def _smallest_drop(moved_case: CaseFall) -> float:
 def _relative_drop(row: CriterionComparison, drop: float | None) -> float:
     """A drop in units of what is tolerated."""
     return (drop or 0.0) / max(row.rule.floor, DUST)
-
-
-def _fall(row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]) -> Fall:
-    moved_cases = sorted(_pairs(row, v, base), key=lambda moved_case: -moved_case.drop)
-    return Fall(
-        row=row,
-        case_falls=tuple(moved_case for moved_case in moved_cases if moved_case.drop > DUST),
-        higher=sum(moved_case.drop < -DUST for moved_case in moved_cases),
-    )
 
 
 def _pairs(
@@ -223,32 +208,35 @@ def _turn(moved_case: CaseFall) -> FallTurn | None:
     index = _largest_drop_turn(
         [score for score, _, _ in head], [score for score, _, _ in base], sign
     )
-    _, repeat, head_turns = min(
-        head, key=lambda conversation: sign * _turn_score(conversation[0], index)
-    )
+
+    def score(scored_run: ScoredRun) -> float:
+        return sign * _turn_score(scored_run[0], index)
+
+    _, repeat, head_turns = min(head, key=score)
     # the base's run with the number of head's, if none of its others did better
     _, _, base_turns = max(
-        base,
-        key=lambda conversation: (
-            sign * _turn_score(conversation[0], index),
-            conversation[1] == repeat,
-        ),
+        base, key=lambda scored_run: (score(scored_run), scored_run[1] == repeat)
     )
+    shared_turns = [
+        FallTurn(number=number, of=len(head_turns), base=base_turn, head=head_turn)
+        for number, (head_turn, base_turn) in enumerate(
+            zip(head_turns, base_turns, strict=False), start=1
+        )
+    ]
     if index is None:
-        pairs = enumerate(zip(head_turns, base_turns, strict=False))
-        index = next((number for number, pair in pairs if not _is_same_turn(*pair)), 0)
-    if index >= len(head_turns) or index >= len(base_turns):
-        return None
-    return FallTurn(
-        number=index + 1, of=len(head_turns), base=base_turns[index], head=head_turns[index]
-    )
+        differing_turns = (
+            turn for turn in shared_turns if turn.calls_differ or turn.answers_differ
+        )
+        return next(differing_turns, shared_turns[0] if shared_turns else None)
+    return shared_turns[index] if index < len(shared_turns) else None
 
 
-ScoredRuns = Sequence[tuple[Score, int, Sequence[Invocation]]]
+ScoredRun: TypeAlias = tuple[Score, int, Sequence[Invocation]]
+"""The score, number and turns of a run."""
 
 
-def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> ScoredRuns:
-    """The score, number and turns of each run of a case that has both."""
+def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Sequence[ScoredRun]:
+    """The runs of a case that have a score and turns."""
     conversations = []
     for trial in trials:
         score = _score(trial, name)
@@ -284,10 +272,3 @@ def _largest_drop_turn(
         if head is not None and base is not None:
             falls.append((sign * (base - head), -index))
     return -max(falls)[1] if falls else None
-
-
-def _is_same_turn(head_turn: Invocation, base_turn: Invocation) -> bool:
-    is_same_answer = turns.answer_text(head_turn.final_response) == turns.answer_text(
-        base_turn.final_response
-    )
-    return is_same_answer and call_diff.same(head_turn.tool_calls, base_turn.tool_calls)

@@ -7,23 +7,21 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from evalgate.comparison import pairing, threshold
+from evalgate.comparison import pairing
 from evalgate.formats import adk_shapes
 from evalgate.model import (
     AgentFailure,
     Case,
     CriterionUse,
     CriterionVerdict,
-    Event,
     Finding,
     GradedTrial,
     Invocation,
-    NotEvaluated,
     Run,
     Score,
     Suite,
@@ -55,7 +53,9 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
     All are deflated, in base64; all except the search text are JSON. They have about `room`
     characters at most: passing cases lose their conversations first."""
     ordered_cases = [(index, case) for index, cause in enumerate(v.causes) for case in cause.cases]
-    ordered_cases += [(NO_CAUSE, case) for case in _passed_cases(v.cases)]
+    passed_cases = [case for case in v.cases if case.kind is VerdictKind.PASS]
+    passed_cases.sort(key=lambda case: case.label is not CaseLabel.FIXED)
+    ordered_cases += [(NO_CAUSE, case) for case in passed_cases]
     rows: list[JsonObject] = []
     search_lines: list[str] = []
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
@@ -137,12 +137,6 @@ class _CasePacker:
             self._size = 0
 
 
-def _passed_cases(case_views: Sequence[CaseView]) -> Iterator[CaseView]:
-    """The cases that passed, fixed cases first."""
-    passed = [case for case in case_views if case.kind is VerdictKind.PASS]
-    yield from sorted(passed, key=lambda case: case.label is not CaseLabel.FIXED)
-
-
 def _pack(text: str) -> str:
     # -15: without a header, as the browser's "deflate-raw" expects
     packer = zlib.compressobj(DEFLATE_LEVEL, zlib.DEFLATED, -15)
@@ -208,17 +202,9 @@ def _run_sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
     """`p` if a run passed, `f` if it failed, `u` if it was not measured."""
     if trial.failure is not None:
         return "u"
-    grades = [
-        (use, trial.grades.get(use.name))
-        for use in uses
-        if not use.informational and use.name in trial.grades
-    ]
-    if any(
-        isinstance(grade, Score) and not threshold.reaches(grade.value, use)
-        for use, grade in grades
-    ):
-        return "f"
-    return "p" if all(isinstance(grade, Score) for _, grade in grades) else "u"
+    deciding_uses = [use for use in pairing.deciding(uses) if use.name in trial.grades]
+    is_passed = pairing.passes(pairing.pattern_of(trial, deciding_uses))
+    return "u" if is_passed is None else "p" if is_passed else "f"
 
 
 def _deciding_criteria(v: View) -> dict[tuple[str, str], JsonObject]:
@@ -369,10 +355,13 @@ def _run(
     document = {
         "sign": _run_sign(trial, list(uses.values())),
         "is_rerun": not trial.key.is_first,
-        "failure": None if trial.failure is None else _failure(trial.failure),
+        "failure": _failure(trial.failure) if trial.failure else None,
         "seconds": trial.seconds,
         "tokens": trial.tokens,
-        "grades": {name: _grade(grade) for name, grade in trial.grades.items()},
+        "grades": {
+            name: grade.value if isinstance(grade, Score) else [grade.reason.value, grade.message]
+            for name, grade in trial.grades.items()
+        },
         "parts": {name: breakdown for name, breakdown in breakdowns.items() if breakdown},
         "findings": [
             _finding(name, finding)
@@ -380,7 +369,13 @@ def _run(
             for finding in grade.findings
         ],
         "turns": [
-            {**_turn(turn), "scores": _scores(trial, index, uses.values())}
+            {
+                **_turn(turn),
+                "scores": [
+                    [score.name, score.value, score.met]
+                    for score in turns.scores(index, trial=trial, uses=uses.values())
+                ],
+            }
             for index, turn in enumerate(turns_done)
         ],
         "state": transcript.final_state if transcript is not None else None,
@@ -402,17 +397,6 @@ def _failure(failure: AgentFailure) -> list[Any]:
     ]
 
 
-def _grade(grade: Score | NotEvaluated) -> Any:
-    return grade.value if isinstance(grade, Score) else [grade.reason.value, grade.message]
-
-
-def _scores(trial: GradedTrial, index: int, uses: Iterable[CriterionUse]) -> list[list[Any]]:
-    return [
-        [score.name, score.value, score.met]
-        for score in turns.scores(index, trial=trial, uses=uses)
-    ]
-
-
 def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """What a turn expects. If the file does not mention calls, a criterion of calls expects
     none."""
@@ -430,7 +414,10 @@ def _turn(turn: Invocation) -> JsonObject:
     )
     document: JsonObject = {"user": user or "", "answer": answer}
     if turn.events is not None:
-        document["events"] = [_event(event) for event in turn.events]
+        document["events"] = [
+            adk_shapes.event_json(event) | ({} if event.at is None else {"at": event.at})
+            for event in turn.events
+        ]
         if turn.stop is not None:
             document["note"] = phrase("no_answer", turn.stop.error)
         elif answer is None and any(turns.answer_text(event.content) for event in turn.events):
@@ -448,11 +435,6 @@ def _turn(turn: Invocation) -> JsonObject:
     if turn.timings is not None:
         document["seconds"] = [turn.timings.total_s, turn.timings.model_s, turn.timings.tool_s]
     return document
-
-
-def _event(event: Event) -> JsonObject:
-    document = adk_shapes.event_json(event)
-    return document if event.at is None else document | {"at": event.at}
 
 
 def _shorten(document: Any) -> Any:

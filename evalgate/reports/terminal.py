@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, VerdictKind, call_diff
-from evalgate.reports import agent_changes, cases, causes, edits, moved, turns, view, wording
+from evalgate.reports import agent_changes, cases, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
 from evalgate.reports.phrases import phrase
@@ -22,7 +22,6 @@ GROUPS = 50
 FULL_DIFFERENCES = 10
 NAMED_CASES = 8
 CAUSES = 20
-EDITS_ROOM = 20
 NAME_WIDTH = 60
 WHY_WIDTH = 200
 WHY_LIMIT = 400
@@ -47,11 +46,12 @@ MARKS: Final[dict[str, Style]] = {"-": "red", "+": "green", "=": "dim", " ": ""}
 
 class Line(NamedTuple):
     """A line and its color; `file`: the file name in it, which links to the file if the terminal
-    supports that."""
+    supports that. `hang`: the column of its further rows, 0: where its text begins."""
 
     text: str
     style: Style = ""
     file: str = ""
+    hang: int = 0
 
 
 BLANK: Final = Line("")
@@ -72,27 +72,20 @@ def render(
     informational criteria too. `folder`: the folder of the files that lines link to; "" for no
     links. No line can be taken for a workflow command."""
     v = view.view_of(report)
-    report_file = "report.html" if "html" in report.files else ""
     unscored_note = wording.passed_unscored(report)
-    warning_lines = _wrap(Line(unscored_note and phrase("warning", unscored_note), "yellow"), width)
-    broken_lines = _broken_cases(v.cases, width, report_file=report_file)
-    criteria_lines = _criteria(v, width, all_criteria=all_criteria)
-    comparison_lines = _comparison_lines(v, width, all_criteria=all_criteria)
-    verdict_lines = (
-        wrapped_line for line in _verdict_lines(v) for wrapped_line in _wrap(line, width)
+    sections = (
+        [Line(unscored_note and phrase("warning", unscored_note), "yellow")],
+        _broken_suites(v),
+        _broken_cases(v, width),
+        _causes(v),
+        _criteria(v, width, all_criteria=all_criteria),
+        _comparison_lines(v, width, all_criteria=all_criteria),
+        _verdict_lines(v),
     )
     lines: list[Line] = []
-    for section in (
-        warning_lines,
-        _broken_suites(v),
-        broken_lines,
-        _causes(v, width),
-        criteria_lines,
-        comparison_lines,
-        verdict_lines,
-    ):
-        part_lines = list(section)
-        lines += [BLANK, *part_lines] if lines and part_lines else part_lines
+    for section in sections:
+        section_lines = [row for line in section if line.text for row in _wrap(line, width)]
+        lines += [BLANK, *section_lines] if lines and section_lines else section_lines
     return _render_lines(lines, color=color, folder=folder)
 
 
@@ -104,8 +97,7 @@ def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
         return ""
     reason = wording.case_reason(case, width=NAME_WIDTH)
     lines = [Line(reason), *_difference(case, width or LOG_WIDTH)] if reason else []
-    if case.failure is not None and not case.failing:
-        lines += [Line(f"    | {line}") for line in wording.last_output(case.failure).splitlines()]
+    lines += [Line(f"    | {line}") for line in wording.case_output(case).splitlines()]
     return _render_lines(lines).rstrip("\n")
 
 
@@ -141,17 +133,14 @@ def _broken_suites(v: View) -> Iterator[Line]:
         )
 
 
-def _broken_cases(
-    case_views: Sequence[CaseView], width: int, *, report_file: str
-) -> Iterator[Line]:
+def _broken_cases(v: View, width: int) -> Iterator[Line]:
     """The cases that did not pass: failures first, beginning with the worst. Cases with the same
-    message share an entry. `width`: columns of the terminal, 0 if unlimited. `report_file`: the
-    file with all cases."""
+    message share an entry. `width`: columns of the terminal, 0 if unlimited."""
     broken_cases = [
-        *cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL]),
+        *cases.worst_first([case for case in v.cases if case.kind is VerdictKind.FAIL]),
         *(
             case
-            for case in case_views
+            for case in v.cases
             if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
         ),
     ]
@@ -171,47 +160,32 @@ def _broken_cases(
     quoted_texts: set[str] = set()
     shown_groups = list(groups.items())[:GROUPS]
     for (word, reason, difference_lines), group_cases in shown_groups:
+        case = group_cases[0]
         case_names, file = _case_names(group_cases, width)
         yield Line(
-            f"{word}: {case_names}",
-            "yellow" if group_cases[0].is_allowed_failure else KINDS[group_cases[0].kind],
-            file,
+            f"{word}: {case_names}", "yellow" if case.is_allowed_failure else KINDS[case.kind], file
         )
-        text = plain.keep_advice(reason, WHY_LIMIT)
-        yield from (
-            Line(f"    {line}") for line in (plain.wrap(text, width - 4) if width else [text])
-        )
+        yield Line(f"    {plain.keep_advice(reason, WHY_LIMIT)}")
         yield from difference_lines
-        last_output = (
-            ""
-            if group_cases[0].failure is None or group_cases[0].failing
-            else wording.last_output(group_cases[0].failure)
-        )
-        if last_output not in quoted_texts:
-            quoted_texts.add(last_output)
-            yield from (Line(f"    | {line}", "dim") for line in last_output.splitlines())
+        output = wording.case_output(case)
+        if output not in quoted_texts:
+            quoted_texts.add(output)
+            yield from (Line(f"    | {line}", "dim", hang=6) for line in output.splitlines())
     omitted_count = len(broken_cases) - sum(len(group_cases) for _, group_cases in shown_groups)
     if omitted_count:
+        report_file = "report.html" if "html" in v.report.files else ""
         yield Line(phrase("more_cases", omitted_count, report_file))
 
 
-def _causes(v: View, width: int) -> Iterator[Line]:
+def _causes(v: View) -> Iterator[Line]:
     """The causes that several cases share, with the number of cases for each."""
-    if not causes.worth_a_list(v.causes):
+    top_causes = v.shared_causes[:CAUSES]
+    if not top_causes:
         return
     yield Line(phrase("causes_title"), "bold")
-    top_causes = v.causes[:CAUSES]
-    widths = (
-        max(len(f"{len(cause.cases):,}") for cause in top_causes),
-        max(len(cause.status) for cause in top_causes),
-    )
-    for cause in top_causes:
-        prefix = f"  {len(cause.cases):>{widths[0]},}  {cause.status:<{widths[1]}}  "
-        first_line, *other_lines = (
-            plain.wrap(cause.text, max(width - len(prefix), 20)) if width else [cause.text]
-        )
-        yield Line(prefix + first_line)
-        yield from (Line(" " * len(prefix) + line) for line in other_lines)
+    table = [(f"  {len(cause.cases):,}", cause.status, cause.text) for cause in top_causes]
+    for cause, row in zip(top_causes, plain.table(table, right_columns=range(1)), strict=True):
+        yield Line(row, hang=len(row) - len(cause.text))
     if len(v.causes) > CAUSES:
         yield Line(f"  {phrase('more_causes', len(v.causes) - CAUSES)}", "dim")
 
@@ -231,7 +205,7 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
     """The first turn that went wrong: expected (`-`) beside actual (`+`), with the findings of
     criteria."""
     conversation = turns.conversation_of(case)
-    if case.agent_failed or not case.failing or not conversation.turns:
+    if not case.failing or not conversation.turns:
         return
     turn, *other_turns = conversation.notable
     if len(conversation.turns) > 1:
@@ -259,7 +233,7 @@ def _findings(turn: Turn) -> list[str]:
 
 
 def _calls(turn: Turn, width: int) -> Iterator[Line]:
-    if _differ_in_calls(turn):
+    if turn.calls_differ:
         yield from _call_lines(turn.expected_calls or (), turn.actual_calls or (), width)
 
 
@@ -272,12 +246,6 @@ def _call_lines(
     yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in diff_lines)
     if omitted_count:
         yield Line(f"      {phrase('more_lines', omitted_count)}", "dim")
-
-
-def _differ_in_calls(turn: Turn) -> bool:
-    return turn.expected_calls is not None and not call_diff.same(
-        turn.expected_calls, turn.actual_calls
-    )
 
 
 def _answers(turn: Turn, width: int) -> Iterator[Line]:
@@ -312,7 +280,7 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
         return
     calls = turn.base.tool_calls
     answer = turn.base_answer
-    if _differ_in_calls(turn):
+    if turn.calls_differ:
         calls_text = plain.clip("; ".join(call_diff.spell(call) for call in calls), width * 2)
         yield from _answer_lines(
             "=", phrase("base_calls", call_diff.same(turn.expected_calls, calls), calls_text), width
@@ -330,7 +298,7 @@ def render_whole_case(
     """One case in full: its criteria, and each turn of the shown run with its expectations."""
     who, file = _case_names([case], width)
     lines = [Line(f"{wording.case_word(case)}: {who}", KINDS[case.kind], file)]
-    lines += _wrap(Line(wording.case_reason(case, width=NAME_WIDTH)), width)
+    lines.append(Line(wording.case_reason(case, width=NAME_WIDTH)))
     table = [_columns("case_columns")]
     for verdict in case.verdict.criteria:
         kind_text = (
@@ -348,28 +316,27 @@ def render_whole_case(
             plain.flat(remark),
         )
         table.append(cells)
-    header, *rows = plain.table(table, right_columns=range(1, 3))
+    header, *table_rows = plain.table(table, right_columns=range(1, 3))
     lines += [BLANK, Line(header, "bold")]
-    for verdict, row in zip(case.verdict.criteria, rows, strict=True):
+    for verdict, row in zip(case.verdict.criteria, table_rows, strict=True):
         lines.append(Line(row, "" if verdict.kind is None else KINDS[verdict.kind]))
     conversation = turns.conversation_of(case)
     lines += [BLANK, Line(case.run_label)] if case.run_label else []
     for turn in conversation.turns:
         lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
     if case.failure is not None:
-        lines += [
-            BLANK,
-            *(Line(f"| {line}", "dim") for line in wording.last_output(case.failure).splitlines()),
-        ]
-    return _render_lines(lines, color=color, folder=folder)
+        output_lines = wording.last_output(case.failure).splitlines()
+        lines += [BLANK, *(Line(f"| {line}", "dim", hang=2) for line in output_lines)]
+    rows = [row for line in lines for row in _wrap(line, width)]
+    return _render_lines(rows, color=color, folder=folder)
 
 
 def _turn(turn: Turn, width: int) -> Iterator[Line]:
-    yield from _wrap(Line(phrase("turn", turn.number, 0, plain.flat(turn.user)), "bold"), width)
+    yield Line(phrase("turn", turn.number, 0, plain.flat(turn.user)), "bold")
     if turn.actual is None:
         yield Line(f"    {phrase('turn_not_reached')}")
         return
-    if _differ_in_calls(turn):
+    if turn.calls_differ:
         yield from _calls(turn, width - 6)
     else:
         for call in turn.actual_calls or ():
@@ -379,8 +346,7 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
     else:
         answer = phrase("nothing_answered") if turn.actual_answer is None else turn.actual_answer
         yield from (Line(f"      {row}") for row in plain.wrap(plain.flat(answer), width - 6))
-    for finding in _findings(turn):
-        yield from (Line(f"    {row}", "dim") for row in plain.wrap(finding, width - 4))
+    yield from (Line(f"    {finding}", "dim") for finding in _findings(turn))
 
 
 def render_change(
@@ -453,17 +419,15 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
     )
     origin = comparison.origin
     base_text = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
-    yield from _wrap(Line(base_text), width)
+    yield Line(base_text)
     changes_text = agent_changes.sentence(agent_changes.changes_of(v.report))
-    yield from _wrap(Line(changes_text and phrase("agent_changed", changes_text)), width)
+    yield Line(changes_text and phrase("agent_changed", changes_text))
     for fall in moved.falls(v)[:FALLS]:
-        yield from _fall_lines(fall, width)
+        yield from _fall_lines(fall, (width or LOG_WIDTH) - 6)
     for note in origin.notes:
-        yield from _wrap(
-            Line(plain.clip_end(plain.one_line(plain.clip(str(note), REASON_LIMIT)), REASON_LIMIT)),
-            width,
-        )
-    yield from _wrap(Line(cases.certainty(v.report), "dim"), width)
+        text = plain.one_line(plain.clip(str(note), REASON_LIMIT))
+        yield Line(plain.clip_end(text, REASON_LIMIT))
+    yield Line(cases.certainty(v.report), "dim")
 
 
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
@@ -476,7 +440,7 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
             plain.label(row.name, name_width),
             *words.compared(row.base, row.head),
             cases.evidence(row),
-            cases.criterion_text(row),
+            phrase("criterion_word", row),
         )
         for row in rows
     ]
@@ -504,58 +468,49 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
 
 
 def _wrap(line: Line, width: int) -> Iterator[Line]:
-    if line.text:
-        yield from (
-            line._replace(text=text)
-            for text in (plain.wrap(line.text, width) if width else [line.text])
-        )
+    """The rows of a line, which are at most `width` columns wide; 0: without a limit."""
+    if not width or plain.columns(line.text) <= width:
+        yield line
+        return
+    hang = line.hang or len(line.text) - len(line.text.lstrip())
+    start = line.text[:hang]
+    for row in plain.wrap(line.text[hang:], max(width - hang, 20)):
+        yield line._replace(text=start + row)
+        start = " " * hang
 
 
 def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
     """A criterion that fell, the cases that moved most, and the calls of the first one if it still
     passes."""
-    yield from _wrap(Line(f"{_label(fall.row.name)} {fall.text}", "yellow"), width)
+    yield Line(f"{_label(fall.row.name)} {fall.text}", "yellow")
     moved_cases = fall.case_falls[:MOVED]
     for moved_case in moved_cases:
         origin = f" ({moved_case.case.failure_origin})" if moved_case.case.failure_origin else ""
-        yield from _wrap(
-            Line(f"  {_label(moved_case.case.case_id)} {moved_case.text}{origin}"), width
-        )
+        yield Line(f"  {_label(moved_case.case.case_id)} {moved_case.text}{origin}")
     if len(fall.case_falls) > len(moved_cases):
         yield Line(f"  {phrase('more_cases', len(fall.case_falls) - len(moved_cases), '')}", "dim")
     turn = moved_cases[0].turn
     if moved_cases[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
         yield Line(f"    {_label(moved_cases[0].case.case_id)}: {phrase('legend_base')}", "dim")
-        yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, (width or LOG_WIDTH) - 6)
+        yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, width)
 
 
 def _verdict_lines(v: View) -> Iterator[Line]:
     report = v.report
-    counts = v.totals
-    run = v.report.run
-    yield Line(
-        phrase(
-            "figures",
-            counts,
-            run.repeats,
-            wording.counts(counts.cases),
-            view.judges_summary(run.judges),
-        )
-    )
-    for notice in wording.notices(report, v.cases):
-        yield Line(plain.one_line(f"{notice.title}: {notice.text}"))
+    counts = wording.counts(v.totals.cases)
+    judges = view.judges_summary(report.run.judges)
+    yield Line(phrase("figures", v.totals, report.run.repeats, counts, judges))
+    for title, text in wording.notices(report, v.cases):
+        yield Line(plain.one_line(f"{title}: {text}"))
     answers = wording.answers(report)
-    for answer in answers:
-        prefix = "" if answer.kind is None else f"{wording.kind_word(answer.kind)}. "
-        yield Line(
-            f"{answer.question}: {prefix}{answer.reason}",
-            "" if answer.kind is None else KINDS[answer.kind],
-        )
+    for question, kind, reason in answers:
+        prefix = "" if kind is None else f"{wording.kind_word(kind)}. "
+        yield Line(f"{question}: {prefix}{reason}", "" if kind is None else KINDS[kind])
     reason = wording.bounded(report.verdict.reason, REASON_LIMIT)
     word = wording.kind_word(report.verdict.kind).upper()
     headline = wording.headline(report).upper() if answers else f"{word}: {reason}"
     yield Line(headline, KINDS[report.verdict.kind])
-    if report.edits.decide and not report.verdict.blocks:
+    if report.is_relaxed:
         yield Line(edits.rules(report.edits, mark=_label), "yellow")
     case_fall = moved.notable(v)
     yield Line(wording.next_step(report, placement="above"))

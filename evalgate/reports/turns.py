@@ -10,6 +10,7 @@ from evalgate.comparison import divergence, threshold
 from evalgate.model import (
     Content,
     CriterionUse,
+    Divergence,
     Finding,
     GradedTrial,
     Invocation,
@@ -72,6 +73,12 @@ class Turn:
     def actual_calls(self) -> tuple[ToolCall, ...] | None:
         """The agent's calls; None if the turn did not happen."""
         return self.actual.tool_calls if self.actual else None
+
+    @property
+    def calls_differ(self) -> bool:
+        """True if the calls are not those of the evaluation file."""
+        expected_calls = self.expected_calls
+        return expected_calls is not None and not call_diff.same(expected_calls, self.actual_calls)
 
     @property
     def expected_answer(self) -> str | None:
@@ -155,12 +162,21 @@ def conversation_of(case: CaseView) -> Conversation:
         else None
     )
     actual = recorded_turns if trial.failure is None else trial.failure.partial
-    sides = _sides(case, trial, actual if recorded_turns is None else recorded_turns)
-    divergence = "" if sides is None else _divergence(case, *sides)
+    base = _base_turns(case, trial)
+    head = actual if recorded_turns is None else recorded_turns
+    divergence_text = ""
+    if case.is_simulated and base is not None and head is not None:
+        difference = divergence.compare(
+            base, head, hears_calls=case.suite.simulator.include_function_calls
+        )
+        divergence_text = _divergence(difference, base, head)
+        # later turns of the same number are no longer comparable
+        if difference is not None and difference.users is not None:
+            base = base[: difference.users - 1]
+    shown_base = base if base is not None and case.is_new else ()
     findings = tuple(_findings(None, trial=trial))
     if actual is None:
-        return Conversation(findings=findings, divergence=divergence)
-    base = _base(case, trial, sides)
+        return Conversation(findings=findings, divergence=divergence_text)
     is_simulated = case.eval_case is None or case.eval_case.conversation is None
     uses = case.suite.criteria if case.eval_case is None else case.suite.criteria_of(case.eval_case)
     # with default options, the criterion's findings repeat the difference of the calls
@@ -175,7 +191,7 @@ def conversation_of(case: CaseView) -> Conversation:
             expected=expected[index] if index < len(expected) else None,
             actual=actual[index] if index < len(actual) else None,
             is_planned=index < len(expected) or is_simulated,
-            base=base[index] if index < len(base) else None,
+            base=shown_base[index] if index < len(shown_base) else None,
             scores=tuple(scores(index, trial=trial, uses=uses)),
             findings=tuple(
                 pair for pair in _findings(index + 1, trial=trial) if pair[0] not in repeated_names
@@ -183,7 +199,7 @@ def conversation_of(case: CaseView) -> Conversation:
         )
         for index in range(max(len(expected), len(actual)))
     )
-    return Conversation(turns=tuple(turns), findings=findings, divergence=divergence)
+    return Conversation(turns=tuple(turns), findings=findings, divergence=divergence_text)
 
 
 def answer_text(content: Content | None) -> str | None:
@@ -257,53 +273,27 @@ def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, 
         yield from ((name, finding) for finding in grade.findings if finding.turn == number)
 
 
-def _base(
-    case: CaseView,
-    trial: GradedTrial,
-    sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None,
-) -> Sequence[Invocation]:
+def _base_turns(case: CaseView, trial: GradedTrial) -> Sequence[Invocation] | None:
     """The turns of the base's trial with the number of the shown trial, else of the first trial
-    that was kept; () if the failure is not new, or no trial was kept. Simulated users: only the
-    turns before the conversations diverge."""
+    that was kept; None if no trial was kept, or the turns are not shown. Simulated users: only of
+    the same number."""
     comparison = case.report.comparison
-    if comparison is None or comparison.base is None or not case.is_new:
-        return ()
-    if case.is_simulated:
-        if sides is None:
-            return ()
-        # `users` does not depend on `hears_calls`
-        difference = divergence.compare(*sides, hears_calls=True)
-        return sides[0][
-            : len(sides[0])
-            if difference is None or difference.users is None
-            else difference.users - 1
-        ]
-    runs = comparison.base.repeats
-    for number in (trial.key.number, *range(runs)):
-        key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number)
-        turns = _turns_of(comparison.base, key)
-        if turns is not None:
-            return turns
-    return ()
-
-
-def _sides(
-    case: CaseView, trial: GradedTrial, head: Sequence[Invocation] | None
-) -> tuple[Sequence[Invocation], Sequence[Invocation]] | None:
-    """The turns of base and head in the same repeat of a scenario; None if either is unknown."""
-    comparison = case.report.comparison
-    if not case.is_simulated or head is None or comparison is None or comparison.base is None:
+    if comparison is None or comparison.base is None or not (case.is_simulated or case.is_new):
         return None
-    base = _turns_of(comparison.base, trial.key)
-    return None if base is None else (base, head)
+    other_numbers = () if case.is_simulated else range(comparison.base.repeats)
+    for number in (trial.key.number, *other_numbers):
+        key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number)
+        base_turns = _turns_of(comparison.base, key)
+        if base_turns is not None:
+            return base_turns
+    return None
 
 
-def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
+def _divergence(
+    difference: Divergence | None, base: Sequence[Invocation], head: Sequence[Invocation]
+) -> str:
     """The turn in which the shown run and the base's run of that number diverge, with both agents'
     answers."""
-    difference = divergence.compare(
-        base, head, hears_calls=case.suite.simulator.include_function_calls
-    )
     if difference is None:
         return phrase("same_conversation")
     if difference.answers is None:

@@ -14,7 +14,6 @@ from evalgate.model import (
     USER_SIMULATOR,
     BaseSource,
     Comparison,
-    CriterionJudge,
     CriterionUse,
     CriterionVerdict,
     Edits,
@@ -40,6 +39,7 @@ from evalgate.values import frozen_dataclass
 UNKNOWN = "-"
 LISTED = 8
 JUDGES = 20
+LEAST_CASES = 3
 SHA = 12
 MESSAGE_LIMIT = 1_000
 TITLE_LIMIT = 120
@@ -61,6 +61,15 @@ class View:
         """The causes of failures. They are computed early, because conversations are deleted after
         the run."""
         return reports_causes.causes_of(self.cases)
+
+    @property
+    def shared_causes(self) -> tuple[Cause, ...]:
+        """The causes, if a list of them before the cases helps: several cases share one. An agent
+        failure in all of them is reported as one already."""
+        count = sum(len(cause.cases) for cause in self.causes)
+        is_list = count >= LEAST_CASES and count > len(self.causes)
+        is_reported = len(self.causes) == 1 and not self.causes[0].cases[0].failing
+        return self.causes if is_list and not is_reported else ()
 
     @property
     def broken(self) -> tuple[SuiteVerdict, ...]:
@@ -153,11 +162,6 @@ class CriterionTotals:
         return None if self.use.informational else self.use.threshold
 
     @property
-    def lower_is_better(self) -> bool:
-        """True for costs such as tokens."""
-        return self.use.lower_is_better
-
-    @property
     def total(self) -> int:
         """All cases of the suite that it applies to."""
         return self.passed + self.failed + self.not_evaluated
@@ -183,19 +187,13 @@ class CriterionTotals:
 def count(report: Report) -> Totals:
     """The totals of a report."""
     comparison = report.comparison
-    fresh_trials = [
-        trial for trial in (*report.run.trials, *report.run.confirmations) if not trial.reused
-    ]
-    if (
-        comparison is not None
-        and comparison.base is not None
-        and comparison.origin.source is not BaseSource.FILE
-    ):
-        is_stored = comparison.origin.source is BaseSource.STORE
-        fresh_trials += [
-            trial for trial in comparison.base.trials if not is_stored and not trial.reused
-        ]
-        fresh_trials += [trial for trial in comparison.base.confirmations if not trial.reused]
+    trials = [*report.run.trials, *report.run.confirmations]
+    if comparison is not None and comparison.base is not None:
+        source = comparison.origin.source
+        trials += () if source is BaseSource.FILE else comparison.base.confirmations
+        is_stored = source in (BaseSource.FILE, BaseSource.STORE)
+        trials += () if is_stored else comparison.base.trials
+    fresh_trials = [trial for trial in trials if not trial.reused]
     token_counts = [trial.tokens for trial in fresh_trials if trial.tokens is not None]
     return Totals(
         cases=labels.count(labels.labels_of(report.verdict, comparison).values()),
@@ -287,54 +285,41 @@ def facts(report: Report) -> tuple[Fact, ...]:
     base = None if comparison is None or comparison.problem else comparison.base
     has_base = base is not None
     more_count = len(report.criterion_judges) - JUDGES
-    statistics = ""
-    if has_base and comparison is not None:
-        statistics = phrase("statistics", report.version, comparison.book.needed)
     head_commit = report.links.commit or report.run.commit
-    base_commit = "" if comparison is None else comparison.origin.commit
-    candidates = [
-        _fact(
-            "commit",
-            phrase("commit", head_commit[:SHA], head_commit and report.run.dirty),
-            base_commit[:SHA],
-            has_base=has_base,
-        ),
-        *(
-            _fact(
-                name,
-                *("" if run is None else _list_names(of_run(run)) for run in (report.run, base)),
-                has_base=has_base,
-            )
-            for name, of_run in RUN_FACTS.items()
-        ),
-        *(
-            _judge(criterion_judge, has_base=has_base)
-            for criterion_judge in report.criterion_judges[:JUDGES]
-        ),
-        _same_fact("judge", phrase("more_criteria", more_count), has_base=has_base)
-        if more_count > 0
-        else None,
-        _same_fact("statistics", statistics, has_base=has_base) if statistics else None,
+    base_commit = comparison.origin.commit if comparison is not None else ""
+    statistics = (
+        phrase("statistics", report.version, comparison.book.needed)
+        if has_base and comparison is not None
+        else ""
+    )
+    commit = phrase("commit", head_commit[:SHA], head_commit and report.run.dirty)
+    rows = [("commit", "", commit, base_commit[:SHA])]
+    for name, texts_of in RUN_FACTS.items():
+        head, base_text = (
+            "" if run is None else _list_names(texts_of(run)) for run in (report.run, base)
+        )
+        rows.append((name, "", head, base_text))
+    # the same judge judges both sides
+    judges = [
+        (criterion_judge.criterion, phrase("judge", criterion_judge.judge))
+        for criterion_judge in report.criterion_judges[:JUDGES]
     ]
-    present_facts = tuple(fact for fact in candidates if fact is not None)
-    return (
-        present_facts if [fact.name for fact in present_facts] != [phrase("fact", "commit")] else ()
-    )
-
-
-def _same_fact(name: str, text: str, *, has_base: bool, criterion: str = "") -> Fact:
-    """A fact that is the same on both sides."""
-    return Fact(
-        name=phrase("fact", name), of=criterion, head=text, base=phrase("same") if has_base else ""
-    )
-
-
-def _fact(name: str, head: str, base: str, *, has_base: bool) -> Fact | None:
-    if not (head or (base and has_base)):
-        return None
-    if base == head or not has_base:
-        return _same_fact(name, head, has_base=has_base)
-    return Fact(name=phrase("fact", name), head=head or UNKNOWN, base=base or UNKNOWN)
+    judges += [("", phrase("more_criteria", more_count))] if more_count > 0 else []
+    rows += [("judge", criterion, judge, judge) for criterion, judge in judges]
+    rows.append(("statistics", "", statistics, statistics))
+    facts = [
+        Fact(
+            name=phrase("fact", name),
+            of=criterion,
+            head=head or UNKNOWN,
+            base=(phrase("same") if base_text == head else base_text or UNKNOWN)
+            if has_base
+            else "",
+        )
+        for name, criterion, head, base_text in rows
+        if head or (base_text and has_base)
+    ]
+    return tuple(facts) if [fact.name for fact in facts] != [phrase("fact", "commit")] else ()
 
 
 def _environment(description: Mapping[str, str]) -> str:
@@ -363,16 +348,6 @@ RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
 """The facts on each side's run."""
 
 
-def _judge(criterion_judge: CriterionJudge, *, has_base: bool) -> Fact:
-    """`gemini-2.5-flash, 5 samples, prompt 3`: the same one judges both sides."""
-    return _same_fact(
-        "judge",
-        phrase("judge", criterion_judge.judge),
-        has_base=has_base,
-        criterion=criterion_judge.criterion,
-    )
-
-
 def _list_names(names: Iterable[str]) -> str:
     return words.listed(dict.fromkeys(name for name in names if name), limit=LISTED)
 
@@ -398,19 +373,15 @@ def remarks(report: Report) -> tuple[Remark, ...]:
         for case in case_views
         if case.kind is not VerdictKind.PASS and not _has_failed(case) and not case.skipped
     ]
-    error_cases = [case for case in failing_cases if not _is_warning(case)]
-    warning_cases = [case for case in failing_cases if _is_warning(case)]
-    is_relaxed = report.edits.decide and not report.verdict.blocks
+    case_remarks = [
+        _case_remark(case, report.links) for case in (*unmeasured_cases, *failing_cases)
+    ]
     return (
-        *(_case_remark(case, Severity.ERROR, report.links) for case in error_cases),
-        *(
-            _case_remark(case, Severity.WARNING, report.links)
-            for case in (*unmeasured_cases, *warning_cases)
-        ),
+        *sorted(case_remarks, key=lambda remark: remark.level is not Severity.ERROR),
         *(
             _rule_remark(edit, report.links)
             for edit in report.edits.rules()
-            if is_relaxed and edit.place is not None
+            if report.is_relaxed and edit.place is not None
         ),
     )
 
@@ -433,23 +404,17 @@ def _has_failed(case: CaseView) -> bool:
     return case.kind is VerdictKind.FAIL and not case.agent_failed
 
 
-def _is_warning(case: CaseView) -> bool:
-    return case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
-
-
-def _case_remark(case: CaseView, level: Severity, links: Links) -> Remark:
+def _case_remark(case: CaseView, links: Links) -> Remark:
+    is_warning = case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
     lines = [
         f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.score_and_limit(verdict)}"
         for verdict in case.failing
     ]
     lines.append(case.failure_origin)
     if not case.failing:
-        lines = [
-            wording.unmeasured_reason(case),
-            "" if case.failure is None else wording.last_output(case.failure),
-        ]
+        lines = [wording.unmeasured_reason(case), wording.case_output(case)]
     return Remark(
-        level=level,
+        level=Severity.WARNING if is_warning or not _has_failed(case) else Severity.ERROR,
         file=links.place(case.file),
         line=case.line,
         title=phrase(

@@ -11,11 +11,9 @@ from typing import Final, Literal, TypeAlias, assert_never
 from evalgate.model import (
     AgentFailure,
     Case,
-    CaseKey,
     CaseStatus,
     CaseVerdict,
     Change,
-    Comparison,
     CriterionVerdict,
     Edits,
     FailureOrigin,
@@ -35,7 +33,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import Wording, frozen_dataclass
+from evalgate.values import Wording
 
 REASON_LIMIT = 600
 WHY_LIMIT = 600
@@ -55,16 +53,6 @@ MARKS: Final[Mapping[VerdictKind, str]] = {
     VerdictKind.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
     VerdictKind.NOT_MEASURED: "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}",
 }
-
-
-@frozen_dataclass
-class GateAnswer:
-    """One gate's answer, on one line and bounded. `kind` None: it passes because there was nothing
-    to compare."""
-
-    question: str
-    kind: VerdictKind | None
-    reason: str
 
 
 COUNTED: Final = (
@@ -129,20 +117,21 @@ def headline(report: Report) -> str:
     only relaxed rules allow."""
     verdict = report.verdict
     is_shown = not verdict.blocks and verdict.kind is not VerdictKind.PASS
-    return phrase("headline", verdict.kind, report.edits.decide and not verdict.blocks, is_shown)
+    return phrase("headline", verdict.kind, report.is_relaxed, is_shown)
 
 
-def answers(report: Report) -> tuple[GateAnswer, ...]:
+def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
     """The gates' answers if there are two, the blocking one first; () for one gate, whose answer is
-    the verdict's reason."""
+    the verdict's reason. Each has the question, the kind (None: it passes because there was nothing
+    to compare), and the reason on one line."""
     gates = report.verdict.gates
     if len(gates) < 2:
         return ()
     return tuple(
-        GateAnswer(
-            question=phrase("question", gate.gate),
-            kind=None if unasked(gate, report) else gate.kind,
-            reason=bounded(gate.reason, REASON_LIMIT),
+        (
+            phrase("question", gate.gate),
+            None if unasked(gate, report) else gate.kind,
+            bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
     )
@@ -166,6 +155,11 @@ def last_output(failure: AgentFailure, most_lines: int = 12) -> str:
         most_lines=most_lines,
         limit=125 * most_lines,
     ).strip("\n")
+
+
+def case_output(case: CaseView) -> str:
+    """The agent's output at its failure, if that decided the case."""
+    return "" if case.failing or case.failure is None else last_output(case.failure)
 
 
 UNSCORED: Final = frozenset(
@@ -195,25 +189,20 @@ def passed_unscored(report: Report) -> str:
         for name, grade in trial.grades.items()
         if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
     ]
-    gap_kinds = ((unscored_gaps, False), (partial_gaps, True))
-    return " ".join(
-        _passed_as_in_adk(gaps, total=len(passed_cases), is_part=is_part)
-        for gaps, is_part in gap_kinds
-        if gaps
-    )
-
-
-def _passed_as_in_adk(
-    gaps: Sequence[tuple[CaseKey, str, str]], *, total: int, is_part: bool
-) -> str:
-    """`gaps`: case, criterion and reason. `is_part`: the score covers a part."""
-    names = words.listed(
-        dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3
-    )
-    reason = plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip(".")
-    return phrase(
-        "passed_unscored", len({key for key, _, _ in gaps}), total, is_part, names, reason
-    )
+    sentences = []
+    for gaps, is_part in ((unscored_gaps, False), (partial_gaps, True)):
+        if gaps:
+            criteria = dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps)
+            sentence = phrase(
+                "passed_unscored",
+                len({key for key, _, _ in gaps}),
+                len(passed_cases),
+                is_part,
+                words.listed(criteria, limit=3),
+                plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip("."),
+            )
+            sentences.append(sentence)
+    return " ".join(sentences)
 
 
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:
@@ -267,14 +256,6 @@ def next_step(report: Report, *, placement: Placement = "below") -> str:
             assert_never(kind)
 
 
-@frozen_dataclass
-class Notice:
-    """A message for every reader, beside the verdict."""
-
-    title: str
-    text: str
-
-
 DRIFT = "provider-drift"
 QUARANTINE_CODES = frozenset(
     f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case")
@@ -284,12 +265,12 @@ NOTICE_NAMES = 5
 """How many cases a notice names."""
 
 
-def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
-    """Notices of a provider's change, and of quarantined cases and their results. Names are between
-    backticks."""
+def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[tuple[str, str]]:
+    """Messages for every reader, beside the verdict, each with a title: of a provider's change, and
+    of quarantined cases and their results. Names are between backticks."""
     for problem in report.problems:
         if problem.code == DRIFT:
-            yield Notice(title=phrase("drift_title"), text=f"{problem.message}. {problem.hint}")
+            yield phrase("drift_title"), f"{problem.message}. {problem.hint}"
     quarantined = [
         (case, case.verdict.quarantine) for case in cases if case.verdict.quarantine is not None
     ]
@@ -305,11 +286,11 @@ def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
             for case, entry in quarantined
         )
         title = phrase("quarantined_title", len(quarantined))
-        yield Notice(title=title, text=f"{words.listed(names, limit=NOTICE_NAMES)}.")
+        yield title, f"{words.listed(names, limit=NOTICE_NAMES)}."
     messages = [problem.message for problem in report.problems if problem.code in QUARANTINE_CODES]
     if messages:
         text = phrase("quarantine", messages[:NOTICE_NAMES], len(messages) - NOTICE_NAMES)
-        yield Notice(title=phrase("quarantine_title"), text=text)
+        yield phrase("quarantine_title"), text
 
 
 def _inconclusive_step(report: Report, placement: Placement) -> str:
@@ -317,18 +298,12 @@ def _inconclusive_step(report: Report, placement: Placement) -> str:
         return phrase("step_cut_short")
     if has_failed_base(report):
         return phrase("step_failed_base") if report.verdict.blocks else ""
-    if not report.verdict.blocks and _only_flaky(report):
+    failures = [case for case in report.verdict.cases if _is_failure(case)]
+    are_flaky = all(case.nonblocking is NonBlocking.FLAKY for case in failures)
+    if failures and are_flaky and not report.verdict.blocks:
         return phrase("step_flaky", placement)
     is_past = report.comparison is not None and report.comparison.is_past
     return phrase("step_past" if is_past else "step_unscored")
-
-
-def _only_flaky(report: Report) -> bool:
-    """True if every failed case failed by accident."""
-    failed_cases = [case for case in report.verdict.cases if _is_failure(case)]
-    return bool(failed_cases) and all(
-        case.nonblocking is NonBlocking.FLAKY for case in failed_cases
-    )
 
 
 def _is_failure(case: CaseVerdict) -> bool:
@@ -345,23 +320,23 @@ def has_failed_base(report: Report) -> bool:
 
 
 def _pass_step(report: Report, placement: Placement) -> str:
-    all_cases = list(report.verdict.cases)
-    if not any(map(_is_failure, all_cases)):
+    failures = [case for case in report.verdict.cases if _is_failure(case)]
+    if not failures:
         is_first = report.comparison is not None and report.comparison.no_agent
         return phrase("step_no_baseline") if is_first else ""
-    cases = [case for suite in report.verdict.suites if not suite.advisory for case in suite.cases]
-    failed_by_key = {case.key: case for case in cases if _is_failure(case) and not case.quarantined}
+    advisory = {suite.suite for suite in report.verdict.suites if suite.advisory}
+    deciding_failures = [
+        case for case in failures if case.suite not in advisory and not case.quarantined
+    ]
     confirmed_keys = {
-        key for key, case in failed_by_key.items() if case.nonblocking is not NonBlocking.FLAKY
+        case.key for case in deciding_failures if case.nonblocking is not NonBlocking.FLAKY
     }
-    if not failed_by_key:
+    if not deciding_failures:
         return phrase("step_nonblocking_failures", placement)
     if not confirmed_keys:
         return phrase("step_flaky", placement)
     is_old = report.policy.threshold is ThresholdRule.NEW and _all_old(report, confirmed_keys)
-    return phrase(
-        "step_allowed", sum(map(_is_failure, all_cases)) > len(confirmed_keys), placement, is_old
-    )
+    return phrase("step_allowed", len(failures) > len(confirmed_keys), placement, is_old)
 
 
 OLD_ORIGINS: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
@@ -377,14 +352,6 @@ def _all_old(report: Report, failed_keys: Collection[tuple[str, str]]) -> bool:
         if case.status is CaseStatus.PAIRED and case.origin in OLD_ORIGINS
     }
     return old_keys.issuperset(failed_keys)
-
-
-def _unchanged_agent_step(report: Report, comparison: Comparison) -> str:
-    """The next step if the agent is the base's."""
-    failed_keys = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
-    if failed_keys & set(comparison.edited):
-        return phrase("step_edited_cases")
-    return phrase("step_untouched")
 
 
 STRICTER: Final[Mapping[GateKind, Mapping[str, int]]] = {
@@ -427,7 +394,9 @@ def _fail_step(report: Report) -> str:
         rules = Edits(edits=causes) if causes else report.edits
         return phrase("step_stricter", edits.rules(rules, mark=plain.quoted))
     if comparison is not None and comparison.is_untouched(report.run):
-        return _unchanged_agent_step(report, comparison)
+        failed_keys = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
+        is_edited = not failed_keys.isdisjoint(comparison.edited)
+        return phrase("step_edited_cases" if is_edited else "step_untouched")
     kinds = {gate.gate: gate.kind for gate in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
         rows = comparison.criteria if comparison is not None else ()

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from evalgate.comparison import pairing
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import adk_shapes, fingerprints, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
@@ -25,6 +26,7 @@ from evalgate.model import (
     CaseComparison,
     CaseKey,
     CaseStatus,
+    CaseVerdict,
     Comparison,
     CriteriaSource,
     CriterionUse,
@@ -40,7 +42,6 @@ from evalgate.model import (
     Shard,
     SimulatorUse,
     Suite,
-    SuiteVerdict,
     Transcript,
     TrialKey,
     Verdict,
@@ -330,9 +331,6 @@ def schema() -> JsonObject:
     return {"$schema": shapes.DIALECT} | TypeAdapter(ResultsFile).json_schema(by_alias=False)
 
 
-_TRIAL: Final = TypeAdapter(GradedTrial)
-
-
 # --- writing -------------------------------------------------------------------------------------
 
 
@@ -353,12 +351,50 @@ def render_results(
 
     The JSON of a run of many cases is never in memory as a whole."""
     run = report.run
-    verdict = report.verdict
-    comparison = report.comparison
-    trials_by_case: dict[tuple[str, str], list[GradedTrial]] = {}
-    for trial in (*run.trials, *run.confirmations):
-        trials_by_case.setdefault(trial.key.case, []).append(trial)
+    case_labels = labels.labels_of(report.verdict, report.comparison)
     header = shapes.written(
+        _file_head(report, labels.count(case_labels.values()), outcomes, causes)
+    )
+    header.pop("suites")
+    # the key that identifies the file comes first: `discovery.agents` looks for it there
+    first_fields = {"schema_version": SCHEMA_VERSION, "evalgate": report.version}
+    yield _open_list(first_fields | header, "suites")
+    trials = pairing.by_case((*run.trials, *run.confirmations))
+    pairs = zip(run.suites, report.verdict.suites, strict=True)
+    for number, (suite, suite_verdict) in enumerate(pairs):
+        suite_entry = SuiteEntry.model_construct(
+            **_suite_fields(suite, report),
+            verdict=suite_verdict.kind,
+            reason=str(suite_verdict.reason),
+            required_pass_rate=suite_verdict.required_pass_rate,
+            advisory=suite_verdict.advisory,
+            cases=[],
+        )
+        suite_fields = shapes.written(suite_entry)
+        suite_fields.pop("cases")
+        yield (",\n" if number else "\n") + _open_list(suite_fields, "cases")
+        case_pairs = zip(suite.eval_set.cases, suite_verdict.cases, strict=True)
+        for case_number, (case, case_verdict) in enumerate(case_pairs):
+            yield ",\n" if case_number else "\n"
+            yield _case_line(
+                case,
+                case_verdict,
+                run,
+                label=case_labels[case_verdict.key],
+                trials=[_trial(trial, outcomes) for trial in trials.get(case_verdict.key, ())],
+            )
+        yield "]}"
+    yield "\n]}\n"
+
+
+def _file_head(
+    report: Report, counts: CaseCounts, outcomes: RawOutcomes, causes: Sequence[FailureCause]
+) -> Entry:
+    """The file without its suites."""
+    run = report.run
+    comparison = report.comparison
+    book = report.verdict.book or Book()
+    return shapes.entry_of(
         ResultsFile,
         run,
         schema_version=SCHEMA_VERSION,
@@ -366,10 +402,23 @@ def render_results(
         seconds=round(run.seconds, 3),
         models=sorted(run.models),
         adk_compat=report.policy.deviations.is_adk_compat,
-        shard=None,  # set below, like the verdict and the comparison; here they get their order
-        verdict=None,
+        shard=run.shard and _shard(run.shard, report),
+        verdict=shapes.entry_of(
+            VerdictEntry,
+            report.verdict,
+            exit_code=int(report.exit_code),
+            cases=counts,
+            evidence=book.worse,
+            failing=book.failing,
+            needed=book.needed,
+        ),
         causes=list(causes),
-        comparison=None,
+        comparison=comparison
+        and shapes.entry_of(
+            ComparisonEntry,
+            comparison,
+            cases=tuple(case for case in comparison.cases if _is_remarkable(case)),
+        ),
         edits=report.edits,
         agent_details={
             key: shapes.agents_json(agents) for key, agents in sorted(outcomes.agents().items())
@@ -377,39 +426,6 @@ def render_results(
         problems=list(report.problems),
         suites=[],
     )
-    case_labels = labels.labels_of(verdict, comparison)
-    counts = labels.count(case_labels.values())
-    book = verdict.book or Book()
-    header["verdict"] = shapes.written(
-        VerdictEntry,
-        verdict,
-        exit_code=int(report.exit_code),
-        cases=counts,
-        evidence=book.worse,
-        failing=book.failing,
-        needed=book.needed,
-    )
-    if run.shard is not None:
-        header["shard"] = _shard(run.shard, report)
-    if comparison is not None:
-        cases = tuple(case for case in comparison.cases if _is_remarkable(case))
-        header["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
-    header.pop("suites")
-    # the key that identifies the file comes first: `discovery.agents` looks for it there
-    yield _open_list(
-        {"schema_version": SCHEMA_VERSION, "evalgate": report.version} | header, "suites"
-    )
-    for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
-        yield ",\n" if number else "\n"
-        yield from _suite_lines(
-            suite,
-            suite_verdict,
-            report=report,
-            trials_by_case=trials_by_case,
-            outcomes=outcomes,
-            case_labels=case_labels,
-        )
-    yield "\n]}\n"
 
 
 def _is_remarkable(case: CaseComparison) -> bool:
@@ -430,49 +446,28 @@ def _open_list(fields: JsonObject, name: str) -> str:
     return f'{shapes.encode(fields).decode()[:-1]},"{name}":['
 
 
-def _suite_lines(
-    suite: Suite,
-    verdict: SuiteVerdict,
-    *,
-    report: Report,
-    trials_by_case: dict[tuple[str, str], list[GradedTrial]],
-    outcomes: RawOutcomes,
-    case_labels: Mapping[CaseKey, CaseLabel],
-) -> Iterator[str]:
-    suite_fields = _suite_head(suite, report) | {
+def _case_line(
+    case: Case, verdict: CaseVerdict, run: Run, *, label: CaseLabel, trials: list[JsonObject]
+) -> str:
+    fields: JsonObject = {
+        **_case_head(case),
+        "fingerprint": run.fingerprints.get(verdict.key) or fingerprints.of_case(case),
+        "eval_case": adk_shapes.case_json(case),
         "verdict": verdict.kind.value,
         "reason": verdict.reason,
+        "label": "" if label is CaseLabel.PASSED else label.value,
+        "quarantined": verdict.quarantined,
+        "quarantine": verdict.quarantine
+        and shapes.written(shapes.entry_of(QuarantineEntry, verdict.quarantine)),
+        "shard": run.homes.get(verdict.key),
+        "trials": trials,
     }
-    if verdict.required_pass_rate != 1.0:
-        suite_fields["required_pass_rate"] = verdict.required_pass_rate
-    if verdict.advisory:
-        suite_fields["advisory"] = True
-    yield _open_list(suite_fields, "cases")
-    for number, (case, case_verdict) in enumerate(
-        zip(suite.eval_set.cases, verdict.cases, strict=True)
-    ):
-        key = (suite.key, case.case_id)
-        fields: JsonObject = {
-            **_case_head(case),
-            "fingerprint": report.run.fingerprints.get(key) or fingerprints.of_case(case),
-            "eval_case": adk_shapes.case_json(case),
-            "verdict": case_verdict.kind.value,
-            "reason": case_verdict.reason,
-            "label": "" if case_labels[key] is CaseLabel.PASSED else case_labels[key].value,
-            "quarantined": case_verdict.quarantined,
-            "quarantine": case_verdict.quarantine
-            and shapes.written(QuarantineEntry, case_verdict.quarantine),
-            "shard": report.run.homes.get(key),
-            "trials": [_trial(trial, outcomes) for trial in trials_by_case.get(key, ())],
-        }
-        fields = {name: content for name, content in fields.items() if content}
-        text = shapes.encode(fields)
-        if shapes.may_be_not_finite(text) and (
-            places := shapes.not_finite_places(fields["eval_case"])
-        ):
-            text = shapes.encode({**fields, "not_finite": places})
-        yield (",\n" if number else "\n") + text.decode()
-    yield "]}"
+    fields = {name: content for name, content in fields.items() if content}
+    text = shapes.encode(fields)
+    if shapes.may_be_not_finite(text):
+        places = shapes.not_finite_places(fields["eval_case"])
+        text = shapes.encode({**fields, "not_finite": places}) if places else text
+    return text.decode()
 
 
 def _case_head(case: Case) -> JsonObject:
@@ -481,76 +476,70 @@ def _case_head(case: Case) -> JsonObject:
 
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
-    fields: JsonObject = _TRIAL.dump_python(
-        trial, mode="json", exclude_defaults=True, exclude={"key", "failure"}
+    entry = shapes.entry_of(
+        TrialEntry,
+        trial,
+        seconds=round(trial.seconds, 4),
+        purpose=trial.key.purpose,
+        number=trial.key.number,
+        outcome=None,
     )
-    key = trial.key
-    fields |= ({} if key.is_first else {"purpose": key.purpose}) | (
-        {"number": key.number} if key.number else {}
-    )
-    if trial.seconds:
-        fields["seconds"] = round(trial.seconds, 4)
     outcome = outcomes.find_json(trial.key)
-    return fields if outcome is None else fields | {"outcome": outcome}
+    return shapes.written(entry) | ({} if outcome is None else {"outcome": outcome})
 
 
-def _suite_head(suite: Suite, report: Report) -> JsonObject:
+def _suite_fields(suite: Suite, report: Report) -> JsonObject:
+    """The fields of a suite with or without a verdict, except its cases."""
     key = fingerprints.agent_key(suite.agent)
     run = report.run
-    fields = {
+    is_simulated = any(case.scenario is not None for case in suite.eval_set.cases)
+    return {
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
-        "agent": shapes.written(
+        "agent": shapes.entry_of(
             AgentEntry,
             suite.agent,
             about=dict(run.agents.get(key, {})),
             inputs=run.inputs.get(key, ""),
         ),
         "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
-        "criteria_source": dataclasses.asdict(suite.criteria_source),
+        "criteria_source": suite.criteria_source,
+        "simulator": shapes.entry_of(SimulatorEntry, suite.simulator) if is_simulated else None,
+        "problem": str(suite.problem),
     }
-    if any(case.scenario is not None for case in suite.eval_set.cases):
-        fields["simulator"] = shapes.written(SimulatorEntry, suite.simulator)
-    if suite.problem:
-        fields["problem"] = suite.problem
-    return fields
 
 
-def _shard(shard: Shard, report: Report) -> JsonObject:
-    plan = []
-    for suite in shard.plan:
-        cases = []
-        for case in suite.eval_set.cases:
-            key = (suite.key, case.case_id)
-            fields = {
-                **_case_head(case),
-                "fingerprint": shard.fingerprints.get(key, ""),
-                "shard": shard.homes[key],
-            }
-            cases.append({name: content for name, content in fields.items() if content})
-        plan.append({**_suite_head(suite, report), "cases": cases})
-    return shapes.written(ShardEntry, shard, plan=[]) | {"plan": plan}
+def _shard(shard: Shard, report: Report) -> Entry:
+    plan = [
+        PlannedSuite.model_construct(
+            **_suite_fields(suite, report),
+            cases=[
+                PlannedCase.model_construct(
+                    **_case_head(case),
+                    fingerprint=shard.fingerprints.get((suite.key, case.case_id), ""),
+                    shard=shard.homes[suite.key, case.case_id],
+                )
+                for case in suite.eval_set.cases
+            ],
+        )
+        for suite in shard.plan
+    ]
+    return shapes.entry_of(ShardEntry, shard, plan=plan)
 
 
-def _criterion(use: CriterionUse, *, suite: str, report: Report) -> JsonObject:
-    fields = shapes.written(
+def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
+    calibrations = (
+        results_judged.of_criterion(judged)
+        for judged in report.judged
+        if (judged.suite, judged.criterion) == (suite, use.name)
+    )
+    return shapes.entry_of(
         CriterionEntry,
         use,
         fingerprint=fingerprints.of_criterion(
             use, version=report.version, deviations=report.policy.deviations
         ),
-        calibration=None,
-    )
-    judged = next(
-        (
-            criterion
-            for criterion in report.judged
-            if (criterion.suite, criterion.criterion) == (suite, use.name)
-        ),
-        None,
-    )
-    return (
-        fields if judged is None else {**fields, "calibration": results_judged.judged_json(judged)}
+        calibration=next(calibrations, None),
     )
 
 
@@ -622,16 +611,6 @@ class Stored:
     file: str = ""
     entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)  # what its run says of cases
 
-    def prompt_of(self, suite: str, name: str) -> str:
-        """The version of the prompt of a criterion's judge; "" if the file has none."""
-        uses = (
-            use
-            for stored_suite in self.run.suites
-            if stored_suite.key == suite
-            for use in stored_suite.criteria
-        )
-        return next((use.prompt_version for use in uses if use.name == name), "")
-
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
     """Read a results.json. Raises ConfigError if it cannot be read, has another version, or does
@@ -639,52 +618,44 @@ def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
 
     `of`: the owner of the results (`the base`), for the message."""
     place = Place(file=shown_as or str(path))
-    return _parse(_read_json(path, place=place, of=of, most_bytes=MOST_BYTES), place=place, of=of)
+    try:
+        return _parse(_read_json(path, place, most_bytes=MOST_BYTES), place)
+    except ConfigError as error:
+        message = f"{of} {error.message}".lstrip()
+        raise ConfigError(message, place=error.where, hint=error.hint) from error
 
 
-def _read_json(path: Path, *, place: Place, of: str, most_bytes: int) -> Any:
+def _read_json(path: Path, place: Place, *, most_bytes: int) -> Any:
     try:
         if path.stat().st_size > most_bytes:
-            raise _refusal(f"is larger than {most_bytes >> 20:,} MB", place=place, of=of)
+            raise ConfigError(f"is larger than {most_bytes >> 20:,} MB", place=place)
         return json.loads(path.read_bytes())
     except OSError as error:
-        raise _refusal(f"cannot be read: {error.strerror or error}", place=place, of=of) from error
+        raise ConfigError(f"cannot be read: {error.strerror or error}", place=place) from error
     except (ValueError, RecursionError) as error:
-        raise _refusal(f"is not JSON: {error}", place=place, of=of, hint=NEEDED) from error
+        raise ConfigError(f"is not JSON: {error}", place=place, hint=NEEDED) from error
 
 
-def _parse(raw: Any, *, place: Place, of: str) -> Stored:
+def _parse(raw: Any, place: Place) -> Stored:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
-        raise _refusal(
-            "does not fit results.json: `schema_version` is missing",
-            place=place,
-            of=of,
-            hint=NEEDED,
-        )
+        message = "does not fit results.json: `schema_version` is missing"
+        raise ConfigError(message, place=place, hint=NEEDED)
     if type(version) is not int or version != SCHEMA_VERSION:
-        version_text = repr(version)[:40]
-        reason = (
-            f"has schema_version {version_text}; this version of evalgate reads {SCHEMA_VERSION}"
-        )
-        raise _refusal(
-            reason,
+        raise ConfigError(
+            f"has schema_version {repr(version)[:40]}; this version of evalgate reads {SCHEMA_VERSION}",
             place=place,
-            of=of,
             hint="Run evalgate again to make a new one: results are not converted.",
         )
     try:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
         path, reason = shapes.first_fault(raw, error)
-        fault_place = Place(file=place.file, json_path=json_source.path_text(path))
-        raise _refusal(
-            f"does not fit results.json: {reason}", place=fault_place, of=of, hint=NEEDED
+        raise ConfigError(
+            f"does not fit results.json: {reason}",
+            place=Place(file=place.file, json_path=json_source.path_text(path)),
+            hint=NEEDED,
         ) from error
-
-
-def _refusal(reason: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
-    return ConfigError(f"{of} {reason}".lstrip(), place=place, hint=hint)
 
 
 def _trials(results_file: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedTrial]]:
@@ -801,9 +772,8 @@ def _read_shard(shard_entry: Any) -> Shard:
 
 
 STORED_FIELDS: Final = (
-    *("origin", "problem", "no_agent", "base_failed"),
-    *("unchanged", "unread", "edited", "is_past"),
-)
+    "origin", "problem", "no_agent", "base_failed", "unchanged", "unread", "edited", "is_past",
+)  # fmt: skip
 """The fields of a comparison that are not computed from both runs."""
 
 
@@ -813,8 +783,6 @@ def _read_comparison(comparison_entry: Any) -> Comparison:
             suite=case.suite,
             case_id=case.case_id,
             status=case.status,
-            head=None,
-            base=None,
             why=case.why,
         )
         for case in comparison_entry.cases
@@ -842,16 +810,19 @@ def read_untrusted(path: Path, *, shown_as: str) -> Stored:
     """`read_results` for a file that anybody may have written. Raises only ConfigError, whatever
     the file contains."""
     place = Place(file=shown_as)
-    raw = _read_json(path, place=place, of="", most_bytes=UNTRUSTED_BYTES)
-    validate_untrusted(raw, place)
-    stored = _parse(raw, place=place, of="")
-    _check_counts(stored.run, place)
-    return stored
+    raw = _read_json(path, place, most_bytes=UNTRUSTED_BYTES)
+    fault = _size_fault(raw)
+    if not fault:
+        stored = _parse(raw, place)
+        fault = _count_fault(stored.run)
+        if not fault:
+            return stored
+    hint = "It is not used because it came from a pull request."
+    raise ConfigError(fault, place=place, hint=hint)
 
 
-def validate_untrusted(raw: Any, place: Place) -> None:
-    """Refuse deep nesting, huge texts, and numbers that are invalid or too large. Raises
-    ConfigError."""
+def _size_fault(raw: Any) -> str:
+    """Deep nesting, a huge text, or a number that is invalid or too large; "" if there is none."""
     level: list[Any] = [raw]
     nodes = 0
     for _ in range(MOST_DEPTH):
@@ -865,54 +836,43 @@ def validate_untrusted(raw: Any, place: Place) -> None:
                 case list():
                     next_level += node
                 case str() if len(node) > MOST_TEXT:
-                    raise _untrusted(f"has a text of {len(node):,} characters", place)
+                    return f"has a text of {len(node):,} characters"
                 case float() if not math.isfinite(node) or abs(node) > MOST_NUMBER:
-                    raise _untrusted("contains an invalid number", place)
+                    return "contains an invalid number"
                 case int() if abs(node) > MOST_NUMBER:
-                    raise _untrusted("contains a number that is too large", place)
+                    return "contains a number that is too large"
         if nodes > MOST_NODES:
-            raise _untrusted(f"has more than {MOST_NODES:,} values", place)
+            return f"has more than {MOST_NODES:,} values"
         if not next_level:
-            return
+            return ""
         level = next_level
-    raise _untrusted(f"is nested more than {MOST_DEPTH} levels deep", place)
+    return f"is nested more than {MOST_DEPTH} levels deep"
 
 
-def _check_counts(run: Run, place: Place) -> None:
-    """Check that repeats and cases are within the limits, and that each occurs once. Raises
-    ConfigError."""
+def _count_fault(run: Run) -> str:
+    """Repeats or cases beyond the limits, or two of one name; "" if there are none."""
     cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases]
-    names = [(suite.key, use.name) for suite in run.suites for use in suite.criteria]
-    if run.shard is not None:
-        raise _untrusted("is a shard", place)
-    if any(home > run.shards for home in run.homes.values()):
-        raise _untrusted(f"has a case of a shard beyond the {run.shards:,} that it names", place)
-    if not 1 <= run.repeats <= MOST_RUNS:
-        raise _untrusted("has an invalid number of repeats", place)
-    if (
-        len(cases) > MOST_CASES
-        or len(cases) * run.repeats > MOST_TRIALS
-        or len(run.trials) > MOST_TRIALS
-    ):
-        raise _untrusted(
-            f"has {len(cases):,} cases, each {run.repeats:,} times, which exceeds the limit", place
-        )
-    for noun, keys in (
-        ("evaluation file", [suite.key for suite in run.suites]),
-        ("case", cases),
-        ("criterion", names),
-        ("run of a case", [trial.key for trial in (*run.trials, *run.confirmations)]),
-    ):
-        if len(set(keys)) != len(keys):
-            raise _untrusted(f"has the same {noun} twice", place)
-    if any(
-        trial.key.number >= (run.repeats if trial.key.is_first else MOST_RUNS)
-        for trial in (*run.trials, *run.confirmations)
-    ):
-        raise _untrusted("has a run of a case with an invalid repeat number", place)
-
-
-def _untrusted(message: str, place: Place) -> ConfigError:
-    return ConfigError(
-        message, place=place, hint="It is not used because it came from a pull request."
-    )
+    trials = (*run.trials, *run.confirmations)
+    names: Mapping[str, list[Any]] = {
+        "evaluation file": [suite.key for suite in run.suites],
+        "case": cases,
+        "criterion": [(suite.key, use.name) for suite in run.suites for use in suite.criteria],
+        "run of a case": [trial.key for trial in trials],
+    }
+    most_trials = max(len(cases) * run.repeats, len(run.trials))
+    faults = {
+        "is a shard": run.shard is not None,
+        f"has a case of a shard beyond the {run.shards:,} that it names": any(
+            home > run.shards for home in run.homes.values()
+        ),
+        "has an invalid number of repeats": not 1 <= run.repeats <= MOST_RUNS,
+        f"has {len(cases):,} cases, each {run.repeats:,} times, which exceeds the limit": (
+            len(cases) > MOST_CASES or most_trials > MOST_TRIALS
+        ),
+        **{f"has the same {noun} twice": len({*keys}) < len(keys) for noun, keys in names.items()},
+        "has a run of a case with an invalid repeat number": any(
+            trial.key.number >= (run.repeats if trial.key.is_first else MOST_RUNS)
+            for trial in trials
+        ),
+    }
+    return next((fault for fault, applies in faults.items() if applies), "")

@@ -340,34 +340,31 @@ def update(past: PastRuns, addition: PastRuns, *, limit: int = LAST_RUNS) -> Pas
     """The history with one more run (`summary_of`). The outcomes of a case whose fingerprint
     changed start over."""
     number = past.runs[-1].number + 1 if past.runs else 1
-    runs = (*past.runs, replace(addition.runs[0], number=number))[-limit:]
+    run = replace(addition.runs[0], number=number)
+    runs = (*past.runs, run)[-limit:]
     cases = past.by_case()
     for case in addition.cases:
         past_case = cases.get((case.suite, case.case_id))
-        is_same = past_case is not None and past_case.fingerprint == case.fingerprint
-        earlier_outcomes = (
-            [outcome for outcome in past_case.outcomes if outcome.number < number]
-            if past_case is not None and is_same
-            else []
-        )
-        outcomes = (*earlier_outcomes, case.outcomes[0]._replace(number=number))
-        cases[case.suite, case.case_id] = replace(case, outcomes=outcomes)
+        outcomes = [case.outcomes[0]._replace(number=number)]
+        if past_case is not None and past_case.fingerprint == case.fingerprint:
+            outcomes[:0] = [outcome for outcome in past_case.outcomes if outcome.number < number]
+        cases[case.suite, case.case_id] = replace(case, outcomes=tuple(outcomes))
     case_histories = []
     for _, case in sorted(cases.items()):
-        outcomes = tuple(outcome for outcome in case.outcomes if outcome.number >= runs[0].number)
+        outcomes = [outcome for outcome in case.outcomes if outcome.number >= runs[0].number]
         if outcomes:
-            case_histories.append(replace(case, outcomes=outcomes))
-    history = PastRuns(runs=runs, cases=tuple(case_histories))
-    return replace(history, runs=(*runs[:-1], replace(runs[-1], drift=_find_drift(history))))
+            case_histories.append(replace(case, outcomes=tuple(outcomes)))
+    drift = _find_drift(runs, case_histories)
+    return PastRuns(runs=(*runs[:-1], replace(run, drift=drift)), cases=tuple(case_histories))
 
 
 # --- drift ---------------------------------------------------------------------------------------
 
 
-def _find_drift(past: PastRuns) -> Drift | None:
+def _find_drift(past_runs: Sequence[PastRun], cases: Iterable[CaseHistory]) -> Drift | None:
     """The drift of the last runs against earlier runs of the same agent, since the last drift. It
     is checked once a day, with the day's first run."""
-    *earlier_runs, last_run = past.runs
+    *earlier_runs, last_run = past_runs
     if not last_run.agent or any(run.at[:10] == last_run.at[:10] for run in earlier_runs):
         return None
     runs = [last_run]
@@ -376,7 +373,7 @@ def _find_drift(past: PastRuns) -> Drift | None:
             break
         runs.insert(0, run)
     outcomes: dict[int, dict[CaseKey, float]] = {run.number: {} for run in runs}
-    for case in past.cases:
+    for case in cases:
         for number, passes, measured, _ in case.outcomes:
             if number in outcomes and measured:
                 outcomes[number][case.suite, case.case_id] = passes / measured

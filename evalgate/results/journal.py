@@ -88,10 +88,15 @@ class Journal:
     def create(cls, path: Path, *, about: Json, redact: Callable[[str], str] = str) -> Journal:
         """A new, empty journal in place of whatever was there. Raises UnavailableError."""
         journal = cls(path, redact=redact)
-        journal._open()
+        journal._writer = _open_alone(path)
         try:
-            journal._write_from(0)
+            journal._reader = path.open("rb")
+            if path.stat().st_size:
+                journal._writer.truncate()
             journal._append({"journal": VERSION, **about})
+        except OSError as error:
+            journal.close()
+            raise not_written(path, error) from error
         except UnavailableError:
             journal.close()
             raise
@@ -106,7 +111,9 @@ class Journal:
         journal = cls(path)
         try:
             journal._reader = path.open("rb")
-            journal._read_all()
+            for line, document in _read_lines(path):
+                if document is None or not journal._add_line(line, document):
+                    journal.damaged += 1
         except OSError as error:
             raise _not_read(path, error) from error
         except UnavailableError:
@@ -319,26 +326,6 @@ class Journal:
     def _clean(self, node: Any) -> Any:
         return self._redact(node) if isinstance(node, str) else node
 
-    def _open(self) -> None:
-        """Open the file. Raises UnavailableError, also if another process has it open."""
-        self._writer = _open_alone(self.path)
-        try:
-            self._reader = self.path.open("rb")
-        except OSError as error:
-            self.close()
-            raise _not_read(self.path, error) from error
-
-    def _write_from(self, end: int) -> None:
-        """Truncate the file at `end`, where the next line is written."""
-        assert self._writer is not None
-        try:
-            if self.path.stat().st_size > end:
-                self._writer.truncate(end)
-            self._writer.seek(end)
-        except OSError as error:
-            raise not_written(self.path, error) from error
-        self._end = end
-
     def _append(self, document: Json) -> _Line:
         """Write a line. Raises UnavailableError, also if another program wrote to the file; the
         line is still written."""
@@ -380,11 +367,6 @@ class Journal:
     def _read(self, place: _Line) -> JsonObject:
         document: JsonObject = _parsed(self._line(place))
         return document
-
-    def _read_all(self) -> None:
-        for line, document in _read_lines(self.path):
-            if document is None or not self._add_line(line, document):
-                self.damaged += 1
 
     def _add_line(self, place: _Line, line: JsonObject) -> bool:
         """Add a line to the index; False if it is damaged or unknown."""

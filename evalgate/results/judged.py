@@ -66,12 +66,12 @@ def rate_json(rate: Rate | None) -> dict[str, float] | None:
     return {name: round(number, DECIMALS) for name, number in numbers.items()}
 
 
-def judged_json(judged: JudgedCriterion) -> JsonObject:
-    """A judged criterion in results.json, as JSON-ready values."""
+def of_criterion(judged: JudgedCriterion) -> JudgedWire:
+    """A judged criterion as in results.json."""
     fields: JsonObject = {"judge": judge_json(judged.judge)}
     calibration = judged.calibration
     if calibration is not None:
         rates = {"kappa": calibration.kappa, "tpr": calibration.tpr, "tnr": calibration.tnr}
         fields["labels"] = calibration.matrix.total
-        fields |= {name: rate_json(rate) for name, rate in rates.items() if rate is not None}
-    return fields
+        fields |= {name: rate_json(rate) for name, rate in rates.items()}
+    return JudgedWire.model_validate(fields)

@@ -4,7 +4,6 @@ describes it."""
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.results import labels as results_labels, output
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import RESULTS
-from evalgate.values import frozen_dataclass
+from evalgate.values import T, frozen_dataclass
 
 FOLDER = ".evalgate"
 RUNS = f"{FOLDER}/runs"
@@ -52,23 +51,21 @@ class About(BaseModel):
 
     def kinds(self) -> dict[CaseKey, VerdictKind]:
         """The verdict of each case, by suite and id."""
-        return {
-            (suite, case): kind
-            for suite, cases in self.cases.items()
-            for case, kind in cases.items()
-        }
+        return _by_key(self.cases)
 
     def case_labels(self) -> dict[CaseKey, CaseLabel]:
         """The label of each case, by suite and id; none of runs by an older evalgate."""
-        return {
-            (suite, case): label
-            for suite, cases in self.labels.items()
-            for case, label in cases.items()
-        }
+        return _by_key(self.labels)
 
     def keys(self) -> set[CaseKey]:
         """The cases, by suite and id."""
         return set(self.kinds())
+
+
+def _by_key(by_suite: Mapping[str, Mapping[str, T]]) -> dict[CaseKey, T]:
+    return {
+        (suite, case): part for suite, cases in by_suite.items() for case, part in cases.items()
+    }
 
 
 @frozen_dataclass
@@ -101,15 +98,13 @@ def of_cases(root: Path) -> dict[CaseKey, tuple[PastCase, ...]]:
     """The outcomes of each case in the kept runs, oldest first."""
     past_cases: dict[CaseKey, list[PastCase]] = {}
     for run in reversed(runs(root)):
-        about = run.about
-        for key, kind in about.kinds().items():
-            text = kind.value.replace("_", " ")
+        for key, kind in run.about.kinds().items():
             past = PastCase(
-                at=about.started_at,
-                commit=about.commit,
+                at=run.about.started_at,
+                commit=run.about.commit,
                 kind=kind,
                 place="this computer",
-                outcome=text,
+                outcome=kind.value.replace("_", " "),
             )
             past_cases.setdefault(key, []).append(past)
     return {key: tuple(cases) for key, cases in past_cases.items()}
@@ -144,9 +139,7 @@ def write(
     problem = output.write_file(
         folder / ABOUT, [about.model_dump_json(exclude_defaults=True) + "\n"]
     )
-    _remove_old(
-        [folder, *(run.folder for run in earlier)], [about, *(run.about for run in earlier)]
-    )
+    _remove_old([RunFolder(folder=folder, about=about), *earlier])
     return files, (*problems, *([problem] if problem is not None else ()))
 
 
@@ -203,42 +196,30 @@ def _link_files(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], lis
         output.make_folder(to)
     for name, source in files.items():
         path = to / Path(source).name
-        temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         paths[name] = str(path)
         try:
-            try:
-                os.link(source, temporary_path)
-            except OSError:  # another file system, or one without links
-                shutil.copyfile(source, temporary_path)
-            temporary_path.replace(path)
+            with output.new_file(path) as draft:
+                try:
+                    os.link(source, draft)
+                except OSError:  # another file system, or one without links
+                    shutil.copyfile(source, draft)
         except OSError as error:
             paths[name] = source
-            message = f"cannot be written: {error.strerror or error}"
-            problems.append(errors.warning("not-written", message, Place(file=str(path))))
-        finally:
-            with suppress(OSError):
-                temporary_path.unlink(missing_ok=True)
+            problems.append(output.not_written(path, error))
     return paths, problems
 
 
-def _remove_old(folders: Sequence[Path], abouts: Sequence[About]) -> None:
+def _remove_old(kept_runs: Sequence[RunFolder]) -> None:
     """Keep the newest runs within the limits, and the newest run of all cases, however many partial
     runs followed."""
-    complete_index = next(
-        (index for index, about in enumerate(abouts) if about.complete and not about.selected), 0
-    )
+    whole_runs = [run for run in kept_runs if run.about.complete and not run.about.selected]
     size = 0
-    for index, folder in enumerate(folders):
-        size += _size(folder)
-        if index not in (0, complete_index) and (index >= MOST_RUNS or size > MOST_BYTES):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    with suppress(OSError):
-        total = sum(entry.stat().st_size for entry in os.scandir(folder))
-    return total
+    for index, run in enumerate(kept_runs):
+        with suppress(OSError):
+            size += sum(entry.stat().st_size for entry in os.scandir(run.folder))
+        is_needed = index == 0 or run in whole_runs[:1]
+        if not is_needed and (index >= MOST_RUNS or size > MOST_BYTES):
+            shutil.rmtree(run.folder, ignore_errors=True)
 
 
 def _newest_first(folder: Path) -> list[Path]:

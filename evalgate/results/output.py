@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from evalgate import errors
@@ -43,25 +43,36 @@ def make_folder(folder: Path) -> None:
         (folder / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A path to write to, with the usual permissions; what is there replaces `path` at the end of
+    the block. Raises OSError."""
+    draft = path.with_name(f".new-{secrets.token_hex(8)}")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def not_written(path: Path, error: OSError) -> Problem:
+    """The warning about a file that was not written."""
+    message = f"cannot be written: {error.strerror or error}"
+    return errors.warning("not-written", message, Place(file=str(path)))
+
+
 def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
     """Write a file completely or not at all: to a temporary path first, then moved. Readable by
     all. Return a warning if it failed."""
-    temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_path.open(
-            "w", encoding="utf-8", errors="backslashreplace", newline="\n"
-        ) as file:
-            file.writelines(pieces)
-        temporary_path.chmod(0o644)
-        temporary_path.replace(path)
+        with new_file(path) as draft:
+            with draft.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+                file.writelines(pieces)
+            draft.chmod(0o644)
     except OSError as error:
-        return errors.warning(
-            "not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path))
-        )
-    finally:
-        with suppress(OSError):
-            temporary_path.unlink(missing_ok=True)
+        return not_written(path, error)
     return None
 
 
@@ -106,7 +117,5 @@ def _append(path: Path, text: str) -> Problem | None:
         with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
     except OSError as error:
-        return errors.warning(
-            "not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path))
-        )
+        return not_written(path, error)
     return None

@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticSerializationError, to_json
 
-from evalgate.formats import adk_shapes
+from evalgate.formats import adk_shapes, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, AppDetailsWire, EventWire, InvocationWire
 from evalgate.model import (
     AgentDetails,
@@ -98,14 +98,18 @@ def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
     return None if type(None) in typing.get_args(hint) else ...  # our files contain no nulls
 
 
-def written(shape: type[Entry], noun: Any, **extra_fields: Any) -> JsonObject:
-    """A noun as JSON-ready values in this shape, without defaults; `extra_fields`: fields that the
-    noun does not have."""
+def entry_of(shape: type[Entry], noun: Any, **extra_fields: Any) -> Entry:
+    """A noun in this shape; `extra_fields`: fields that the noun does not have, or others."""
     fields = {
         name: extra_fields[name] if name in extra_fields else getattr(noun, name)
         for name in shape.model_fields
     }
-    return shape.model_construct(**fields).model_dump(mode="json", exclude_defaults=True)
+    return shape.model_construct(**fields)
+
+
+def written(entry: Entry) -> JsonObject:
+    """An entry as JSON-ready values, without defaults."""
+    return entry.model_dump(mode="json", exclude_defaults=True)
 
 
 def restored(noun: type[Noun], entry: Entry, **extra_fields: Any) -> Noun:
@@ -150,18 +154,7 @@ _WORDS: Final = {
 def first_fault(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]:
     """The path of the first fault, as the file has it, and the fault in words."""
     fault = error.errors(include_url=False, include_input=False)[0]
-    path: list[str | int] = []
-    node: Any = raw
-    steps: tuple[Any, ...] = fault["loc"]
-    for number, step in enumerate(steps, start=1):
-        if (isinstance(node, dict) and step in node) or (
-            isinstance(node, list) and isinstance(step, int) and step < len(node)
-        ):
-            node = node[step]
-        elif number < len(steps):  # the name of one of several shapes
-            continue
-        path.append(step)
-    return tuple(path), _WORDS.get(fault["type"], fault["msg"])
+    return json_source.fault_path(fault["loc"], raw), _WORDS.get(fault["type"], fault["msg"])
 
 
 # --- grades --------------------------------------------------------------------------------------
@@ -331,23 +324,38 @@ def _turn_lists(turns: Sequence[Invocation], *, failure_trace: Sequence[Json]) -
     return {name: rows for name, rows in lists.items() if any(rows)}
 
 
-def _with_turn_lists(turn: Invocation, entry: OutcomeEntry, index: int) -> Invocation:
-    """The turn with its data in the lists of `_turn_lists`; a list may be too short."""
-    lists: tuple[list[list[Any]], ...] = (entry.times, entry.calls, entry.traces, entry.model_calls)
-    times, calls, trace, model_calls = (rows[index] if index < len(rows) else [] for rows in lists)
-    if times:
-        turn = _with_times(turn, times)
-    if calls and turn.timings:
-        turn = dataclasses.replace(
-            turn, timings=dataclasses.replace(turn.timings, calls=tuple(calls))
+def _with_lists(
+    turn: Invocation, entry: OutcomeEntry, index: int, agents_seen: AgentsTable
+) -> Invocation:
+    """The turn with its data in the lists of its outcome; a list may be too short."""
+
+    def row(rows: Sequence[Any]) -> Any:
+        return rows[index] if index < len(rows) else None
+
+    fields: JsonObject = {}
+    events = turn.events or ()
+    times = row(entry.times) or ()
+    if len(times) == len(events) > 0:
+        fields["events"] = tuple(
+            dataclasses.replace(event, at=at) for event, at in zip(events, times, strict=True)
         )
-    if not trace and not model_calls:
-        return turn
-    events = (event.to_model() for event in model_calls)
-    usages = tuple(
-        (event.usage, event.model_version or "") for event in events if event.usage is not None
-    )
-    return dataclasses.replace(turn, trace=tuple(trace), model_calls=usages)
+    if row(entry.calls) and turn.timings:
+        calls = tuple(row(entry.calls))
+        fields["timings"] = dataclasses.replace(turn.timings, calls=calls)
+    if row(entry.traces):
+        fields["trace"] = tuple(row(entry.traces))
+    if row(entry.model_calls):
+        model_calls = [wire.to_model() for wire in row(entry.model_calls)]
+        fields["model_calls"] = tuple(
+            (event.usage, event.model_version or "")
+            for event in model_calls
+            if event.usage is not None
+        )
+    if row(entry.agents):
+        fields["agents"] = agents_seen.get(row(entry.agents), ())
+    if row(entry.states) is not None:
+        fields["state"] = row(entry.states)
+    return dataclasses.replace(turn, **fields) if fields else turn
 
 
 def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
@@ -355,11 +363,10 @@ def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
     if raw.get("not_finite"):
         raw = with_not_finite(raw, raw["not_finite"])
     entry = OutcomeEntry.model_validate(raw)
+    wires = entry.invocations if entry.kind == "transcript" else entry.partial
     turns = tuple(
-        turn.to_model()
-        for turn in (entry.invocations if entry.kind == "transcript" else entry.partial)
+        _with_lists(wire.to_model(), entry, index, agents_seen) for index, wire in enumerate(wires)
     )
-    turns = tuple(_with_turn_lists(turn, entry, index) for index, turn in enumerate(turns))
     if entry.kind != "transcript":
         return AgentFailure(
             kind=FailureKind(entry.kind),
@@ -370,17 +377,6 @@ def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
             retry_after_s=entry.retry_after_s,
             trace=tuple(*entry.traces[len(turns) : len(turns) + 1]),
         )
-    if entry.agents:
-        turns = tuple(
-            dataclasses.replace(turn, agents=agents_seen.get(address, ()))
-            for turn, address in zip(turns, entry.agents, strict=False)
-        )
-    if entry.states:
-        pairs = zip(turns, entry.states, strict=False)
-        turns = tuple(
-            turn if state is None else dataclasses.replace(turn, state=state)
-            for turn, state in pairs
-        )
     return Transcript(
         invocations=turns,
         final_state=entry.final_state,
@@ -389,17 +385,6 @@ def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
         redacted=entry.redacted,
         platform=entry.platform,
     )
-
-
-def _with_times(turn: Invocation, times: Sequence[float]) -> Invocation:
-    """The turn with the times of its events, if their number fits."""
-    events = turn.events or ()
-    if len(times) != len(events) or not events:
-        return turn
-    timed_events = tuple(
-        dataclasses.replace(event, at=at) for event, at in zip(events, times, strict=True)
-    )
-    return dataclasses.replace(turn, events=timed_events)
 
 
 def agents_json(agents: tuple[AgentDetails, ...]) -> list[JsonObject]:

@@ -28,9 +28,7 @@ from evalgate.model import (
     CaseStatus,
     Comparison,
     Edits,
-    GradedTrial,
     JudgeUse,
-    Purpose,
     Run,
     Shard,
     Suite,
@@ -375,16 +373,6 @@ def join(parts: Sequence[Stored]) -> Stored:
     )
 
 
-def _ordered_trials(runs: Iterable[Run], shard: Shard) -> tuple[GradedTrial, ...]:
-    """The trials of all shards, in the order of the plan."""
-    order = {key: number for number, key in enumerate(shard.homes)}
-
-    def rank(trial: GradedTrial) -> tuple[int, Purpose, int]:
-        return order.get(trial.key.case, len(order)), trial.key.purpose, trial.key.number
-
-    return tuple(sorted((trial for run in runs for trial in run.trials), key=rank))
-
-
 def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
     """The runs of all shards as one. `shard`: any of the plan."""
     first_run = runs[0]
@@ -396,9 +384,18 @@ def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> R
         for suite in shard.plan
     )
     states = {run.dirty for run in runs}
+    ranks = {key: rank for rank, key in enumerate(shard.homes)}
+    trials = sorted(
+        (trial for run in runs for trial in run.trials),
+        key=lambda trial: (
+            ranks.get(trial.key.case, len(ranks)),
+            trial.key.purpose,
+            trial.key.number,
+        ),
+    )
     return Run(
         suites=suites,
-        trials=_ordered_trials(runs, shard),
+        trials=tuple(trials),
         confirmations=tuple(
             sorted(
                 (trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import re
 import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field
@@ -86,28 +85,24 @@ class Store:
             "started_at": started_at.astimezone(UTC).isoformat(timespec="seconds"),
             "side": side,
         }
-        plain_path, packed_path = (self.folder / f".new-{secrets.token_hex(8)}" for _ in range(2))
+        stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        draft = self.folder / f".new-{secrets.token_hex(8)}"
         try:
             output.make_folder(self.folder)
-            with plain_path.open("wb") as target, journal.open("rb") as source:
-                target.write(shapes.encode(first_line) + b"\n")
-                shutil.copyfileobj(source, target)
-            stores.pack(plain_path, packed_path)
-            stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-            packed_path.chmod(0o644)
-            mac = self._mac(packed_path.read_bytes())
+            stores.pack(journal, draft, prefix=shapes.encode(first_line) + b"\n")
+            draft.chmod(0o644)
+            mac = self._mac(draft.read_bytes())
             place = self.folder / f"{stamp}-{secrets.token_hex(4)}-{mac}.jsonl.gz"
             if self.witness is not None:
                 place.with_suffix(WITNESSED).write_text(self.witness.sign(mac))
-            packed_path.replace(place)
+            draft.replace(place)
             self._remove_old()
         except OSError as error:
             raise UnavailableError(
                 f"cannot write {self.folder}: {error.strerror or error}"
             ) from error
         finally:
-            plain_path.unlink(missing_ok=True)
-            packed_path.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
 
     def _remove_old(self) -> None:
         size = 0

@@ -13,14 +13,15 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.model import BaseOrigin, Run
-from evalgate.results import file as results_file
+from evalgate.results import file as results_file, output
 from evalgate.results.file import Stored
 from evalgate.system import git
 from evalgate.system.git import Repository
@@ -28,7 +29,6 @@ from evalgate.text.words import size
 from evalgate.values import Sentence, Wording, frozen_dataclass
 
 RUNS = "runs"
-README = "README.md"
 KEPT_RUNS = 50
 RUNS_OF_COMMIT = 10
 """The most runs that are kept of one commit."""
@@ -39,25 +39,12 @@ _CHUNK = 1024**2
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{40}|[0-9a-f]{64})\.json\.gz")
 _STAMP = "%Y%m%dT%H%M%SZ"
 
-README_TEXT = """\
-# Results of evalgate
-
-Written by evalgate after runs on the base branch; pull requests are compared with these results. Do not edit
-the files. They can be deleted; the next run on the base branch starts over.
-
-| File | Contents |
-| --- | --- |
-| `runs/TIME-COMMIT.json.gz` | results.json of the run of a commit, compressed; the newest ones are kept |
-| `history.json` | how reliable each case was in recent runs |
-"""
-
 
 class Unreadable(Exception):  # noqa: N818 - the name says it
     """A stored file is not one that a run wrote; the message is part of a sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class RunName:
+class RunName(NamedTuple):
     """The name of a stored run; the order is that of time. `stamp`: `20260102T030405Z`."""
 
     stamp: str
@@ -74,56 +61,51 @@ class RunName:
         return f"{datetime.strptime(self.stamp, _STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - the stamp is in UTC
 
 
-def new_run_name(commit: str, current_moment: datetime) -> RunName:
-    """The name of a run that is saved now."""
-    return RunName(stamp=current_moment.astimezone(UTC).strftime(_STAMP), commit=commit)
-
-
 def parse_names(names: Iterable[str]) -> list[RunName]:
     """The runs among file names of `runs`, oldest first; other files and impossible times are
     skipped."""
-    entries = []
-    for name in names:
-        if match := _NAME.fullmatch(name):
-            with suppress(ValueError):
-                datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
-                entries.append(RunName(stamp=match[1], commit=match[2]))
-    return sorted(entries)
+    runs = []
+    for match in filter(None, map(_NAME.fullmatch, names)):
+        run = RunName(stamp=match[1], commit=match[2])
+        with suppress(ValueError):
+            if run.saved_at:  # an impossible time has none
+                runs.append(run)
+    return sorted(runs)
 
 
-def pick(entries: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
+def pick(runs: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
     """The runs of `candidates` with their distances: nearest commit first, newest run of a commit
     first."""
-    entries_by_commit: dict[str, list[RunName]] = {}
-    for entry in entries:
-        entries_by_commit.setdefault(entry.commit, []).append(entry)
+    runs_by_commit: dict[str, list[RunName]] = {}
+    for run in sorted(runs, reverse=True):
+        runs_by_commit.setdefault(run.commit, []).append(run)
     return [
-        (distance, entry)
+        (distance, run)
         for distance, commit in enumerate(candidates)
-        for entry in sorted(entries_by_commit.get(commit, ()), reverse=True)
+        for run in runs_by_commit.get(commit, ())
     ]
 
 
-def pick_removed(entries: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
+def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
     """The runs to remove when `new` is added: the oldest runs of its commit beyond
     `RUNS_OF_COMMIT`, and the oldest runs beyond `keep`; never `new` itself."""
-    other_entries = sorted(entry for entry in entries if entry != new)
-    same_commit = [entry for entry in other_entries if entry.commit == new.commit and entry < new][
-        : -RUNS_OF_COMMIT + 1
-    ]
-    remaining_entries = [entry for entry in other_entries if entry not in set(same_commit)]
-    return [*same_commit, *remaining_entries[: max(len(remaining_entries) + 1 - max(keep, 1), 0)]]
+    others = sorted(run for run in runs if run != new)
+    older = [run for run in others if run.commit == new.commit and run < new]
+    removed = older[: -RUNS_OF_COMMIT + 1]
+    others = [run for run in others if run not in removed]
+    return [*removed, *others[: max(len(others) + 1 - max(keep, 1), 0)]]
 
 
-def pack(results: Path, to: Path) -> None:
-    """Compress results.json, always to the same bytes. Raises UnavailableError if it is unreadable
-    or too large."""
+def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
+    """Compress a file after `prefix`, always to the same bytes. Raises UnavailableError if it is
+    unreadable or too large."""
     try:
         with (
             results.open("rb") as source,
             to.open("wb") as packed_file,
             gzip.GzipFile("", "wb", mtime=0, fileobj=packed_file) as target,
         ):
+            target.write(prefix)
             shutil.copyfileobj(source, target)
         packed_bytes = to.stat().st_size
     except OSError as error:
@@ -215,19 +197,19 @@ class BaselineFolder:
         """Readable results of `candidates` (commit SHAs), nearest first, each read on demand."""
         with _unavailable(self._folder):
             self._scratch.mkdir(parents=True, exist_ok=True)
-            for distance, entry in pick(self._entries(), candidates):
-                path = self._scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
+            for distance, run in pick(self._runs(), candidates):
+                path = self._scratch / f"{run.commit}-{secrets.token_hex(4)}.json"
                 try:
-                    packed = _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES)
+                    packed = _read(self._folder / RUNS / run.name, MOST_PACKED_BYTES)
                     if packed is None:
                         continue
                     unpack(packed, path)
                 except Unreadable as error:
                     path.unlink(missing_ok=True)
-                    self._warn(f"{entry.name} in the {self.name} was ignored: it {error}")
+                    self._warn(f"{run.name} in the {self.name} was ignored: it {error}")
                 else:
                     yield StoredRun(
-                        commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path
+                        commit=run.commit, saved_at=run.saved_at, distance=distance, path=path
                     )
 
     def read(self, name: str) -> bytes | None:
@@ -243,29 +225,22 @@ class BaselineFolder:
     ) -> None:
         """Keep the results of `commit`, and the history that `revise` returns; remove the oldest
         runs."""
-        entry = new_run_name(commit, current_moment)
+        run = RunName(current_moment.astimezone(UTC).strftime(_STAMP), commit)
         runs = self._folder / RUNS
         with _unavailable(self._folder):
             runs.mkdir(parents=True, exist_ok=True)
-            packed_path = _new_path(runs)
-            try:
+            with output.new_file(runs / run.name) as packed_path:
                 pack(results, packed_path)
-                with self._write_lock():
-                    packed_path.replace(runs / entry.name)
-                    if not (self._folder / README).exists():
-                        (self._folder / README).write_text(README_TEXT)
-                    history = revise(self.read(HISTORY)) if revise else None
-                    if history is not None:
-                        new_path = _new_path(self._folder)
+            with self._write_lock():
+                history = revise(self.read(HISTORY)) if revise else None
+                if history is not None:
+                    with output.new_file(self._folder / HISTORY) as new_path:
                         new_path.write_bytes(history)
-                        new_path.replace(self._folder / HISTORY)
-                    for old_run in pick_removed(self._entries(), keep=self._keep, new=entry):
-                        (runs / old_run.name).unlink(missing_ok=True)
-                    _remove_stale(runs, current_moment)
-            finally:
-                packed_path.unlink(missing_ok=True)
+                for old_run in pick_removed(self._runs(), keep=self._keep, new=run):
+                    (runs / old_run.name).unlink(missing_ok=True)
+                _remove_stale(runs, current_moment)
 
-    def _entries(self) -> list[RunName]:
+    def _runs(self) -> list[RunName]:
         try:
             return parse_names(path.name for path in (self._folder / RUNS).iterdir())
         except FileNotFoundError:
@@ -281,12 +256,6 @@ class BaselineFolder:
             yield
         finally:
             os.close(lock)
-
-
-def _new_path(folder: Path) -> Path:
-    """A path in `folder` for a file that is not complete yet. It gets the usual permissions, so
-    that later steps can read it."""
-    return folder / f".new-{secrets.token_hex(8)}"
 
 
 def _remove_stale(folder: Path, current_moment: datetime) -> None:
@@ -333,16 +302,6 @@ MOST_PASSED_OVER = 20
 """The most runs of a store that are read: the nearest ones may all be from one outage."""
 
 
-@frozen_dataclass
-class StoredMatch:
-    """Stored results, and their distance from the requested commit."""
-
-    stored: Stored
-    commit: str
-    saved_at: str
-    distance: int
-
-
 def open_store(
     settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]
 ) -> BaselineFolder | None:
@@ -359,18 +318,34 @@ def open_store(
 
 def find(
     store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
-) -> StoredMatch | None:
+) -> tuple[StoredRun, Stored] | None:
     """The usable results nearest to the commit, of it or of one of its first-parent ancestors.
     Skipped results and problems of the store are reported."""
-    return next(_usable_runs(store, _candidates(repo, sha, say=say), say=say), None)
-
-
-def _candidates(repo: Repository, sha: str, *, say: Callable[[str], None]) -> Sequence[str]:
+    commits: Sequence[str] = (sha,)
     try:
-        return git.ancestors(repo, sha)
+        commits = git.ancestors(repo, sha)
     except EvalgateError as error:
         say(f"the base's ancestors are not known: {error.message}")
-        return (sha,)
+    try:
+        for run in itertools.islice(store.find(commits), MOST_PASSED_OVER):
+            name = f"{run.commit[:12]} in the {store.name}"
+            try:
+                stored = results_file.read_results(run.path, shown_as=name)
+                reason = _why_unusable(stored.run, run.commit)
+                if not reason:
+                    return run, stored
+            except EvalgateError as error:
+                reason = error.message
+            say(f"the results of {name} were skipped: {reason}")
+    except EvalgateError as error:
+        say(f"the {store.name} was not used: {error.message}")
+    return None
+
+
+def _why_unusable(run: Run, commit: str) -> str:
+    if run.commit and run.commit != commit:
+        return f"they are of {run.commit[:12]}"
+    return "" if has_conversation(run) else "the agent failed in every run"
 
 
 NEVER = datetime.min.replace(tzinfo=UTC)
@@ -383,39 +358,6 @@ def moment(text: str) -> datetime:
     except ValueError:
         return NEVER
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-
-
-def _usable_runs(
-    store: BaselineFolder, candidates: Sequence[str], *, say: Callable[[str], None]
-) -> Iterator[StoredMatch]:
-    """The usable runs of a store, nearest first. A run that cannot be compared with does not hide
-    an earlier one."""
-    try:
-        for stored_run in itertools.islice(store.find(candidates), MOST_PASSED_OVER):
-            try:
-                stored = results_file.read_results(
-                    stored_run.path, shown_as=f"{stored_run.commit[:12]} in the {store.name}"
-                )
-                run = stored.run
-                reason = "" if has_conversation(run) else "the agent failed in every run"
-                if run.commit and run.commit != stored_run.commit:
-                    reason = f"they are of {run.commit[:12]}"
-            except EvalgateError as error:
-                reason = error.message
-            else:
-                if not reason:
-                    yield StoredMatch(
-                        stored=stored,
-                        commit=stored_run.commit,
-                        saved_at=stored_run.saved_at,
-                        distance=stored_run.distance,
-                    )
-                    continue
-            say(
-                f"the results of {stored_run.commit[:12]} in the {store.name} were skipped: {reason}"
-            )
-    except EvalgateError as error:
-        say(f"the {store.name} was not used: {error.message}")
 
 
 def has_conversation(run: Run) -> bool:
@@ -434,13 +376,9 @@ def aged(
     """The origin with the age of its results, a note if they are older than `max_baseline_age`, and
     `notes`."""
     measured_time = moment(origin.measured_at)
-    most_days = settings.max_baseline_age
     if measured_time == NEVER:
         return replace(origin, notes=(*origin.notes, *notes))
     age_days = max(0.0, (current_moment - measured_time).total_seconds() / DAY_S)
-    age_note = Sentence("base_results_old", age_days, most_days)
-    return replace(
-        origin,
-        age_days=age_days,
-        notes=(*origin.notes, *([age_note] if age_days > most_days else ()), *notes),
-    )
+    most_days = settings.max_baseline_age
+    age_notes = [Sentence("base_results_old", age_days, most_days)] if age_days > most_days else []
+    return replace(origin, age_days=age_days, notes=(*origin.notes, *age_notes, *notes))

@@ -117,26 +117,17 @@ class Budget:
 def tokens_of(calls: Iterable[tuple[Usage, str]]) -> int | None:
     """All tokens of model calls: for each call the larger of its total and the sum of its parts.
     None if no call reported tokens."""
-    totals = [
-        max(
-            count
-            for count in (usage.total_tokens, sum(token_counts) if token_counts else None)
-            if count is not None
+    totals = []
+    for usage, _ in calls:
+        counts = (
+            usage.prompt_tokens,
+            usage.tool_use_prompt_tokens,
+            usage.candidates_tokens,
+            usage.thoughts_tokens,
         )
-        for usage, _ in calls
-        if (token_counts := [count for count in _token_counts(usage) if count is not None])
-        or usage.total_tokens is not None
-    ]
+        if usage.total_tokens is not None or any(count is not None for count in counts):
+            totals.append(max(usage.total_tokens or 0, sum(count or 0 for count in counts)))
     return sum(totals) if totals else None
-
-
-def _token_counts(usage: Usage) -> tuple[int | None, ...]:
-    return (
-        usage.prompt_tokens,
-        usage.tool_use_prompt_tokens,
-        usage.candidates_tokens,
-        usage.thoughts_tokens,
-    )
 
 
 def calls_of(outcome: Outcome) -> list[tuple[Usage, str]]:

@@ -111,36 +111,16 @@ class SideInputs:
             if agent_inputs is None or agent_inputs.is_opaque
         ]
         agent_paths = watching.attribute_opens(paths, explained_paths, opaque_agents)[agent]
-        # the worker reports its own bytecode; an import lists folders to find a module, and the
-        # worker reports the module
-        unexplained_paths = (
-            path
-            for path in agent_paths - explained_paths[agent]
-            if not path.endswith(BYTECODE) or not explained_paths[agent]
-        )
-        is_folder = {
-            path: self.tree.answer(question("name", path)) == "folder" for path in unexplained_paths
-        }
-        # for an opaque agent all names count already
-        folders = (
-            ()
-            if agent in opaque_agents
-            else (
-                question("folder", path)
-                for path, is_path_folder in is_folder.items()
-                if is_path_folder
-            )
-        )
-        return frozenset(
-            (
-                *folders,
-                *(
-                    question("file", path)
-                    for path, is_path_folder in is_folder.items()
-                    if not is_path_folder
-                ),
-            )
-        )
+        questions = set[str]()
+        for path in agent_paths - explained_paths[agent]:
+            # the worker reports its own bytecode
+            if path.endswith(BYTECODE) and explained_paths[agent]:
+                continue
+            is_folder = self.tree.answer(question("name", path)) == "folder"
+            # for an opaque agent all names count already
+            if not (is_folder and agent in opaque_agents):
+                questions.add(question("folder" if is_folder else "file", path))
+        return frozenset(questions)
 
 
 def _paths(questions: Iterable[str]) -> frozenset[str]:

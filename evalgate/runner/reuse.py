@@ -63,22 +63,27 @@ def take_results(
     stored_trials = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
     takeover = Takeover()
     for task in tasks:
-        key = task.key
-        stored_key = key.renamed(renamed or {})
-        status = _case_status(
-            cases.get((stored_key.suite, stored_key.case_id)), task, stored_key, stored, side
-        )
-        if status is not CaseStatus.PAIRED:
-            takeover.unpaired[task.key.case] = status
-            continue
+        stored_key = task.key.renamed(renamed or {})
+        stored_case = cases.get(stored_key.case)
         stored_trial = stored_trials.get(stored_key)
-        if (
+        stored_print = stored.run.fingerprints.get(stored_key.case)
+        is_same = stored_print == side.prints.find(task.suite, task.case)[1]
+        if stored_case is None:
+            takeover.unpaired[task.key.case] = CaseStatus.NEW
+        elif not (is_same or _is_same_input(stored_case, task.case)):
+            takeover.unpaired[task.key.case] = CaseStatus.CHANGED
+        elif (
             stored_trial is not None
             and stored_trial.failure is None
-            and _keep(stored_trial, task, stored, side)
+            and _keep(stored_trial, task, stored, side, with_grades=is_same)
         ):
             takeover.keys[task.key] = stored.run.started_at
     return takeover
+
+
+def _is_same_input(stored_case: Case, case: Case) -> bool:
+    # the simulated user is part of the input, which only the fingerprint of the case includes
+    return case.scenario is None and fingerprints.of_task(stored_case) == fingerprints.of_task(case)
 
 
 def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> Takeover:
@@ -145,21 +150,9 @@ def marked(run: Run, takeover: Takeover) -> Run:
     return replace(run, trials=trials, confirmations=confirmations)
 
 
-def _case_status(
-    stored_case: Case | None, task: Task, stored_key: TrialKey, stored: Stored, side: Side
-) -> CaseStatus:
-    if stored_case is None:
-        return CaseStatus.NEW
-    if _same_case(stored_key, task, stored, side):
-        return CaseStatus.PAIRED
-    # the simulated user is part of the input, and only the fingerprint includes it
-    if task.case.scenario is not None:
-        return CaseStatus.CHANGED
-    is_same = fingerprints.of_task(stored_case) == fingerprints.of_task(task.case)
-    return CaseStatus.PAIRED if is_same else CaseStatus.CHANGED
-
-
-def _keep(stored_trial: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:
+def _keep(
+    stored_trial: GradedTrial, task: Task, stored: Stored, side: Side, *, with_grades: bool
+) -> bool:
     """Put a stored trial and its grades into the journal; True if it is usable. `stored_trial`:
     under the stored run's own key."""
     outcome = stored.outcomes.find(stored_trial.key)
@@ -172,24 +165,14 @@ def _keep(stored_trial: GradedTrial, task: Task, stored: Stored, side: Side) -> 
         key=task.key, outcome=outcome, seconds=stored_trial.seconds, attempts=stored_trial.attempts
     )
     side.journal.add_trial(addresses.trial, trial, measured_at=stored.run.started_at)
-    if _same_case(stored_trial.key, task, stored, side):
-        for use in task.suite.criteria:
-            grade = stored_trial.grades.get(use.name)
-            # rerun criteria that only compute, and custom metrics whose code may have changed: they
-            # are cheap
-            if use.name not in addresses.grades or use.code is not None:
-                continue
-            setting = stored.criteria.get((stored_trial.key.suite, use.name))
-            if (
-                isinstance(grade, Score)
-                and setting == side.criterion_prints[task.suite.key, use.name]
-            ):
-                side.journal.add_grade(addresses.grades[use.name], grade)
+    for use in task.suite.criteria if with_grades else ():
+        # rerun criteria that only compute, and custom metrics whose code may have changed: they
+        # are cheap
+        if use.name not in addresses.grades or use.code is not None:
+            continue
+        grade = stored_trial.grades.get(use.name)
+        setting = stored.criteria.get((stored_trial.key.suite, use.name))
+        is_same_criterion = setting == side.criterion_prints[task.suite.key, use.name]
+        if isinstance(grade, Score) and is_same_criterion:
+            side.journal.add_grade(addresses.grades[use.name], grade)
     return True
-
-
-def _same_case(stored_key: TrialKey, task: Task, stored: Stored, side: Side) -> bool:
-    return (
-        stored.run.fingerprints.get((stored_key.suite, stored_key.case_id))
-        == side.prints.find(task.suite, task.case)[1]
-    )

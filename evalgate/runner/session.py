@@ -3,7 +3,6 @@ journals, and make Runs of them."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import threading
@@ -90,24 +89,19 @@ def grade(
         case Transcript():
             view = TrialView.of(task.case, outcome, repeat=trial.key.repeat)
             stored_grades = {
-                name: criterion_grade
-                for name in criteria
-                if (criterion_grade := find(name)) is not None
+                name: stored_grade for name in criteria if (stored_grade := find(name)) is not None
             }
-            judged_names = {use.name for use in task.suite.criteria if use.is_judged}
-            remaining_criteria = {
-                name: criterion for name, criterion in criteria.items() if name not in stored_grades
-            }
-            new_grades = _grade_all(remaining_criteria, view, judged_criteria=judged_names)
-            for name in criteria:
-                criterion_grade = stored_grades.get(name) or new_grades[name]
-                if name in remaining_criteria and isinstance(
-                    criterion_grade, Score
-                ):  # missing scores are not stored: a resumed run may succeed
-                    keep(name, criterion_grade)
-                grades[name] = (
-                    criterion_grade if name in stored_grades else _intern(criterion_grade)
-                )
+            new_grades = _grade_all(
+                {name: criteria[name] for name in criteria if name not in stored_grades},
+                view,
+                judged_criteria={use.name for use in task.suite.criteria if use.is_judged},
+            )
+            for name, new_grade in new_grades.items():
+                # missing scores are not stored: a resumed run may succeed
+                if isinstance(new_grade, Score):
+                    keep(name, new_grade)
+            all_grades = {**new_grades, **stored_grades}
+            grades = {name: all_grades[name] for name in criteria}
     return GradedTrial(
         key=trial.key,
         failure=outcome if isinstance(outcome, AgentFailure) else None,
@@ -123,19 +117,16 @@ def _grade_all(
 ) -> Mapping[str, Grade]:
     """The grades by criterion name. Criteria that ask a judge run in parallel, so they take only as
     long as the slowest."""
-    judged_names = [name for name in criteria if name in judged_criteria]
-    if len(judged_names) < 2:
-        return {name: _grade_one(name, criterion, view) for name, criterion in criteria.items()}
-    with ThreadPoolExecutor(max_workers=len(judged_names), thread_name_prefix="grade") as pool:
+    with ThreadPoolExecutor(len(criteria) or 1, thread_name_prefix="grade") as pool:
         futures = {
-            name: pool.submit(_grade_one, name, criteria[name], view) for name in judged_names
-        }
-        other_grades = {
-            name: _grade_one(name, criterion, view)
+            name: pool.submit(_grade_one, name, criterion, view)
             for name, criterion in criteria.items()
-            if name not in futures
+            if name in judged_criteria
         }
-        return other_grades | {name: future.result() for name, future in futures.items()}
+        return {
+            name: futures[name].result() if name in futures else _grade_one(name, criterion, view)
+            for name, criterion in criteria.items()
+        }
 
 
 def _grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
@@ -147,7 +138,7 @@ def _grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
         )
     if isinstance(grade, Score) and not grade.is_number:
         grade = not_evaluated(Reason.CRITERION_FAILED, "score_invalid", name, grade.value)
-    return grade
+    return _intern(grade)
 
 
 def _intern(grade: Grade) -> Grade:
@@ -247,18 +238,13 @@ class Side:
 
     def descriptions(self) -> dict[str, AgentDescription]:
         """The parts of the agents, as far as they are known, by `agent_key`."""
-        descriptions = {
-            key: agent.description() or AgentDescription() for key, agent in self.agents.items()
-        }
-        full_descriptions = {
-            key: replace(description, files=self._files_of(key))
-            for key, description in descriptions.items()
-        }
-        return {
-            key: description
-            for key, description in full_descriptions.items()
-            if description != AgentDescription()
-        }
+        descriptions = {}
+        for key, agent in self.agents.items():
+            description = agent.description() or AgentDescription()
+            description = replace(description, files=self._files_of(key))
+            if description != AgentDescription():
+                descriptions[key] = description
+        return descriptions
 
     def _files_of(self, agent: str) -> Mapping[str, str]:
         """The files that an agent read on any side, with their contents on this side. The whole
@@ -276,6 +262,16 @@ class Side:
             system_inputs.files_of(self.inputs.tree.answers(files))
             if len(files) <= MOST_FILES
             else {}
+        )
+
+    def runs(self, task: Task) -> bool:
+        """True if this side has results of its own for the task."""
+        return task.suite.key not in self.shared and task.key.case not in self.skipped
+
+    def knows(self, task: Task) -> bool:
+        """True if the task runs no agent: the trial is stored, or the agent is absent."""
+        return task.suite.agent.is_absent or (
+            bool(self.journal.trials) and self.journal.knows(self.addresses(task).trial)
         )
 
     def serve(self, task: Task) -> None:
@@ -591,14 +587,11 @@ class Session:
     ) -> None:
         """Run the trials of these rounds on all sides, in a fair order, except those that a side
         does not run. `reason`: shown to the user, for rounds after the first ones."""
-        tasks: list[Task] = []
-        for task in trials.tasks([side.suites for side in self.sides], rounds, only=only):
-            side = self.sides[task.side]
-            is_skipped = (
-                task.suite.key in side.shared or (task.suite.key, task.case.case_id) in side.skipped
-            )
-            if wants(task) and not is_skipped:
-                tasks.append(task)
+        tasks = [
+            task
+            for task in trials.tasks([side.suites for side in self.sides], rounds, only=only)
+            if wants(task) and self.sides[task.side].runs(task)
+        ]
         served_count = self._served()
         if self.stop.is_set():
             self._cut_off = self._cut_off or bool(tasks)
@@ -612,18 +605,23 @@ class Session:
         for number, side in enumerate(self.sides):
             side.journal.expect(sum(task.side == number for task in tasks))
         self.watcher.begin(trials=len(tasks), done=0, reason=str(reason))
+        known_keys = {(task.side, task.key) for task in tasks if self.sides[task.side].knows(task)}
+        order = FairTasks(
+            tasks,
+            sides=len(self.sides),
+            is_known=lambda task: (task.side, task.key) in known_keys,
+            at_once=at_once,
+            stop=self.stop,
+        )
+
+        def serve(task: Task) -> None:
+            try:
+                self.sides[task.side].serve(task)
+            finally:
+                order.done(task)
+
         try:
-            order = self._order(tasks, at_once=at_once) if len(self.sides) > 1 else None
-            results = trials.map_bounded(
-                lambda task: self._serve(task, order),
-                order or tasks,
-                threads=at_once,
-                stop=self.stop,
-                abort=self._close,
-            )
-            with contextlib.closing(results):
-                for _ in results:
-                    pass
+            trials.run_bounded(serve, order, threads=at_once, stop=self.stop, abort=self._close)
         except KeyboardInterrupt:
             self.stop.set()
             self.watcher.say("Interrupted. Completed runs are saved; continue with --resume")
@@ -632,35 +630,6 @@ class Session:
             self._cut_off = self._cut_off or (
                 self.stop.is_set() and self._served() - served_count < len(tasks)
             )
-
-    def _order(self, tasks: Sequence[Task], *, at_once: int) -> FairTasks:
-        # these tasks run no agent: the trial is stored, or the agent is absent
-        known_keys: set[tuple[int, TrialKey]] = set()
-        suites = [suite for side in self.sides for suite in side.suites]
-        if any(side.journal.trials for side in self.sides) or any(
-            suite.agent.is_absent for suite in suites
-        ):
-            for task in tasks:
-                side = self.sides[task.side]
-                if task.suite.agent.is_absent or side.journal.knows(side.addresses(task).trial):
-                    known_keys.add((task.side, task.key))
-        trial_counts = Counter(
-            task.side for task in tasks if (task.side, task.key) not in known_keys
-        )
-        return FairTasks(
-            tasks,
-            trial_counts=[trial_counts[number] for number in range(len(self.sides))],
-            is_known=lambda task: (task.side, task.key) in known_keys,
-            at_once=at_once,
-            stop=self.stop,
-        )
-
-    def _serve(self, task: Task, order: FairTasks | None) -> None:
-        try:
-            self.sides[task.side].serve(task)
-        finally:
-            if order is not None:
-                order.done(task)
 
     def _served(self) -> int:
         return sum(len(side.graded) + sum(map(len, side.fresh.values())) for side in self.sides)

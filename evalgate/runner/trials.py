@@ -4,15 +4,14 @@ measured together."""
 from __future__ import annotations
 
 import math
-import queue
 import random
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias, TypeVar, assert_never, cast
+from typing import Final, TypeAlias, TypeVar
 
 from evalgate.agents.base import Agent, AgentFailed, Conversation
 from evalgate.agents.conversation import Stopwatch
@@ -35,7 +34,7 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.simulation.user import Message, Simulate, SimulatorFailure, Stop, UserSimulator
+from evalgate.simulation.user import Simulate, UserSimulator
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
 
@@ -49,29 +48,15 @@ def talk(
     `watch` times the agent's part: not the wait for a free worker or for a provider, not the start
     of a worker, and not a simulated user's thinking. Raises AgentFailed; its kind is SIMULATOR,
     which never blames the agent, if the user has no message."""
-    while True:
-        user_message = user.next_message(turns)
-        match user_message:
-            case Message():
-                with watch:
-                    turns.append(conversation.send(user_message.content))
-            case Stop():
-                with watch:
-                    state = conversation.finish()
-                return Transcript(
-                    invocations=tuple(turns), final_state=state, ended_by=user_message.ended_by
-                )
-            case SimulatorFailure():
-                failure = AgentFailure(
-                    kind=FailureKind.SIMULATOR, message=user_message.message, turn=len(turns) + 1
-                )
-                raise AgentFailed(failure)
-            case _:
-                assert_never(user_message)
+    while isinstance(message := user(turns), Content):
+        with watch:
+            turns.append(conversation.send(message))
+    with watch:
+        state = conversation.finish()
+    return Transcript(invocations=tuple(turns), final_state=state, ended_by=message)
 
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 BACKOFF_S = 2.0
 BACKOFF_CEILING_S = 60.0
@@ -127,73 +112,49 @@ def tasks(
                         yield Task(key=key, suite=suite, case=case, side=side)
 
 
-_NO_MORE: Final = object()
-_LEFT: Final = object()
-
-
-def map_bounded(
-    function: Callable[[Item], Result],
+def run_bounded(
+    function: Callable[[Item], None],
     items: Iterable[Item],
     *,
     threads: int,
     stop: threading.Event,
     abort: Callable[[], None],
-) -> Generator[Result, None, None]:
-    """Apply `function` to `items` on `threads` threads. Yields results, except None, as they
-    arrive.
+) -> None:
+    """Call `function` with each of `items` on `threads` threads.
 
     Each thread takes its next item when it has finished its last, so at most `threads` are running.
     When `stop` is set, no further item begins. If an exception is raised here (by `function`, by
-    Ctrl-C, by closing this generator), `stop` is set and `abort` is called, which soon ends running
-    items. All threads have ended when the exception leaves."""
+    Ctrl-C), `stop` is set and `abort` is called, which soon ends running items. All threads have
+    ended when the exception leaves."""
     source = iter(items)
     lock = threading.Lock()
-    results: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def work() -> None:
         try:
             while not stop.is_set():
                 with lock:
-                    item = next(source, _NO_MORE)
-                if item is _NO_MORE:
+                    item = next(source, None)
+                if item is None:
                     break
-                result = function(cast("Item", item))
-                if result is not None:  # each result wakes the calling thread
-                    results.put(result)
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+                function(item)
+        except BaseException:
             # set it here, so that no other thread begins an item that would be lost
             stop.set()
-            results.put(error)
-        finally:
-            results.put(_LEFT)
+            raise
 
-    workers: list[threading.Thread] = []
-    try:  # Ctrl-C may come while threads are still being started
-        for number in range(threads):
-            worker = threading.Thread(target=work, name=f"trial-{number}")
-            workers.append(worker)
-            worker.start()
-        for _ in range(threads):
-            while (result := _next(results)) is not _LEFT:
-                if isinstance(result, BaseException):
-                    raise result
-                yield result
-    except BaseException:
-        stop.set()
-        abort()
-        raise
-    finally:
-        for worker in workers:
-            with suppress(RuntimeError):  # a thread that was not started
-                worker.join()
-
-
-def _next(results: queue.SimpleQueue[Any]) -> Any:
-    """The next result. Another thread may receive the signal of a Ctrl-C, and Python handles it in
-    this thread only after its wait ends, so waits are short."""
-    while True:
-        with suppress(queue.Empty):
-            return results.get(timeout=WAIT_S)
+    with ThreadPoolExecutor(threads, thread_name_prefix="trial") as pool:
+        try:
+            running = {pool.submit(work) for _ in range(threads)}
+            while running:
+                # another thread may receive the signal of a Ctrl-C, and Python handles it in this
+                # thread only after its wait ends, so waits are short
+                ended, running = wait(running, timeout=WAIT_S, return_when=FIRST_EXCEPTION)
+                for worker in ended:
+                    worker.result()
+        except BaseException:
+            stop.set()
+            abort()
+            raise
 
 
 @frozen_dataclass
@@ -286,15 +247,14 @@ def converse(
             return talk(conversation, user, turns, watch)
     except AgentFailed as failed:
         failure = failed.failure
-        turn = failure.turn
         # if a driver reports answers and no turn, all turns were answered, and ending the session
         # failed
-        if (
-            turn is None
+        is_of_turn = (
+            failure.turn is None
             and failure.kind not in {FailureKind.INSTALL, FailureKind.START}
             and not failure.partial
-        ):
-            turn = len(turns) + 1
+        )
+        turn = len(turns) + 1 if is_of_turn or task.case.isolated else failure.turn
         raise AgentFailed(replace(failure, turn=turn, partial=tuple(turns))) from failed
 
 
@@ -311,15 +271,12 @@ def _turn_by_turn(
             for place, earlier_turn in enumerate(expected_turns[:number])
         )
         case = replace(task.case, setups=(task.case.setup_of(number),), history=history)
-        try:
-            with agent.converse(case, task.key) as conversation:
-                if not conversation.takes_history:
-                    return None
-                with watch:
-                    invocation = conversation.send(turn.user_content)
-                    state = conversation.finish()
-        except AgentFailed as failed:
-            raise AgentFailed(replace(failed.failure, turn=number + 1, partial=())) from failed
+        with agent.converse(case, task.key) as conversation:
+            if not conversation.takes_history:
+                return None
+            with watch:
+                invocation = conversation.send(turn.user_content)
+                state = conversation.finish()
         turns.append(
             replace(invocation, state=state if invocation.state is None else invocation.state)
         )
@@ -332,36 +289,31 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
     remaining_responses = list(turn.tool_responses)
     events = []
     for place, event in enumerate(turn.events or ()):
-        parts = event.content.parts if event.content else ()
-        if any(isinstance(part, ToolResponse) for part in parts):
+        content = event.content or Content()
+        if any(isinstance(part, ToolResponse) for part in content.parts):
             continue  # added after its call instead
-        events.append(event)
-        for index, call in enumerate(parts):
+        parts = tuple(
+            replace(part, id=part.id or f"before-{number}-{place}-{index}")
+            if isinstance(part, ToolCall)
+            else part
+            for index, part in enumerate(content.parts)
+        )
+        events.append(replace(event, content=replace(content, parts=parts)))
+        for call in parts:
             if not isinstance(call, ToolCall):
                 continue
-            call_id = call.id or f"before-{number}-{place}-{index}"
-            answer = next(
+            response = next(
                 (
                     response
                     for response in remaining_responses
                     if response.name == call.name and response.id in (call.id, None)
                 ),
-                None,
+                ToolResponse(name=call.name, response={}),
             )
-            if answer is not None:
-                remaining_responses.remove(answer)
-            tool_response = ToolResponse(
-                name=call.name, response=answer.response if answer else {}, id=call_id
-            )
-            full_call = replace(call, id=call_id)
-            content = replace(
-                event.content or Content(), parts=(*parts[:index], full_call, *parts[index + 1 :])
-            )
-            events[-1] = replace(event, content=content)
-            parts = content.parts
-            events.append(
-                Event(author=event.author, content=Content(parts=(tool_response,), role="user"))
-            )
+            if response in remaining_responses:
+                remaining_responses.remove(response)
+            responses = Content(parts=(replace(response, id=call.id),), role="user")
+            events.append(Event(author=event.author, content=responses))
     return replace(turn, events=tuple(events))
 
 
@@ -372,10 +324,8 @@ and a drifting provider or a spent budget must affect both sides equally."""
 
 @dataclass(slots=True)
 class _SideTasks:
-    """The queue of one side. `remaining`: its trials that are still to be run, without stored ones.
-    `begun`: its trials that began."""
+    """The queue of one side. `begun`: its trials that began, without stored ones."""
 
-    remaining: int
     waiting: deque[tuple[int, Task]] = field(default_factory=deque)
     begun: int = 0
     under_way: int = 0
@@ -391,22 +341,21 @@ class FairTasks(Iterator[Task]):
     more running trials. Stored trials (`is_known`) are given out at once and do not count. A thread
     waits while all shares are taken; `stop` ends the wait once a task is returned.
 
-    `tasks`: of all sides, in a fair order. `trial_counts`: the number of trials that each side has
-    to run."""
+    `tasks`: of all sides, in a fair order. `sides`: their number."""
 
     def __init__(
         self,
         tasks: Iterable[Task],
         *,
-        trial_counts: Sequence[int],
+        sides: int,
         is_known: Callable[[Task], bool],
         at_once: int,
         stop: threading.Event,
     ) -> None:
         self._source = enumerate(tasks)
-        self._sides = [_SideTasks(remaining=number) for number in trial_counts]
+        self._sides = [_SideTasks() for _ in range(sides)]
         self._known = is_known
-        self._share = math.ceil(at_once / len(trial_counts))
+        self._share = math.ceil(at_once / sides)
         self._lead = LEAD * at_once
         self._stop = stop
         self._changed = threading.Condition()
@@ -458,7 +407,6 @@ class FairTasks(Iterator[Task]):
             self._waits_for(side, other, first_position) for other in other_sides
         ):
             return False
-        side.remaining -= 1
         side.begun += 1
         side.under_way += 1
         self._running.add(id(task))

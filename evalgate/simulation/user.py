@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from evalgate import agents, errors, judges
+from evalgate.agents.base import AgentFailed
 from evalgate.config.gate_file import JudgeRule, SimulatorRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
@@ -14,11 +15,13 @@ from evalgate.judges import clients, models, prompting
 from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.model import (
     USER_SIMULATOR,
+    AgentFailure,
     Case,
     Content,
     ConversationScenario,
     CriterionUse,
     Ending,
+    FailureKind,
     Invocation,
     Need,
     Purpose,
@@ -31,39 +34,14 @@ from evalgate.model.deviations import OURS, Deviations
 from evalgate.simulation import prompt
 from evalgate.simulation.prompt import Script
 from evalgate.text.templates import TemplateError
-from evalgate.values import Environ, Json, frozen_dataclass
+from evalgate.values import Environ, Json
 
+UserSimulator: TypeAlias = Callable[[Sequence[Invocation]], Content | Ending | None]
+"""One simulated user in one conversation: its message after the turns so far, or how the
+conversation ends, None if its turns were fixed in the case.
 
-@frozen_dataclass
-class Message:
-    """A message of the user."""
-
-    content: Content
-
-
-@frozen_dataclass
-class Stop:
-    """The end of the conversation. `ended_by`: None if its turns were fixed in the case."""
-
-    ended_by: Ending | None = None
-
-
-@frozen_dataclass
-class SimulatorFailure:
-    """The simulated user has no message; this is not the agent's fault."""
-
-    message: str
-
-
-UserAction: TypeAlias = Message | Stop | SimulatorFailure
-
-
-class UserSimulator(Protocol):
-    """One simulated user in one conversation."""
-
-    def next_message(self, history: Sequence[Invocation]) -> UserAction:
-        """The user's message after `history`. Every call passes the same conversation with one more
-        turn."""
+Every call passes the same conversation with one more turn. Raises AgentFailed of the kind
+SIMULATOR, which is not the agent's fault, if there is no message."""
 
 
 class LlmUser:
@@ -94,24 +72,25 @@ class LlmUser:
             template=use.custom_instructions,
         )
 
-    def next_message(self, history: Sequence[Invocation]) -> UserAction:
+    def __call__(self, history: Sequence[Invocation]) -> Content | Ending:
         """The starting prompt, if there is one, then the model's messages."""
         limits = [
             limit for limit in (self._scenario.max_turns, self._use.max_turns) if limit is not None
         ]
         is_at_limit = bool(limits) and len(history) >= min(limits)
         if is_at_limit and not (self._deviations.last_question and history):
-            return Stop(ended_by=Ending.TURN_LIMIT)
+            return Ending.TURN_LIMIT
         if not history and self._scenario.starting_prompt:
             return _message(self._scenario.starting_prompt)
-        message = self._ask(history)
-        return (
-            Stop(ended_by=Ending.TURN_LIMIT)
-            if is_at_limit and not isinstance(message, Stop)
-            else message
-        )
+        if not is_at_limit:
+            return self._ask(history)
+        try:
+            is_over = self._ask(history) is Ending.STOP_SIGNAL
+        except AgentFailed:  # an outage ends nothing
+            is_over = False
+        return Ending.STOP_SIGNAL if is_over else Ending.TURN_LIMIT
 
-    def _ask(self, history: Sequence[Invocation]) -> UserAction:
+    def _ask(self, history: Sequence[Invocation]) -> Content | Ending:
         for invocation in history[self._added_turns :]:
             self._script.add(invocation)
         self._added_turns = len(history)
@@ -129,47 +108,26 @@ class LlmUser:
             )
             reply = self._panel.ask(request)
         except JudgeFailed as failed:
-            return SimulatorFailure(
-                message=f"{self._use.model} {failed.failure.kind.value}: {failed.failure.message}"
-            )
+            reason = f"{failed.failure.kind.value}: {failed.failure.message}"
+            raise _failure(f"{self._use.model} {reason}") from failed
         except TemplateError as error:
-            return SimulatorFailure(message=str(error))
+            raise _failure(str(error)) from error
         text = reply.text.strip()
         if not text:
-            return SimulatorFailure(message=f"{self._use.model} sent an empty response")
+            raise _failure(f"{self._use.model} sent an empty response")
         if prompt.ends(
             text, stop_signal=self._use.stop_signal, as_adk=not self._deviations.quoted_signal
         ):
-            return Stop(ended_by=Ending.STOP_SIGNAL)
+            return Ending.STOP_SIGNAL
         return _message(text)
 
 
-def _message(text: str) -> Message:
-    return Message(content=Content(parts=(Text(text=text),), role="user"))
+def _message(text: str) -> Content:
+    return Content(parts=(Text(text=text),), role="user")
 
 
-class StaticUser:
-    """See UserSimulator."""
-
-    def __init__(self, turns: Sequence[Invocation]) -> None:
-        self._turns = turns
-
-    def next_message(self, history: Sequence[Invocation]) -> UserAction:
-        """The user's message of the next turn; after the last turn the conversation ends."""
-        if len(history) >= len(self._turns):
-            return Stop()
-        return Message(content=self._turns[len(history)].user_content)
-
-
-class SilentUser:
-    """A user without a model: see UserSimulator."""
-
-    def __init__(self, reason: str) -> None:
-        self._why = reason
-
-    def next_message(self, history: Sequence[Invocation]) -> UserAction:  # noqa: ARG002 - the shape of UserSimulator
-        """The reason."""
-        return SimulatorFailure(message=self._why)
+def _failure(reason: str) -> AgentFailed:
+    return AgentFailed(AgentFailure(kind=FailureKind.SIMULATOR, message=reason))
 
 
 Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
@@ -188,15 +146,18 @@ def begin(
 
     `panel` None: no model may be asked. `draw`: selects one of the replies to a question, by the
     run's seed and the repeat, so that repeats have different users and both sides of a comparison
-    the same."""
+    the same. Raises AgentFailed as the user does."""
     if case.scenario is None:
-        return StaticUser(case.conversation or ())
+        turns = case.conversation or ()
+        return lambda history: (
+            turns[len(history)].user_content if len(history) < len(turns) else None
+        )
     if panel is None:
-        return SilentUser("no model is available to play the user")
+        raise _failure("no model is available to play the user")
     try:
         return LlmUser(case.scenario, use, panel=panel, draw=draw, deviations=deviations)
     except TemplateError as error:
-        return SilentUser(f"the custom instructions cannot be used: {error}")
+        raise _failure(f"the custom instructions cannot be used: {error}") from error
 
 
 ENDED: Final = "conversation_ended"
@@ -252,16 +213,8 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     rule = settings.gate_file.simulator
     simulator = _with_rule(suite.simulator, rule, client=settings.gate_file.judge.client)
     deviations = settings.deviations
-    signal = {"stop_signal": simulator.stop_signal}
-    # judged with the user's stop signal; below its threshold the test was broken
-    is_on_the_test = deviations.poor_quality and rule.on_poor_quality == "not_measured"
-    uses = [
-        replace(use, options={**signal, **use.options}, on_the_test=is_on_the_test)
-        if Need.SCENARIO in use.needs
-        else use
-        for use in suite.criteria
-    ]
     on_limit = rule.on_turn_limit if deviations.turn_limit else "pass"
+    uses = list(suite.criteria)
     if not any(use.name == ENDED for use in uses):
         informational_index = next(
             (index for index, use in enumerate(uses) if use.informational), len(uses)
@@ -271,16 +224,22 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
             name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO}), where_applicable=defaults
         )
         uses.insert(informational_index, ended_use)
-    limit_passes = on_limit == "pass"
-    for index, use in enumerate(uses):
+
+    def settled(use: CriterionUse) -> CriterionUse:
         if use.name == ENDED and use.code is None:
-            uses[index] = replace(
-                use,
-                threshold=None if limit_passes else use.threshold,
-                informational=limit_passes or use.informational,
-                on_the_test=use.on_the_test if limit_passes else on_limit == "not_measured",
-            )
-    return replace(suite, simulator=simulator, criteria=tuple(uses))
+            if on_limit == "pass":
+                return replace(use, threshold=None, informational=True)
+            return replace(use, on_the_test=on_limit == "not_measured")
+        if Need.SCENARIO not in use.needs:
+            return use
+        # judged with the user's stop signal; below its threshold the test was broken
+        return replace(
+            use,
+            options={"stop_signal": simulator.stop_signal, **use.options},
+            on_the_test=deviations.poor_quality and rule.on_poor_quality == "not_measured",
+        )
+
+    return replace(suite, simulator=simulator, criteria=tuple(map(settled, uses)))
 
 
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:

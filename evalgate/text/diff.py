@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
@@ -14,8 +15,7 @@ from evalgate.values import frozen_dataclass
 
 Mark: TypeAlias = Literal["=", "-", "+"]
 
-MAX_WORDS = 600
-MAX_CHARACTERS = 6_000
+MAX_CHARACTERS = 3_000
 CONTEXT_LINES = 2
 MOST_PAIRS = 20_000
 """Pairs of equal words; texts with more repeat the same few words, and are shown side by side."""
@@ -40,7 +40,7 @@ class Marked(Protocol):
 Line = TypeVar("Line", bound=Marked)
 
 
-@frozen_dataclass
+@dataclass(frozen=True, slots=True)
 class DiffPiece:
     """A stretch of text: in both (`=`), only expected (`-`) or only actual (`+`)."""
 
@@ -62,26 +62,27 @@ def compare(expected: str, actual: str) -> Wording:
     expected_words, actual_words = (
         _WORD.findall(text) for text in excerpts(expected, actual, MAX_CHARACTERS)
     )
-    expected_words, actual_words = _excerpts(
-        expected_words, actual_words, MAX_WORDS, gap=lambda _: [" [...] "]
-    )
     if expected_words != actual_words and _pairs(expected_words, actual_words) > MOST_PAIRS:
         return Wording(
             pieces=tuple(_replacement("".join(expected_words), "".join(actual_words))), likeness=0.0
         )
     matcher = SequenceMatcher(str.isspace, expected_words, actual_words, autojunk=False)
+    opcodes = matcher.get_opcodes()
     pieces: list[DiffPiece] = []
-    for tag, expected_start, expected_end, actual_start, actual_end in matcher.get_opcodes():
-        if tag == "equal":
-            pieces.append(
-                DiffPiece(mark="=", text="".join(expected_words[expected_start:expected_end]))
-            )
+    expected_text = actual_text = ""
+    for index, (tag, start, end, actual_start, actual_end) in enumerate(opcodes):
+        text = "".join(expected_words[start:end])
+        # blanks and single marks between two changes count as changed: three changed words read as
+        # one change
+        is_between = 0 < index < len(opcodes) - 1 and not any(map(str.isalnum, text))
+        if tag == "equal" and not is_between:
+            pieces += [*_replacement(expected_text, actual_text), DiffPiece("=", text)]
+            expected_text = actual_text = ""
         else:
-            pieces += _replacement(
-                "".join(expected_words[expected_start:expected_end]),
-                "".join(actual_words[actual_start:actual_end]),
-            )
-    return Wording(pieces=tuple(_merge_changes(_join_islands(pieces))), likeness=matcher.ratio())
+            expected_text += text
+            actual_text += "".join(actual_words[actual_start:actual_end])
+    pieces += _replacement(expected_text, actual_text)
+    return Wording(pieces=tuple(pieces), likeness=matcher.ratio())
 
 
 def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
@@ -90,8 +91,8 @@ def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
     old_rows, new_rows = (_rows(plain.visible(text)) for text in (old_text, new_text))
     if _pairs(old_rows, new_rows) > MOST_PAIRS:
         return [
-            *(DiffPiece(mark="-", text=row) for row in old_rows),
-            *(DiffPiece(mark="+", text=row) for row in new_rows),
+            *(DiffPiece("-", row) for row in old_rows),
+            *(DiffPiece("+", row) for row in new_rows),
         ]
     pieces: list[DiffPiece] = []
     next_row = 0
@@ -100,16 +101,16 @@ def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
     ):
         skipped_count = group[0][1] - next_row
         pieces += (
-            [DiffPiece(mark="=", text=f"[... {words.counted(skipped_count, 'line')} left out ...]")]
+            [DiffPiece("=", f"[... {words.counted(skipped_count, 'line')} left out ...]")]
             if skipped_count
             else []
         )
         for tag, old_start, old_end, new_start, new_end in group:
             if tag == "equal":
-                pieces += [DiffPiece(mark="=", text=row) for row in old_rows[old_start:old_end]]
+                pieces += [DiffPiece("=", row) for row in old_rows[old_start:old_end]]
             else:
-                pieces += [DiffPiece(mark="-", text=row) for row in old_rows[old_start:old_end]]
-                pieces += [DiffPiece(mark="+", text=row) for row in new_rows[new_start:new_end]]
+                pieces += [DiffPiece("-", row) for row in old_rows[old_start:old_end]]
+                pieces += [DiffPiece("+", row) for row in new_rows[new_start:new_end]]
         next_row = group[-1][2]
     return pieces
 
@@ -126,7 +127,22 @@ def _rows(text: str) -> list[str]:
 def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:
     """About `limit` characters of both texts, including the first difference. Hidden characters are
     written out; only common text is left out before the difference."""
-    return _excerpts(plain.visible(expected), plain.visible(actual), limit, gap=_gap)
+    left, right = plain.visible(expected), plain.visible(actual)
+    if max(len(left), len(right)) <= limit:
+        return left, right
+    room = limit // 4
+    start = max(_common(left, right) - room, 0)
+    end = max(_common(left[start:][::-1], right[start:][::-1]) - room, 0)
+    left_excerpt, right_excerpt = (
+        _gap(start) + text[start:stop] + _gap(len(text) - stop)
+        for text in (left, right)
+        for stop in (min(start + limit, len(text) - end),)
+    )
+    return left_excerpt, right_excerpt
+
+
+def _gap(count: int) -> str:
+    return f" [... {words.counted(count, 'character')} left out ...] " if count else ""
 
 
 def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
@@ -137,31 +153,7 @@ def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
     return lines[start : start + limit], max(len(lines) - limit, 0)
 
 
-Words = TypeVar("Words", str, list[str])
-
-
-def _excerpts(
-    left: Words, right: Words, limit: int, *, gap: Callable[[int], Words]
-) -> tuple[Words, Words]:
-    if max(len(left), len(right)) <= limit:
-        return left, right
-    room = limit // 4
-    start = max(_common(left, right) - room, 0)
-    end = max(_common(left[start:][::-1], right[start:][::-1]) - room, 0)
-    lead_text = gap(start) if start else left[:0]
-    left_excerpt, right_excerpt = (
-        lead_text + text[start:stop] + (gap(len(text) - stop) if stop < len(text) else text[:0])
-        for text in (left, right)
-        for stop in (min(start + limit, len(text) - end),)
-    )
-    return left_excerpt, right_excerpt
-
-
-def _gap(count: int) -> str:
-    return f" [... {words.counted(count, 'character')} left out ...] "
-
-
-def _common(left: Words, right: Words) -> int:
+def _common(left: str, right: str) -> int:
     """The length of the common beginning."""
     known_length = 0
     most_length = min(len(left), len(right))
@@ -182,37 +174,4 @@ def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
 
 
 def _replacement(expected: str, actual: str) -> list[DiffPiece]:
-    return [DiffPiece(mark="-", text=expected)] * bool(expected) + [
-        DiffPiece(mark="+", text=actual)
-    ] * bool(actual)
-
-
-def _join_islands(pieces: Sequence[DiffPiece]) -> Iterable[DiffPiece]:
-    """Blanks and single marks between two changes count as changed: three changed words read as one
-    change."""
-    for index, piece in enumerate(pieces):
-        is_inside = 0 < index < len(pieces) - 1
-        if (
-            piece.mark == "="
-            and is_inside
-            and not any(character.isalnum() for character in piece.text)
-        ):
-            yield DiffPiece(mark="-", text=piece.text)
-            yield DiffPiece(mark="+", text=piece.text)
-        else:
-            yield piece
-
-
-def _merge_changes(pieces: Iterable[DiffPiece]) -> Iterable[DiffPiece]:
-    """Neighboring changes as one: first all expected text, then all actual text."""
-    expected_text = actual_text = ""
-    for piece in pieces:
-        if piece.mark == "-":
-            expected_text += piece.text
-        elif piece.mark == "+":
-            actual_text += piece.text
-        else:
-            yield from _replacement(expected_text, actual_text)
-            expected_text = actual_text = ""
-            yield piece
-    yield from _replacement(expected_text, actual_text)
+    return [DiffPiece("-", expected)] * bool(expected) + [DiffPiece("+", actual)] * bool(actual)

@@ -15,7 +15,6 @@ TWO_DIGITS: Final = 10
 DUST_DECIMALS: Final = 8
 DUST: Final = 1e-9
 """Smaller differences of two means are rounding errors."""
-USUAL_DECIMALS: Final = 2
 MINUS: Final = "\N{MINUS SIGN}"
 
 
@@ -146,35 +145,16 @@ def compared(base: float | None, head: float | None) -> tuple[str, str, str]:
     )
 
 
-def signed(delta: float | None, *, share: bool = False, like: str = "") -> str:
-    """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; with as many decimals
-    as `like` if it has more or fewer than two; `-` for None."""
+def points(delta: float | None) -> str:
+    """A difference of shares in points of 100: `+12 points`, `+0.4 points`, `0 points`; `-` for
+    None."""
     if delta is None:
         return "-"
-    decimals = len(like.partition(".")[2])
-    if like and decimals != USUAL_DECIMALS:
-        text = f"{abs(delta):,.{decimals}f}"
-        unit = ""
-    elif share:
-        text = (
-            f"{abs(delta) * 100:.0f}"
-            if abs(delta) >= 0.0095 or delta == 0
-            else f"{abs(delta) * 100:.1f}"
-        )
-        unit = " points"
-    else:
-        decimals = 0 if abs(delta) >= 100 else 2 if delta == 0 or abs(delta) >= 0.005 else 4
-        text = f"{abs(delta):,.{decimals}f}"
-        unit = ""
-    if float(text.replace(",", "")) == 0:
-        return f"0{unit}" if share else f"{text}{unit}"
-    return f"{'+' if delta > 0 else MINUS}{text}{unit}"
-
-
-def between(low: float, high: float, *, share: bool = False, like: str = "") -> str:
-    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`: both ends as `signed` has them."""
-    ends = (signed(end, share=share, like=like) for end in (low, high))
-    return f"{next(ends).removesuffix(' points')} to {next(ends)}"
+    size = abs(delta) * 100
+    text = f"{size:.0f}" if size >= 0.95 else f"{size:.1f}"
+    if float(text) == 0:
+        return "0 points"
+    return f"{'+' if delta > 0 else MINUS}{text} points"
 
 
 def threshold(value: float | None) -> str:
@@ -304,11 +284,6 @@ def odds(worth: float) -> str:
         if worth < 10 and round(worth, 1) != round(worth)
         else f"{worth:,.0f} : 1"
     )
-
-
-def evidence(worth: float) -> str:
-    """`evidence 43 : 1`; "no evidence" if the bets lost."""
-    return "no evidence" if worth <= 1 else f"evidence {odds(worth)}"
 
 
 MOST_ODDS = 1e6

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.judges import JUDGES, base
+from evalgate.judges import JUDGES
 from evalgate.judges.base import FINAL_KINDS, RETRIABLE, JudgeFailed, JudgeFailureKind, JudgeSetting
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ def test_without_key_or_recordings_it_says_what_to_do(name: str) -> None:
 
 @pytest.mark.parametrize("kind", list(JudgeFailureKind))
 def test_every_failure_names_the_next_step_and_is_documented(kind: JudgeFailureKind) -> None:
-    found = base.failure(kind, JudgeSetting(model="m", api_key_env=("THE_KEY",)))
+    found = JudgeSetting(model="m", api_key_env=("THE_KEY",)).failure(kind)
     what, _, step = str(found.message).partition("; ")
     assert what.startswith("judge `m`: ")
     assert step

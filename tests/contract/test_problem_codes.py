@@ -15,6 +15,7 @@ TELLERS = {
     "warning",
     "tell",
     "report",
+    "adk_warning",
     "_error",
     "_warning",
     "_note",

@@ -62,8 +62,7 @@ def grade(evidence: TrialView, *, ask: Inquiry) -> Grade:
         ballots.append(judged.sampled(ask, question, parse=lambda text: prompting.parse_label(text, LABELS)))
     results = ask.panel.vote_all(ballots)
     rows = [
-        judged.judged_turn(result, ballot, turn=number)
-        for number, (ballot, result) in enumerate(zip(ballots, results, strict=True), start=1)
+        judged.judged_turn(result, turn=number) for number, result in enumerate(results, start=1)
     ]
     nothing = not_evaluated(Reason.NOTHING_RECORDED, "no_turn_to_judge")
     return judged.conclude(rows, nothing=nothing)

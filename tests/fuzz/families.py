@@ -417,7 +417,7 @@ def _read_shown(data: bytes) -> None:
     plain.ends(text, most_lines=20, limit=5000), plain.wrap(text, 80), plain.columns(text)
     diff.compare(text[:4000], text[2000:6000])
     commands.disarm(text), commands.render_command("error", text, file=text)
-    base.failure(base.JudgeFailureKind.MALFORMED, base.JudgeSetting(model="m"), detail=text)
+    base.JudgeSetting(model="m").failure(base.JudgeFailureKind.MALFORMED, detail=text)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -77,11 +77,11 @@ def checked_out(origin: Path, to: Path, ref: str) -> Path:
 
 
 def pick(
-    root: Path, under: Path, *, wanted: str = "", event_base: str = "", head: str = "", **said: str
+    root: Path, under: Path, *, wanted: str = "", event_base: str = "", **said: str
 ) -> commit.BaseCommit:
     """`said`: what the runner says beside."""
     with git.open_repository(root, environ=ENVIRON, token=None, under=under) as repo:
-        picked = commit.pick_base(repo, base=wanted, event_base=event_base, head=head, environ=said)
+        picked = commit.pick_base(repo, base=wanted, event_base=event_base, environ=said)
         with commit.checked_out(repo, picked.sha) as there:
             assert (there.root / "agent.py").exists(), "a base can be checked out"
         return picked
@@ -312,7 +312,4 @@ def test_ancestors_of_a_shallow_commit_are_fetched(
 ) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     with git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as repo:
-        assert (
-            len(git.ancestors(repo, commit.pick_base(repo, base="", event_base="", head="").sha))
-            == 62
-        )
+        assert len(git.ancestors(repo, commit.pick_base(repo, base="", event_base="").sha)) == 62

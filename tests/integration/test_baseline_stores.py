@@ -123,7 +123,6 @@ def test_the_ledger_is_revised_with_each_run(store: Make, tmp_path: Path) -> Non
         )
     store().save(C, results(tmp_path, C), current_moment=NOW + timedelta(hours=2))
     assert store().read("history.json") == b'{"count": 2}'
-    assert b"evalgate" in (store().read("README.md") or b"")
 
 
 MOST = 2**26

@@ -51,7 +51,7 @@ def cases(folder: str) -> list[Case]:
     [file] = (ROOT / "examples/agents" / folder).glob("*.evalset.json")
     reading = eval_set.parse_eval_set(file.read_text(), file=file.name)
     assert reading.eval_set is not None
-    assert reading.problems == ()
+    assert not reading.problems
     return list(reading.eval_set.cases)
 
 

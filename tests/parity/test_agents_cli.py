@@ -16,7 +16,7 @@ from builders.evaluation_service import EvaluationService
 
 from evalgate import formats
 from evalgate.formats import adk_shapes, agents_cli, repair
-from evalgate.formats.json_source import Problems
+from evalgate.formats.json_source import Problems, Spot
 from evalgate.model import AgentDetails, Score, TrialView
 from evalgate.worker import metrics as worker_metrics
 
@@ -91,7 +91,7 @@ def view_of(case: dict[str, Any], events: list[dict[str, Any]]) -> TrialView:
     *earlier, last = read_case.conversation or ()
     user_event = {"author": "user", "content": adk_shapes.content_json(last.user_content)}
     problems = Problems("", file="d")
-    wires = [repair.read_event(each, path=(), problems=problems) for each in (user_event, *events)]
+    wires = [repair.read_event(each, Spot(problems)) for each in (user_event, *events)]
     turn = adk_shapes.turn_of([wire for wire in wires if wire], invocation_id="i")
     agents = (AgentDetails(name="bot", instructions="Be."),)
     turns = tuple(replace(each, agents=agents) for each in (*earlier, turn))

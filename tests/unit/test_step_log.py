@@ -8,20 +8,14 @@ from evalgate import action
 from evalgate.errors import ConfigError, EvalgateError
 
 
-@pytest.mark.parametrize(
-    ("environ", "wants"),
-    [
-        ({"RUNNER_DEBUG": "1"}, True),
-        ({}, False),
-    ],
-)
+@pytest.mark.parametrize("wants", [True, False])
 def test_who_looks_for_a_fault_sees_the_traceback(
-    environ: dict[str, str], *, wants: bool, capsys: pytest.CaptureFixture[str]
+    *, wants: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
         raise ConfigError("no such folder")
     except EvalgateError as error:
-        action.report_error(error, folder="", debug=action.wants_tracebacks(environ))
+        action.report_error(error, {}, debug=wants)
     said = capsys.readouterr().out
     assert "::error" in said
     assert ("Traceback (most recent call last)" in said) is wants

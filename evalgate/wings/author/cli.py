@@ -137,7 +137,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
 
 
 @click.command("generate")
-@commands.settings_options(*GENERATE_SETTINGS)
+@commands.options(*GENERATE_SETTINGS)
 @click.option(
     "--count",
     type=click.IntRange(1, 100),
@@ -163,7 +163,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
 def generate(**values: Any) -> int:
     """Generate conversation scenarios for an agent, or save conversations with simulated users as
     replayable cases (docs/simulation.md)."""
-    settings = commands.settings_of(values, GENERATE_SETTINGS)
+    settings = commands.settings_of(values)
     if values["from_results"]:
         into = values["into"] or "recorded"
         results = Path(values["from_results"])

@@ -31,7 +31,7 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 
 
 @click.command("calibrate")
-@commands.settings_options(*SETTINGS)
+@commands.options(*SETTINGS)
 @click.option(
     "--results",
     metavar="FILE",
@@ -71,7 +71,7 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 def command(labels: str, **values: Any) -> int:
     """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line
     (docs/calibration.md)."""
-    settings = commands.settings_of(values, SETTINGS)
+    settings = commands.settings_of(values)
     if values["draft"]:
         return _draft(Path(labels), values, settings)
     output_path = _path(values["written"]) or settings.root / (

@@ -233,13 +233,11 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
         for question in outcomes.questions(plan, evidence.actual)
         if _CRITERIA[question.kind] == name
     ]
-    sampled_requests = [_ballot(question, evidence.actual, ask) for question in questions]
-    results = ask.panel.vote_all(sampled_requests)
+    results = ask.panel.vote_all(
+        [_ballot(question, evidence.actual, ask) for question in questions]
+    )
     replies = [
-        _verdict_of(question, result, sampled_request)
-        for question, result, sampled_request in zip(
-            questions, results, sampled_requests, strict=True
-        )
+        _verdict_of(question, result) for question, result in zip(questions, results, strict=True)
     ]
     verdicts: Verdicts = {
         question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
@@ -257,12 +255,12 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
 
 
 def _verdict_of(
-    question: JudgeQuestion, result: VoteResult, sampled_request: SampledRequest
+    question: JudgeQuestion, result: VoteResult
 ) -> tuple[Verdict, Finding, NotEvaluated | None]:
     answer = result.items[""]
     turn = question.turn + 1 if question.turn >= 0 else None
     subject = question.argument or question.expected[:200] or question.kind.value
-    finding = judged.finding_of(result, sampled_request, turn=turn, subject=subject)
+    finding = judged.finding_of(result, turn=turn, subject=subject)
     label = answer.vote.label if answer.vote is not None and answer.passed is not None else ""
     return (
         Verdict(score=_SCORES.get(label), explanation=str(finding.text)),

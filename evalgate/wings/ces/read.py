@@ -20,7 +20,7 @@ from evalgate import errors
 from evalgate.config import yaml
 from evalgate.errors import Place, Problem
 from evalgate.formats import json_source
-from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.json_source import Path, Problems, Spot, described
 from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
 from evalgate.system import patterns
@@ -622,8 +622,8 @@ class _Reader:
         free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in used_names]
         synonyms = _MEANT.get(shape.__name__, {})
         near = words.nearest(key[:100], [*free, *synonyms])
-        self.problems.unknown_key(
-            shape.__name__, path=(*path, key), near=synonyms.get(near or "", near), is_error=True
+        Spot(self.problems, (*path, key)).unknown_key(
+            shape.__name__, near=synonyms.get(near or "", near), is_error=True
         )
 
     def _check_presence(self, shape: type[Proto], content: JsonObject, path: Path) -> None:

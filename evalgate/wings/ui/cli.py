@@ -18,6 +18,7 @@ from evalgate.text import plain
 
 SETTINGS = (
     *(
+        "paths",
         "root",
         "config",
         "criteria",

@@ -55,7 +55,7 @@ def speak(url: str) -> None:
     environ = {"GITHUB_API_URL": url, "GITHUB_REPOSITORY": "o/r"}
     client = Client.of(environ, token="ghs_x")
     with pytest.raises(GitHubFailed) as caught:
-        check_run.start(client, head_sha="b" * 40, output=Output(title="t", summary=["s"]))
+        check_run.start(client, head_sha="b" * 40, output=Output(title="t", summary="s"))
     assert caught.value.not_permitted
     with pytest.raises(GitHubFailed):
         comment.post(client, 12, "", TEXT)

@@ -23,7 +23,7 @@ def test_all_calls_are_judged_by_githubs_description(double, client, another, tm
     comment.post(another(token="ghp_person"), 1, "", comment.render(Job(run=3), headline="pass"))
     comment.post(client, 1, "", comment.render(Job(run=3), headline="pass"))
 
-    output = Output(title="t", summary=["s"])
+    output = Output(title="t", summary="s")
     check = check_run.start(client, head_sha=HEAD, output=output)
     check_run.complete(client, check, conclusion=Conclusion.SUCCESS, output=output)
 

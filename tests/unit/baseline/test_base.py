@@ -280,6 +280,12 @@ def test_a_selection_follows_a_moved_file(
         agents=[COMMAND],
         files={"a.evalset.json": list("1234"), "c.evalset.json": ["x"]},
     )
+    # rules of the name there, and of the new one
+    suites = [
+        {"match": ["a.evalset.json"], "pass_rate": 0.75},
+        {"match": ["b.evalset.json"], "severity": "advisory"},
+    ]
+    (base / "evalgate.yml").write_text(json.dumps({"agents": [COMMAND], "suites": suites}))
     head = side(
         tmp_path / "head",
         agents=[COMMAND],
@@ -293,6 +299,8 @@ def test_a_selection_follows_a_moved_file(
     cases = {suite.key: len(suite.eval_set.cases) for suite in found.rules.suites}
     if renamed:
         assert found.renamed == {"b.evalset.json": "a.evalset.json"}
-        assert cases["a.evalset.json"] == 4
+        assert cases["b.evalset.json"] == 4
+        policy = found.rules.policy
+        assert (dict(policy.suite_pass_rate), policy.advisory) == ({"b.evalset.json": 0.75}, set())
     else:
         assert (found.renamed, cases) == ({}, {"c.evalset.json": 1})

@@ -61,7 +61,10 @@ def test_new_cases(
     now: dict[str, str],
     new: str,
 ) -> None:
-    known = suites({**(before or {}), **dict.fromkeys(unread, "")})
+    names = {old: new for new, old in renamed.items()}
+    known = baseline_base.under_names(
+        suites({**(before or {}), **dict.fromkeys(unread, "")}), names
+    )
     rules = (
         None
         if before is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evalgate import agents
-from evalgate.cli import listing
+from evalgate.cli import commands
 from evalgate.model import AgentUse
 
 
@@ -35,7 +35,7 @@ from evalgate.model import AgentUse
 def test_an_agent_is_named_by_what_tells_it_from_others(
     driver: str, options: dict[str, Any], shown: str
 ) -> None:
-    assert listing.agent_label(AgentUse(driver=driver, options=options)) == shown
+    assert commands.agent_label(AgentUse(driver=driver, options=options)) == shown
 
 
 def test_every_driver_has_something_to_be_named_by() -> None:
@@ -52,6 +52,6 @@ def test_every_driver_has_something_to_be_named_by() -> None:
             for name, value in options.items()
             if name in agents.DRIVERS[driver].options.model_fields
         }
-        assert listing.agent_label(AgentUse(driver=driver, options=fields)) in fields.values(), (
+        assert commands.agent_label(AgentUse(driver=driver, options=fields)) in fields.values(), (
             driver
         )

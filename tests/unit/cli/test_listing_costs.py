@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.cli import listing
+from evalgate.cli import commands
 from evalgate.config.settings import Settings
 
 
@@ -26,7 +26,7 @@ from evalgate.config.settings import Settings
     ],
 )
 def test_the_lines(given: dict[str, Any], words: list[str] | None) -> None:
-    lines, words = listing.more_lines(Settings.model_validate(given), trials=12), words or []
+    lines, words = commands.more_lines(Settings.model_validate(given), trials=12), words or []
     assert len(lines) == len(words)
     for line, said in zip(lines, words, strict=True):
         assert said in line

@@ -26,7 +26,7 @@ turn_timeout: 20
 
 def test_everything_is_read() -> None:
     reading = load.parse_gate_file(FULL, file="evalgate.yml")
-    assert reading.problems == ()
+    assert reading.problems == []
     first, second = reading.gate_file.agents
     assert (first.driver, first.options) == ("", {"path": "agents/weather"})
     assert (second.driver, second.suites, second.options) == (
@@ -43,7 +43,7 @@ def test_everything_is_read() -> None:
     [
         ("runs: 3\nrunz: 4\n", "unknown-setting", 2, "Did you mean `runs`?"),
         ("runs: many\n", "bad-setting", 1, "'many'"),
-        ("runs: 0\n", "bad-setting", 1, "a whole number from 1 to 1000"),
+        ("runs: 0\n", "bad-setting", 1, "must be greater than or equal to 1"),
         ("\n\nfail-on: [bad]\n", "bad-setting", 3, "'not_measured'"),
         (
             "resume: true\n",
@@ -99,7 +99,7 @@ def test_everything_is_read() -> None:
             "Did you mean `temperature`?",
         ),
         ("a: [1\nb: 2\n", "yaml-syntax", 2, "not valid YAML"),
-        ("- a\n- b\n", "gate-file-shape", 1, "a list"),
+        ("- a\n- b\n", "gate-file-shape", 1, "a sequence"),
     ],
 )
 def test_mistakes_name_their_line(text: str, code: str, line: int, words: str) -> None:

@@ -16,7 +16,7 @@ def _settings(reading):
 
 def told(text, found=FOUND):
     reading = load.parse_gate_file(text, file="evalgate.yml")
-    assert reading.problems == ()
+    assert not reading.problems
     problems = hints.pattern_problems(_settings(reading), files=found, left_out=LEFT_OUT)
     return [
         (each.place.line, each.message.partition(" matches")[0], each.hint) for each in problems

@@ -11,7 +11,7 @@ from evalgate.discovery import lint
 
 def told(text: str, **typed: object) -> list[tuple[str, int | None]]:
     read = load.parse_gate_file(text, file="evalgate.yml")
-    assert read.problems == ()
+    assert not read.problems
     own = {"gate_file": read.gate_file, "explicit_options": typed, "places": read.places}
     settings = Settings.model_validate({**read.raw_settings, **typed, **own})
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evalgate.errors import Place
 from evalgate.formats import agents_cli
-from evalgate.formats.json_source import Problems
+from evalgate.formats.json_source import Problems, Spot
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, TrialView
 
 
@@ -14,7 +14,7 @@ def said(*parts, role="model"):
 
 def case_of(**fields):
     problems = Problems("", file="d.json")
-    case = agents_cli.read_case(fields, path=(), place=Place(file="d.json"), problems=problems)
+    case = agents_cli.read_case(fields, Spot(problems), place=Place(file="d.json"))
     assert case is not None
     return case, problems.all()
 

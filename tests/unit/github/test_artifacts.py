@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import stat
 import struct
 import zipfile
 
@@ -11,16 +10,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from evalgate.github import artifacts
-from evalgate.github.artifacts import Limits
 from evalgate.github.client import GitHubFailed, GitHubFault
 
 NAMES = ["results.json", "comment.md"]
-SMALL = Limits(entries=20, file_bytes=10_000, total_bytes=15_000)
+MOST = 15_000
 
 
-def zipped(
-    *entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED
-) -> bytes:
+def zipped(*entries: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", method) as archive:
         for name, content in entries:
@@ -28,14 +24,8 @@ def zipped(
     return held.getvalue()
 
 
-def info(name: str, *, mode: int = 0) -> zipfile.ZipInfo:
-    found = zipfile.ZipInfo(name)
-    found.external_attr = mode << 16
-    return found
-
-
-def extract(content: bytes, *, limits: Limits = SMALL) -> dict[str, bytes]:
-    return artifacts.extract(content, names=NAMES, limits=limits)
+def extract(content: bytes) -> dict[str, bytes]:
+    return artifacts.extract(content, names=NAMES, most_bytes=MOST)
 
 
 def test_only_the_expected_names_are_written() -> None:
@@ -61,11 +51,6 @@ def test_an_archive_without_them_gives_nothing() -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (
-            lambda: zipped((info("results.json", mode=stat.S_IFLNK | 0o777), b"/etc/passwd")),
-            "not a regular file",
-        ),
-        (lambda: zipped((info("results.json", mode=stat.S_IFIFO), b"")), "not a regular file"),
         (lambda: zipped(("results.json", b"1"), ("results.json", b"2")), "twice"),
         (
             lambda: zipped(("results.json", b"x" * 500), method=zipfile.ZIP_LZMA),
@@ -73,8 +58,8 @@ def test_an_archive_without_them_gives_nothing() -> None:
         ),
         (lambda: zipped(("results.json", b"x" * 500))[:-30], "truncated"),
         (lambda: zipped(("results.json", bytes(range(256)) * 30))[200:], "cannot be read"),
-        (lambda: b"", "not a zip"),
-        (lambda: b"<html>", "not a zip"),
+        (lambda: b"", "cannot be read"),
+        (lambda: b"<html>", "cannot be read"),
         (
             lambda: zipped(("results.json", b"x")).replace(
                 b"\x00\x00\x08\x00", b"\x01\x00\x08\x00"
@@ -99,10 +84,8 @@ def lying(size: int) -> bytes:
 @pytest.mark.parametrize(
     "content",
     [
-        lambda: zipped(("results.json", b"\0" * 10_001)),  # one file
+        lambda: zipped(("results.json", b"\0" * 15_001)),  # one file
         lambda: zipped(("results.json", b"\0" * 9_000), ("comment.md", b"\0" * 9_000)),  # together
-        lambda: zipped(*((f"file{at}", b"") for at in range(21))),  # too many
-        lambda: zipped(*((f"file{at}" + "x" * 60_000, b"") for at in range(2))),  # a huge directory
     ],
 )
 def test_what_is_too_large_is_not_used(content) -> None:
@@ -116,7 +99,7 @@ def test_a_size_that_lies_does_not_help_a_bomb() -> None:
         found = extract(lying(5_000_000))
     except GitHubFailed:
         return
-    assert sum(len(each) for each in found.values()) <= SMALL.total_bytes
+    assert sum(len(each) for each in found.values()) <= MOST
 
 
 @given(st.binary(max_size=300), st.integers(0, 400))
@@ -126,9 +109,3 @@ def test_damage_is_a_failure_of_ours_or_harmless(noise, at) -> None:
         extract(whole[:at] + noise + whole[at + len(noise) :])
     except GitHubFailed as failed:
         assert failed.kind in (GitHubFault.MALFORMED, GitHubFault.TOO_LARGE)  # noqa: PT017 - either is right
-
-
-@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a\\b", "x" * 200, "a\n"])
-def test_only_plain_names_can_be_asked_for(name) -> None:
-    with pytest.raises(ValueError, match="plain file name"):
-        artifacts.extract(b"", names=[name])

@@ -7,31 +7,23 @@ from hypothesis import given, strategies as st
 
 from evalgate.github import check_run
 
+NOTE = "\n\n_The rest was left out because of GitHub's size limit: see the job summary._"
+
 
 @pytest.mark.parametrize(
-    ("parts", "most", "fitted"),
+    ("text", "fitted"),
     [
-        (["a", "", "b"], 100, "a\n\nb"),
-        (
-            ["a" * 99, "b"],
-            100,
-            "b\n\n_1 section left out because of GitHub's size limit: see the job summary._",
-        ),
-        (
-            ["one\n" + "x" * 200],
-            100,
-            "one\n\n_The rest was left out because of GitHub's size limit: see the job summary._",
-        ),
-        ([], 100, ""),
+        ("a\n\nb", "a\n\nb"),
+        ("one\n" + "x" * 200, f"one{NOTE}"),
+        ("", ""),
     ],
 )
-def test_parts_give_way(parts, most, fitted) -> None:
-    assert check_run.fit(parts, most_bytes=most) == fitted
+def test_a_long_text_is_cut_at_a_line(text, fitted) -> None:
+    assert check_run.fit(text, most_bytes=100) == fitted
 
 
-@given(st.lists(st.text(max_size=400), max_size=8), st.integers(200, 900))
-def test_the_limit_is_kept_in_bytes(parts, most) -> None:
-    text = check_run.fit(parts, most_bytes=most)
-    assert len(text.encode("utf-8", "replace")) <= most
-    shown = [part for part in parts if part.strip()]
-    assert text == "\n\n".join(shown) or "left out because of" in text
+@given(st.text(max_size=2000), st.integers(200, 900))
+def test_the_limit_is_kept_in_bytes(text, most) -> None:
+    fitted = check_run.fit(text, most_bytes=most)
+    assert len(fitted.encode("utf-8", "replace")) <= most
+    assert fitted == text or fitted.endswith(NOTE)

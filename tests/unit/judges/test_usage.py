@@ -7,7 +7,7 @@ import dataclasses
 import threading
 
 import pytest
-from builders.judging import USAGE, failure, request
+from builders.judging import USAGE, request
 from hypothesis import given, settings, strategies as st
 
 from evalgate.config.gate_file import BudgetRule
@@ -165,13 +165,13 @@ def asking(criterion: str, model: str = "m") -> JudgeRequest:
 
 def test_the_books_by_criterion_and_model() -> None:
     ledger = UsageLedger()
-    ledger.add_call(asking("a"), usage=USAGE, cost_usd=0.25)
-    ledger.add_call(asking("a"), usage=None, cost_usd=None)
-    ledger.add_call(asking("a", "n"), usage=USAGE, cost_usd=0.5)
-    ledger.read(asking("a"))
-    ledger.retried(asking("a"), failure("timeout"))
-    ledger.failed(asking("a"), failure("timeout"))
-    ledger.failed(asking("b"), failure("truncated", usage=USAGE), cost_usd=0.5)
+    ledger.add(asking("a"), calls=1, usage=USAGE, cost_usd=0.25)
+    ledger.add(asking("a"), calls=1)
+    ledger.add(asking("a", "n"), calls=1, usage=USAGE, cost_usd=0.5)
+    ledger.add(asking("a"), cached=1)
+    ledger.add(asking("a"), retries=1)
+    ledger.add(asking("a"), failures={"timeout": 1})
+    ledger.add(asking("b"), failures={"truncated": 1}, usage=USAGE, cost_usd=0.5)
     first, other, second = ledger.uses()
     assert [(use.criterion, use.model) for use in (first, other, second)] == [
         ("a", "m"),
@@ -188,5 +188,5 @@ def test_the_books_by_criterion_and_model() -> None:
 
 def test_no_price_at_all_is_no_cost() -> None:
     ledger = UsageLedger()
-    ledger.add_call(asking("a"), usage=USAGE, cost_usd=None)
+    ledger.add(asking("a"), calls=1, usage=USAGE)
     assert [(use.cost_usd, use.unpriced) for use in ledger.uses()] == [(None, 1)]

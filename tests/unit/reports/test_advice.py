@@ -8,7 +8,6 @@ from builders import build, report_page, scenarios
 from hypothesis import given, strategies as st
 
 from evalgate import reports
-from evalgate.judges import base
 from evalgate.judges.base import JudgeFailureKind, JudgeSetting
 from evalgate.model import NotEvaluated, Policy, Reason, Report
 from evalgate.model.deviations import ADKS
@@ -63,7 +62,7 @@ def test_the_remedy_is_in_every_report(kind: JudgeFailureKind, cases: int) -> No
         model="a-model-with-a-long-name-2026-09", api_key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY")
     )
     said = "; ".join(f"{number}. something went wrong here" for number in range(40))
-    message = base.failure(kind, setting, detail=said).message
+    message = setting.failure(kind, detail=said).message
     step = str(message).rpartition("); ")[2]
     report = failed_with(f"{message} {TRIED}", cases=cases)
     for name in (*TEXTS, "terminal"):

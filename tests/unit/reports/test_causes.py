@@ -112,4 +112,4 @@ def test_every_case_that_does_not_pass_has_a_difference(scenario: str) -> None:
 def test_a_list_of_causes_is_told_where_several_cases_share_one(
     outcomes: str, is_worth: bool
 ) -> None:
-    assert causes.worth_a_list(view.view_of(build.report(outcomes)).causes) is is_worth
+    assert bool(view.view_of(build.report(outcomes)).shared_causes) is is_worth

@@ -102,7 +102,7 @@ def test_results_hold_where_each_conversation_parts() -> None:
     report = led_scenarios.parted()
     assert report.comparison is not None
     found = {each.case_id: each.divergence for each in report.comparison.cases}
-    told = shapes.written(file.ComparisonEntry, report.comparison)
+    told = shapes.written(shapes.entry_of(file.ComparisonEntry, report.comparison))
     assert [each["divergence"] for each in told["cases"] if "divergence" in each] == [
         {"answers": 2, "users": 3}
     ]

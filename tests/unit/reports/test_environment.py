@@ -22,7 +22,7 @@ from evalgate.reports import comment, view
 
 
 def reproduce(report: Report) -> str:
-    return comment._environment(view.view_of(report))
+    return comment._draw("environment", view.view_of(report))
 
 
 def told(report: Report) -> dict[str, tuple[str, str]]:

@@ -36,7 +36,7 @@ def test_each_gate_answers_and_what_blocks_comes_first(
     scenario: str, kinds: dict[str, VerdictKind | None]
 ) -> None:
     found = wording.answers(COMPARED[scenario]())
-    assert [(each.question, each.kind) for each in found] == list(kinds.items())
+    assert [(question, kind) for question, kind, _ in found] == list(kinds.items())
 
 
 def test_one_gate_needs_no_list() -> None:
@@ -279,9 +279,7 @@ def test_what_every_reader_must_know_stands_at_the_top_and_is_escaped() -> None:
     )
     ended = errors.warning("quarantine-expired", "the quarantine of `x` expired")
     report = dataclasses.replace(report, problems=(told, ended))
-    notices = {
-        each.title: each.text for each in wording.notices(report, view.view_of(report).cases)
-    }
+    notices = dict(wording.notices(report, view.view_of(report).cases))
     assert list(notices) == [
         "Not caused by this pull request: the model changed",
         "7 quarantined cases (non-blocking)",

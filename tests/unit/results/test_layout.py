@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -10,17 +10,20 @@ from hypothesis import given, settings, strategies as st
 
 from evalgate.errors import UnavailableError
 from evalgate.results import stores
-from evalgate.results.stores import RunName, Unreadable
+from evalgate.results.stores import BaselineFolder, RunName, Unreadable
 
 A, B, C = (letter * 40 for letter in "abc")
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_a_name_tells_commit_and_time_in_utc() -> None:
-    entry = stores.new_run_name(A, NOW.astimezone(timezone(timedelta(hours=5))))
-    assert entry.name == f"20260102T030405Z-{A}.json.gz"
-    assert entry.saved_at == "2026-01-02T03:04:05Z"
-    assert stores.parse_names([entry.name]) == [entry]
+def test_a_name_tells_commit_and_time_in_utc(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("{}")
+    moment = datetime(2026, 1, 2, 8, 4, 5, tzinfo=timezone(timedelta(hours=5)))
+    folder = BaselineFolder(tmp_path / "stored", scratch=tmp_path)
+    folder.save(A, tmp_path / "results.json", current_moment=moment)
+    (path,) = (tmp_path / "stored/runs").iterdir()
+    assert path.name == f"20260102T030405Z-{A}.json.gz"
+    (run,) = stores.parse_names([path.name])
+    assert (run.name, run.saved_at) == (path.name, "2026-01-02T03:04:05Z")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,6 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
     monkeypatch.setattr(file, "read_results", read)
     lines: list[str] = []
     nearest = stores.find(shelf, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
-    assert (None if nearest is None else (nearest.commit, nearest.distance)) == found
+    assert (None if nearest is None else (nearest[0].commit, nearest[0].distance)) == found
     assert len(lines) == len(said)
     assert all(words in line for words, line in zip(said, lines, strict=True))

@@ -186,7 +186,7 @@ def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
         3,
     )
     assert asked.judge.prompt_version == "7"
-    shown = publish.decided(report, comment_rule="always").output.text[0]
+    shown = publish.decided(report, comment_rule="always").output.text
     assert "3 samples, prompt 7" in shown, "without a command to repeat it with as well"
 
 
@@ -238,4 +238,4 @@ def test_whatever_is_changed_is_refused_or_shown(
         report = post.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
     except EvalgateError:
         return
-    assert publish.decided(report, comment_rule="always").output.summary[0]
+    assert publish.decided(report, comment_rule="always").output.summary

@@ -38,12 +38,9 @@ def abreast(
 ) -> FairTasks:
     """`known`: the places of tasks that need not be run."""
     ids = {id(tasks[place]) for place in known or ()}
-    left = [
-        sum(task.side == side and id(task) not in ids for task in tasks) for side in range(sides)
-    ]
     return FairTasks(
         tasks,
-        trial_counts=left,
+        sides=sides,
         is_known=lambda task: id(task) in ids,
         at_once=at_once,
         stop=threading.Event(),
@@ -67,7 +64,7 @@ def test_the_faster_side_waits_when_it_is_far_ahead() -> None:
     stop, never_ends, answered = threading.Event(), [], []
     order = FairTasks(
         plan(*[(HEAD, BASE)] * 50),
-        trial_counts=[50, 50],
+        sides=2,
         is_known=lambda _: False,
         at_once=2,
         stop=stop,
@@ -150,7 +147,7 @@ def test_cases_of_one_side_do_not_part_the_others() -> None:
 def test_stop_ends_waiting() -> None:
     stop = threading.Event()
     tasks = plan(*[(HEAD, BASE)] * 4)
-    order = FairTasks(tasks, trial_counts=[4, 4], is_known=lambda _: False, at_once=2, stop=stop)
+    order = FairTasks(tasks, sides=2, is_known=lambda _: False, at_once=2, stop=stop)
     under_way = [next(order), next(order)]
     ended = threading.Event()
 
@@ -197,8 +194,6 @@ def test_every_trial_is_handed_out_once_and_no_side_has_more_than_its_share(
                 under_way[task.side] -= 1
         order.done(task)
 
-    list(
-        trials.map_bounded(work, order, threads=threads, stop=threading.Event(), abort=lambda: None)
-    )
+    trials.run_bounded(work, order, threads=threads, stop=threading.Event(), abort=lambda: None)
     assert sorted(handed) == sorted(id(task) for task in tasks)
     assert not excess

@@ -10,7 +10,6 @@ from evalgate.agents.base import AgentFailed
 from evalgate.agents.conversation import Stopwatch
 from evalgate.model import AgentFailure, Content, Ending, FailureKind, Invocation, Text
 from evalgate.runner import trials
-from evalgate.simulation.user import Message, SimulatorFailure, Stop
 
 
 class Echo:
@@ -35,18 +34,18 @@ class Says:
         self._said = said
         self.seen: list[int] = []
 
-    def next_message(self, history: Sequence[Invocation]) -> object:
+    def __call__(self, history: Sequence[Invocation]) -> object:
         self.seen.append(len(history))
         return self._said[len(history)]
 
 
-def message(text: str) -> Message:
-    return Message(content=Content(parts=(Text(text=text),), role="user"))
+def message(text: str) -> Content:
+    return Content(parts=(Text(text=text),), role="user")
 
 
 @pytest.mark.parametrize("ended_by", [Ending.STOP_SIGNAL, Ending.TURN_LIMIT, None])
 def test_until_the_user_stops(ended_by):
-    agent, user = Echo(), Says(message("a"), message("b"), Stop(ended_by=ended_by))
+    agent, user = Echo(), Says(message("a"), message("b"), ended_by)
     transcript = trials.talk(agent, user, [], Stopwatch())
     assert [turn.user_content for turn in transcript.invocations] == agent.sent
     assert (transcript.final_state, transcript.ended_by, agent.finished) == (
@@ -55,15 +54,6 @@ def test_until_the_user_stops(ended_by):
         1,
     )
     assert user.seen == [0, 1, 2]  # every turn is sent once
-
-
-def test_a_user_without_a_word_is_no_failure_of_the_agent():
-    done: list[Invocation] = []
-    with pytest.raises(AgentFailed) as caught:
-        trials.talk(Echo(), Says(message("a"), SimulatorFailure(message="down")), done, Stopwatch())
-    failure = caught.value.failure
-    assert (failure.kind, failure.turn, failure.message) == (FailureKind.SIMULATOR, 2, "down")
-    assert len(done) == 1
 
 
 def test_an_agents_failure_stays_its_own_and_what_was_done_is_kept():

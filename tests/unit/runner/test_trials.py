@@ -41,6 +41,7 @@ def test_the_order_is_fair() -> None:
 def test_no_more_is_under_way_than_there_are_threads() -> None:
     lock = threading.Lock()
     taken = finished = highest = 0
+    numbers: list[int] = []
 
     def source():
         nonlocal taken, highest
@@ -50,16 +51,14 @@ def test_no_more_is_under_way_than_there_are_threads() -> None:
                 highest = max(highest, taken - finished)
             yield number
 
-    def work(number: int) -> int:
+    def work(number: int) -> None:
         nonlocal finished
         with lock:
             finished += 1
-        return number
+            numbers.append(number)
 
-    results = trials.map_bounded(
-        work, source(), threads=3, stop=threading.Event(), abort=lambda: None
-    )
-    assert sorted(results) == list(range(1000))
+    trials.run_bounded(work, source(), threads=3, stop=threading.Event(), abort=lambda: None)
+    assert sorted(numbers) == list(range(1000))
     assert highest <= 3
 
 
@@ -74,23 +73,20 @@ def test_a_ctrl_c_that_another_thread_took_ends_the_wait() -> None:
         ended_early.append(stop.wait(30))
 
     with pytest.raises(KeyboardInterrupt):
-        list(trials.map_bounded(work, [1], threads=1, stop=stop, abort=lambda: None))
+        trials.run_bounded(work, [1], threads=1, stop=stop, abort=lambda: None)
     assert ended_early == [True]
 
 
 def test_an_exception_aborts_and_nothing_runs_on() -> None:
     stop, aborted = threading.Event(), []
 
-    def work(number: int) -> int:
+    def work(number: int) -> None:
         if number == 5:
             raise ValueError("broken")
-        return number
 
     with pytest.raises(ValueError, match="broken"):
-        list(
-            trials.map_bounded(
-                work, range(10**9), threads=4, stop=stop, abort=lambda: aborted.append(True)
-            )
+        trials.run_bounded(
+            work, range(10**9), threads=4, stop=stop, abort=lambda: aborted.append(True)
         )
     assert stop.is_set()
     assert aborted == [True]

@@ -4,6 +4,7 @@ other agents."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,7 @@ from evalgate.model import (
     Event,
     FailureKind,
     Invocation,
+    SimulatorUse,
     Text,
     ToolCall,
     ToolResponse,
@@ -26,7 +28,7 @@ from evalgate.model import (
 )
 from evalgate.runner import trials
 from evalgate.runner.trials import Task
-from evalgate.simulation.user import StaticUser
+from evalgate.simulation import user
 from evalgate.values import Json
 from tests.builders.build import suite
 
@@ -77,10 +79,13 @@ SETUPS = (TurnSetup(state={"a": 1}), TurnSetup(), TurnSetup(state={"b": 2}))
 CASE = Case(case_id="c", conversation=TURNS, setups=SETUPS, isolated=True)
 
 
-def converse(agent: Agent, told: list[str] | None = None) -> Transcript:
-    task = Task(key=KEY, suite=suite(CASE), case=CASE)
+SPOKEN = user.begin(CASE, SimulatorUse())
+
+
+def converse(agent: Agent, told: list[str] | None = None, *, case: Case = CASE) -> Transcript:
+    task = Task(key=KEY, suite=suite(case), case=case)
     found = trials.converse(
-        agent, task, StaticUser(TURNS), Stopwatch(), say=[].append if told is None else told.append
+        agent, task, SPOKEN, Stopwatch(), say=[].append if told is None else told.append
     )
     assert isinstance(found, Transcript)
     return found
@@ -118,6 +123,23 @@ def test_every_call_before_has_an_answer_behind_it_with_the_same_id() -> None:
     assert [each.id for each in calls] == [each.id for each in responses]
     assert len({each.id for each in calls}) == 2
     assert before.final_response == said("one, as expected")
+
+
+def test_calls_of_one_event_have_their_answers_behind_it() -> None:
+    agent = Agent()
+    calls = Event(author="agent", content=Content(parts=CALLS[:2]))
+    answer = Event(author="agent", content=Content(parts=CALLS[2:]))
+    first = dataclasses.replace(TURNS[0], events=(calls, answer))
+    converse(agent, case=dataclasses.replace(CASE, conversation=(first, *TURNS[1:])))
+    (before, _) = agent.opened[2].history
+    assert [type(part) for part in before.parts()] == [
+        ToolCall,
+        ToolCall,
+        ToolResponse,
+        ToolResponse,
+    ]
+    assert [each.response for each in before.tool_responses] == [{}, {"ok": 1}]
+    assert [each.id for each in before.tool_calls] == [each.id for each in before.tool_responses]
 
 
 def test_an_agent_that_takes_no_turns_before_has_one_session_and_that_is_told() -> None:

@@ -3,12 +3,14 @@ anything."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 
 import pytest
 from builders.judging import ScriptedJudge, panel
 
+from evalgate.agents.base import AgentFailed
 from evalgate.judges import cache
 from evalgate.judges.base import JudgeFailureKind, JudgeReply
 from evalgate.model import (
@@ -16,6 +18,7 @@ from evalgate.model import (
     Content,
     ConversationScenario,
     Ending,
+    FailureKind,
     Invocation,
     Persona,
     SimulatorUse,
@@ -23,7 +26,6 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import under
 from evalgate.simulation import user as simulation_user
-from evalgate.simulation.user import Message, SimulatorFailure, Stop
 
 SCENARIO = ConversationScenario(
     starting_prompt="Hello.", conversation_plan="Book a table for two at seven."
@@ -59,16 +61,16 @@ def begin(*said: str, case: Case = CASE, adk_compat: bool = False, draw: int = 0
 
 
 def text_of(said: object) -> str:
-    assert isinstance(said, Message)
-    assert said.content.role == "user"
-    return "".join(part.text for part in said.content.parts if isinstance(part, Text))
+    assert isinstance(said, Content)
+    assert said.role == "user"
+    return "".join(part.text for part in said.parts if isinstance(part, Text))
 
 
 def test_it_starts_with_the_starting_prompt_and_asks_nobody_for_it():
     user, judge = begin("For two.")
-    assert text_of(user.next_message([])) == "Hello."
+    assert text_of(user([])) == "Hello."
     assert judge.requests == []
-    assert text_of(user.next_message([turn("Hello.")])) == "For two."
+    assert text_of(user([turn("Hello.")])) == "For two."
     assert len(judge.requests) == 1
 
 
@@ -89,18 +91,16 @@ def test_it_starts_with_the_starting_prompt_and_asks_nobody_for_it():
 def test_the_stop_signal(said, ends, ends_in_adk):
     for adk_compat, expected in ((False, ends), (True, ends_in_adk)):
         user, _ = begin(said, adk_compat=adk_compat)
-        last = user.next_message([turn("Hello.")])
-        assert isinstance(last, Stop) is expected
+        last = user([turn("Hello.")])
+        assert isinstance(last, Ending) is expected
         if expected:
-            assert last == Stop(ended_by=Ending.STOP_SIGNAL)
+            assert last == Ending.STOP_SIGNAL
 
 
 def test_another_stop_signal():
     user, judge = begin("</finished>", "That is ALL FOLKS.", stop_signal="all folks")
-    assert text_of(user.next_message([turn("Hello.")])) == "</finished>"
-    assert user.next_message([turn("Hello."), turn("</finished>")]) == Stop(
-        ended_by=Ending.STOP_SIGNAL
-    )
+    assert text_of(user([turn("Hello.")])) == "</finished>"
+    assert user([turn("Hello."), turn("</finished>")]) == Ending.STOP_SIGNAL
     assert "all folks" in judge.requests[0].system
 
 
@@ -117,9 +117,11 @@ def test_another_stop_signal():
 )
 def test_a_user_without_a_word_is_a_failure_of_its_own(said, words):
     user, _ = begin(*[said] * 10)
-    failed = user.next_message([turn("Hello.")])
-    assert isinstance(failed, SimulatorFailure)
-    assert words in failed.message
+    with pytest.raises(AgentFailed) as caught:
+        user([turn("Hello.")])
+    failure = caught.value.failure
+    assert failure.kind is FailureKind.SIMULATOR
+    assert words in failure.message
 
 
 def test_thoughts_are_no_message():
@@ -127,33 +129,33 @@ def test_thoughts_are_no_message():
     user = simulation_user.begin(
         CASE, SimulatorUse(), panel=panel(ScriptedJudge(lambda _: JudgeReply(parts=parts)))
     )
-    assert text_of(user.next_message([turn("Hello.")])) == "At seven."
+    assert text_of(user([turn("Hello.")])) == "At seven."
 
 
 def test_at_the_limit_it_is_asked_whether_it_would_end_here():
     history = [turn("Hello."), turn("For two.")]
     user, _ = begin("</finished>", max_turns=2)
-    assert user.next_message(history) == Stop(ended_by=Ending.STOP_SIGNAL)
+    assert user(history) == Ending.STOP_SIGNAL
     user, _ = begin("And a window seat.", max_turns=2)
-    assert user.next_message(history) == Stop(ended_by=Ending.TURN_LIMIT)
+    assert user(history) == Ending.TURN_LIMIT
     user, judge = begin("</finished>", max_turns=2, adk_compat=True)  # ADK asks nobody
-    assert user.next_message(history) == Stop(ended_by=Ending.TURN_LIMIT)
+    assert user(history) == Ending.TURN_LIMIT
     assert judge.requests == []
 
 
 def test_an_outage_at_the_limit_is_not_taken_for_an_end():
     user, _ = begin("<unauthorized>", max_turns=1)
-    assert user.next_message([turn("Hello.")]) == Stop(ended_by=Ending.TURN_LIMIT)
+    assert user([turn("Hello.")]) == Ending.TURN_LIMIT
 
 
 def test_without_a_limit_it_goes_on():
     user, _ = begin("More.", max_turns=None)
-    assert text_of(user.next_message([turn("x")] * 500)) == "More."
+    assert text_of(user([turn("x")] * 500)) == "More."
 
 
 def test_without_anybody_to_ask_it_says_so():
-    user = simulation_user.begin(CASE, SimulatorUse())
-    assert isinstance(user.next_message([]), SimulatorFailure)
+    with pytest.raises(AgentFailed, match="no model is available"):
+        simulation_user.begin(CASE, SimulatorUse())
 
 
 def test_the_address_of_a_question_holds_everything_that_a_reply_depends_on():
@@ -165,7 +167,7 @@ def test_the_address_of_a_question_holds_everything_that_a_reply_depends_on():
             scenario=dataclasses.replace(SCENARIO, **given.pop("scenario", {})),
         )
         user, judge = begin("Yes.", case=case, draw=given.pop("draw", 0), **given)
-        user.next_message(list(history) or [turn("Hello.")])
+        user(list(history) or [turn("Hello.")])
         return cache.address_of(judge.requests[0])
 
     others = [
@@ -188,7 +190,7 @@ def test_the_address_of_a_question_holds_everything_that_a_reply_depends_on():
 
 def test_a_system_instruction_is_added_to_the_script():
     user, judge = begin("Yes.", config={"system_instruction": "Be brief."})
-    user.next_message([turn("Hello.")])
+    user([turn("Hello.")])
     (asked,) = judge.requests
     assert asked.system.endswith("Be brief.")
     assert "You play a user" in asked.system
@@ -199,7 +201,7 @@ def test_each_question_tells_the_whole_conversation_so_far():
     user, judge = begin("one", "two", "three")
     history: list[Invocation] = []
     for number in range(4):
-        said = text_of(user.next_message(history))
+        said = text_of(user(history))
         history.append(turn(said, f"answer {number}"))
     prompt = judge.requests[-1].prompt
     lines = [json.loads(line) for line in prompt.splitlines() if line.startswith("{")]
@@ -219,7 +221,7 @@ def test_a_template_takes_the_place_of_our_words():
         case_id="c", scenario=dataclasses.replace(SCENARIO, persona=Persona(persona_id="NOVICE"))
     )
     user, judge = begin("Yes.", case=case, custom_instructions=template)
-    user.next_message([turn("Hello.", "When?")])
+    user([turn("Hello.", "When?")])
     (asked,) = judge.requests
     assert asked.system == ""
     assert asked.prompt.startswith(
@@ -231,23 +233,25 @@ def test_a_template_takes_the_place_of_our_words():
     "template", ["{% if %}", "{{ 1 / 0 }}", "{{ conversation_plan.nothing.more }}"]
 )
 def test_a_template_that_fails_is_a_failure_of_the_simulated_user(template):
-    user, _ = begin("Yes.", custom_instructions=template)
-    assert isinstance(user.next_message([turn("Hello.")]), SimulatorFailure)
+    with pytest.raises(AgentFailed) as caught:
+        begin("Yes.", custom_instructions=template)[0]([turn("Hello.")])
+    assert caught.value.failure.kind is FailureKind.SIMULATOR
 
 
 def test_a_template_cannot_leave_its_sandbox():
     user, judge = begin(
         "Yes.", custom_instructions="{{ ''.__class__.__mro__[1].__subclasses__() }}"
     )
-    said = user.next_message([turn("Hello.")])
-    assert isinstance(said, SimulatorFailure) or "subprocess" not in judge.requests[0].prompt
+    with contextlib.suppress(AgentFailed):
+        user([turn("Hello.")])
+    assert not any("subprocess" in request.prompt for request in judge.requests)
 
 
 def test_a_user_whose_turns_are_written_down():
     case = Case(case_id="c", conversation=(turn("one"), turn("two")))
     user = simulation_user.begin(case, SimulatorUse())
-    assert [text_of(user.next_message([turn("x")] * number)) for number in range(2)] == [
+    assert [text_of(user([turn("x")] * number)) for number in range(2)] == [
         "one",
         "two",
     ]
-    assert user.next_message([turn("x")] * 2) == Stop(ended_by=None)
+    assert user([turn("x")] * 2) is None

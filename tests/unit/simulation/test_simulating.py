@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evalgate import criteria
+from evalgate.agents.base import AgentFailed
 from evalgate.config import load
 from evalgate.config.gate_file import JudgeRule
 from evalgate.formats import fingerprints
@@ -25,7 +26,6 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.simulation import user
-from evalgate.simulation.user import SimulatorFailure
 
 SCENARIO = ConversationScenario(starting_prompt="Hello.", conversation_plan="Book.")
 LED = Case(case_id="led", scenario=SCENARIO)
@@ -156,8 +156,9 @@ def test_without_a_panel_a_scenario_cannot_be_played_and_a_written_case_can(tmp_
     settings = load.load_settings({"root": str(tmp_path)})
     simulate = user.simulation_of(None, settings)
     key = TrialKey(suite="x", case_id="c")
-    assert isinstance(simulate(suite(LED), LED, key).next_message([]), SimulatorFailure)
-    assert not isinstance(simulate(suite(WRITTEN), WRITTEN, key).next_message([]), SimulatorFailure)
+    with pytest.raises(AgentFailed):
+        simulate(suite(LED), LED, key)
+    simulate(suite(WRITTEN), WRITTEN, key)([])
 
 
 def test_another_user_is_another_task():
