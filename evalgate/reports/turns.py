@@ -15,7 +15,6 @@ from evalgate.model import (
     GradedTrial,
     Invocation,
     Run,
-    Text,
     ToolCall,
     TrialKey,
     call_diff,
@@ -204,14 +203,7 @@ def conversation_of(case: CaseView) -> Conversation:
 
 def answer_text(content: Content | None) -> str | None:
     """The texts of a message without thoughts; None if it has none."""
-    if content is None:
-        return None
-    texts = [
-        part.text
-        for part in content.parts
-        if isinstance(part, Text) and not part.thought and part.text
-    ]
-    return "\n".join(texts) if texts else None
+    return (content.text() or None) if content is not None else None
 
 
 def tally(finding: Finding) -> str:
