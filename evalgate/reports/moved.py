@@ -240,7 +240,7 @@ def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Sequen
     conversations = []
     for trial in trials:
         score = _score(trial, name)
-        transcript = run.transcripts.find(trial.key)
+        transcript = run.transcripts(trial.key)
         if score is not None and transcript is not None:
             conversations.append((score, trial.key.number, transcript.invocations))
     return conversations

@@ -334,7 +334,7 @@ def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
 
 def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObject:
     """A run, also of a broken agent. `traces`: of its turns; None without any."""
-    transcript = run.transcripts.find(trial.key)
+    transcript = run.transcripts(trial.key)
     turns_done = transcript.invocations if transcript is not None else ()
     if trial.failure is not None and not turns_done:
         turns_done = trial.failure.partial

@@ -256,7 +256,7 @@ def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> I
 
 
 def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
-    transcript = run.transcripts.find(key)
+    transcript = run.transcripts(key)
     return None if transcript is None else transcript.invocations
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from evalgate.model import (
     AgentFailure,
@@ -31,7 +30,7 @@ from evalgate.wings.ces.shapes import (
     Outcome,
 )
 
-FILE: Final = "ces-results.json"
+FILE = "ces-results.json"
 
 
 def render(report: Report) -> str:
@@ -97,7 +96,7 @@ def measurements(
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
             plan = Plan.model_validate(case.ces)
-            transcript = run.transcripts.find(trial.key)
+            transcript = run.transcripts(trial.key)
             yield plan, trial, transcript, _measured(case, plan, trial, transcript)
 
 
@@ -144,7 +143,7 @@ def _measured(
     )
 
 
-RENDERER: Final = Renderer(
+RENDERER = Renderer(
     name="ces",
     file_name=FILE,
     summary="runs, results and metrics of CES evaluations, as CES's API has them",
