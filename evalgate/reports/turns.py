@@ -161,18 +161,9 @@ def conversation_of(case: CaseView) -> Conversation:
         else None
     )
     actual = recorded_turns if trial.failure is None else trial.failure.partial
-    base = _base_turns(case, trial)
-    head = actual if recorded_turns is None else recorded_turns
-    divergence_text = ""
-    if case.is_simulated and base is not None and head is not None:
-        difference = divergence.compare(
-            base, head, hears_calls=case.suite.simulator.include_function_calls
-        )
-        divergence_text = _divergence(difference, base, head)
-        # later turns of the same number are no longer comparable
-        if difference is not None and difference.users is not None:
-            base = base[: difference.users - 1]
-    shown_base = base if base is not None and case.is_new else ()
+    base, divergence_text = _base_side(
+        case, trial, actual if recorded_turns is None else recorded_turns
+    )
     findings = tuple(_findings(None, trial=trial))
     if actual is None:
         return Conversation(findings=findings, divergence=divergence_text)
@@ -190,7 +181,7 @@ def conversation_of(case: CaseView) -> Conversation:
             expected=expected[index] if index < len(expected) else None,
             actual=actual[index] if index < len(actual) else None,
             is_planned=index < len(expected) or is_simulated,
-            base=shown_base[index] if index < len(shown_base) else None,
+            base=base[index] if index < len(base) else None,
             scores=tuple(scores(index, trial=trial, uses=uses)),
             findings=tuple(
                 pair for pair in _findings(index + 1, trial=trial) if pair[0] not in repeated_names
@@ -199,6 +190,24 @@ def conversation_of(case: CaseView) -> Conversation:
         for index in range(max(len(expected), len(actual)))
     )
     return Conversation(turns=tuple(turns), findings=findings, divergence=divergence_text)
+
+
+def _base_side(
+    case: CaseView, trial: GradedTrial, head: Sequence[Invocation] | None
+) -> tuple[Sequence[Invocation], str]:
+    """The base's turns to show beside those of `head`, and where the conversations with a simulated
+    user diverge."""
+    base = _base_turns(case, trial)
+    divergence_text = ""
+    if case.is_simulated and base is not None and head is not None:
+        difference = divergence.compare(
+            base, head, hears_calls=case.suite.simulator.include_function_calls
+        )
+        divergence_text = _divergence(difference, base, head)
+        # later turns of the same number are no longer comparable
+        if difference is not None and difference.users is not None:
+            base = base[: difference.users - 1]
+    return (base or () if case.is_new else ()), divergence_text
 
 
 def answer_text(content: Content | None) -> str | None:
