@@ -62,9 +62,10 @@ def grade(view: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Gr
             invocation, number, intermediate=options.evaluate_intermediate_nl_responses
         )
     ]
+    splits = ask.panel.vote_all([_split(passage.text, ask) for passage in passages])
     sentences_by_text = [
         _split_sentences(result, passage.text)
-        for result, passage in zip(_split(passages, ask), passages, strict=True)
+        for result, passage in zip(splits, passages, strict=True)
     ]
     sampled_requests = {
         index: _validation(passage, sentences, ask)
@@ -91,24 +92,14 @@ def grade(view: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Gr
 # --- which sentences ------------------------------------------------------------------------------
 
 
-def _split(passages: Sequence[AgentText], ask: Inquiry) -> tuple[VoteResult, ...]:
-    return ask.panel.vote_all(
-        [
-            judged.sampled(
-                ask,
-                render_split(passage.text),
-                parse=partial(_any_sentence, text=passage.text),
-                names={"": "the text"},
-                num_samples=1,
-            )
-            for passage in passages
-        ]
+def _split(text: str, ask: Inquiry) -> SampledRequest:
+    def any_sentence(reply: str) -> dict[str, Vote]:
+        is_read = parse_split(reply, text) or not has_words(text)
+        return {"": Vote(passed=True)} if is_read else {}
+
+    return judged.sampled(
+        ask, render_split(text), parse=any_sentence, names={"": "the text"}, num_samples=1
     )
-
-
-def _any_sentence(reply: str, *, text: str) -> dict[str, Vote]:
-    sentences = parse_split(reply, text)
-    return {"": Vote(passed=True)} if sentences or not has_words(text) else {}
 
 
 def _split_sentences(result: VoteResult, text: str) -> tuple[str, ...] | NotEvaluated:

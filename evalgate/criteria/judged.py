@@ -295,28 +295,19 @@ def conclude(
     values = tuple(turn.value for turn in judged_turns)
     findings = tuple(finding for turn in judged_turns for finding in turn.findings)
     scores = [score for turn in judged_turns if turn.lack is None for score in turn.scores]
-    for number, turn in enumerate(judged_turns, start=1):
-        if turn.lack is not None and (deviations.turn_unjudged or not scores):
-            message = _lack_text(judged_turns, number, turn.lack)
-            return replace(turn.lack, message=message, turns=values, findings=findings)
-    if not scores:
-        return replace(nothing, turns=values, findings=findings)
-    return Score(
-        value=mean(scores), turns=values, findings=findings, lacking=_lacking(judged_turns)
-    )
-
-
-def _lacking(judged_turns: Sequence[JudgedTurn]) -> Wording:
-    """Why the first item without a verdict was not judged; "" if all items were."""
+    lacking: Wording = ""
     for number, turn in enumerate(judged_turns, start=1):
         lack = turn.lack or turn.dropped
-        if lack is not None:
-            return _lack_text(judged_turns, number, lack)
-    return ""
-
-
-def _lack_text(judged_turns: Sequence[JudgedTurn], number: int, lack: NotEvaluated) -> Wording:
-    return Sentence("turn", number, 0, lack.message) if len(judged_turns) > 1 else lack.message
+        if lack is None:
+            continue
+        is_alone = len(judged_turns) == 1
+        message = lack.message if is_alone else Sentence("turn", number, 0, lack.message)
+        if turn.lack is not None and (deviations.turn_unjudged or not scores):
+            return replace(lack, message=message, turns=values, findings=findings)
+        lacking = lacking or message
+    if not scores:
+        return replace(nothing, turns=values, findings=findings)
+    return Score(value=mean(scores), turns=values, findings=findings, lacking=lacking)
 
 
 def at_the_end(grade: Grade, *, turns_before: int) -> Grade:

@@ -71,11 +71,15 @@ def mended(
     if values and state.keys().isdisjoint(values):
         return use, {**state, **values}
     requirements = requirements_of(use, settings)
-    if requirements is None:
-        return None
-    addition = next(_additions(use, requirements, failure, settings, context), "")
-    options = {**use.options, "requirements": [*requirements, addition]}
-    return (replace(use, options=options), state) if addition else None
+    needs = needs_of(use, settings)
+    if requirements is not None:
+        addition = next(_additions(use, requirements, failure, settings, context), "")
+        requirements = [*requirements, addition] if addition else None
+    elif needs is not None and needs.kind is NeedKind.LOCK and "is made for" in failure.message:
+        # the lock has a framework that is too old; the project may take a newer one
+        requirements = [os.path.relpath(Path(needs.folder, "pyproject.toml"), settings.root)]
+    options = {**use.options, "requirements": requirements}
+    return None if requirements is None else (replace(use, options=options), state)
 
 
 def made_up(message: str) -> JsonObject:

@@ -211,6 +211,19 @@ class JudgeSetting:
             usage=usage,
         )
 
+    def complete(
+        self, reply: JudgeReply, *, blocked: str = "", is_truncated: bool = False
+    ) -> JudgeReply | JudgeFailure:
+        """The reply, unless a filter blocked it (`blocked`: in the provider's words), the token
+        limit cut it, or it has no text."""
+        if blocked:
+            return self.failure(JudgeFailureKind.BLOCKED, detail=blocked, usage=reply.usage)
+        if is_truncated:
+            return self.failure(JudgeFailureKind.TRUNCATED, usage=reply.usage)
+        if not reply.text.strip():
+            return self.failure(JudgeFailureKind.EMPTY, detail=reply.finish, usage=reply.usage)
+        return reply
+
 
 @frozen_dataclass
 class JudgeDriver:

@@ -157,13 +157,8 @@ def _reply_of(
     reply = JudgeReply(
         parts=parts, usage=usage, model_version=response.model_version, finish=finish
     )
-    if finish in _BLOCKED:
-        return setting.failure(JudgeFailureKind.BLOCKED, detail=f"reply: {finish}", usage=usage)
-    if finish == "MAX_TOKENS":
-        return setting.failure(JudgeFailureKind.TRUNCATED, usage=usage)
-    if not any(part.text.strip() and not part.thought for part in parts):
-        return setting.failure(JudgeFailureKind.EMPTY, detail=finish, usage=usage)
-    return reply
+    blocked = f"reply: {finish}" if finish in _BLOCKED else ""
+    return setting.complete(reply, blocked=blocked, is_truncated=finish == "MAX_TOKENS")
 
 
 def _usage_of(response: types.GenerateContentResponse) -> Usage | None:

@@ -150,14 +150,8 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
     reply = JudgeReply(
         parts=parts, usage=usage, model_version=version and str(version), finish=finish
     )
-    if finish == "content_filter" or refusal:
-        detail = str(refusal or finish)
-        return setting.failure(JudgeFailureKind.BLOCKED, detail=detail, usage=usage)
-    if finish == "length":
-        return setting.failure(JudgeFailureKind.TRUNCATED, usage=usage)
-    if not text.strip():
-        return setting.failure(JudgeFailureKind.EMPTY, detail=finish, usage=usage)
-    return reply
+    blocked = str(refusal or "") or (finish if finish == "content_filter" else "")
+    return setting.complete(reply, blocked=blocked, is_truncated=finish == "length")
 
 
 def _usage_of(usage: Any) -> Usage | None:

@@ -15,7 +15,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
@@ -392,13 +391,6 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
-def _ends_thoughts(text: str) -> bool:
-    """True if a text, quoted among thoughts, would end them: the text after it would pass for the
-    reply."""
-    lowered_text = text.lower()
-    return any(f"</{name}>" in lowered_text for name in _THOUGHTS)
-
-
 def state(
     text: str,
     keys: frozenset[str],
@@ -414,7 +406,10 @@ def state(
         return Statement(question=question)
     body = _without_fence(text_parts[1].strip())
     code = question.code if question else ""
-    is_torn = question is not None and any(_ends_thoughts(piece.text) for piece in question.pieces)
+    # a text that is quoted among thoughts and ends them: the text after it would pass for the reply
+    is_torn = question is not None and any(
+        f"</{name}>" in piece.text.lower() for piece in question.pieces for name in _THOUGHTS
+    )
     document = _parse_json(body)
     if document is not None:
         has_code = bool(code) and isinstance(document, dict) and "code" in document
@@ -762,7 +757,14 @@ def parse_label(
 ) -> Mapping[str, Vote]:
     """The vote of a reply under the item "". Two different labels in one reply, or no label, are
     not a vote."""
-    statement = state(text, frozenset(keys), lines=partial(_labels_at_ends, keys=keys))
+
+    def labels_at_ends(rows: Rows) -> list[JsonObject]:
+        # the first and the last line: a verdict in the middle may be quoted
+        reasons = {name: reason for name, reason in reversed(rows) if name in _REASON_KEYS}
+        ends = [*rows[:1], *rows[1:][-1:]]
+        return [{**reasons, key: value} for key, value in ends if key in keys]
+
+    statement = state(text, frozenset(keys), lines=labels_at_ends)
     verdicts = [(entry[key], entry) for entry in statement.entries for key in keys if key in entry]
     if not verdicts:
         return {}
@@ -794,12 +796,6 @@ def _says_another(
         if key not in (*keys, *_REASON_KEYS) and isinstance(value, str)
     )
     return any(read_label(value, labels) not in {None, *reply_labels} for value in fields)
-
-
-def _labels_at_ends(rows: Rows, *, keys: Sequence[str]) -> list[JsonObject]:
-    """The verdicts in the first and in the last line; a verdict in the middle may be quoted."""
-    reasons = {name: reason for name, reason in reversed(rows) if name in _REASON_KEYS}
-    return [{**reasons, key: value} for key, value in [*rows[:1], *rows[1:][-1:]] if key in keys]
 
 
 def votes_by_item(

@@ -75,7 +75,13 @@ def render(
     unscored_note = wording.passed_unscored(report)
     sections = (
         [Line(unscored_note and phrase("warning", unscored_note), "yellow")],
-        _broken_suites(v),
+        [
+            Line(
+                phrase("broken_file", _label(suite.suite), plain.one_line(str(suite.reason))),
+                "yellow",
+            )
+            for suite in v.broken[:GROUPS]
+        ],
         _broken_cases(v, width),
         _causes(v),
         _criteria(v, width, all_criteria=all_criteria),
@@ -123,14 +129,6 @@ def _render_line(line: Line, *, color: bool, folder: str) -> str:
 
 def _label(text: str) -> str:
     return plain.label(text, NAME_WIDTH)
-
-
-def _broken_suites(v: View) -> Iterator[Line]:
-    """The evaluation files that cannot be evaluated, with the reason."""
-    for suite in v.broken[:GROUPS]:
-        yield Line(
-            phrase("broken_file", _label(suite.suite), plain.one_line(str(suite.reason))), "yellow"
-        )
 
 
 def _broken_cases(v: View, width: int) -> Iterator[Line]:

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
@@ -32,6 +32,9 @@ from evalgate.values import Environ, frozen_dataclass
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
+
+Settings: TypeAlias = Sequence[tuple[str, str]]
+"""Settings of git, by key; one may occur several times."""
 
 USER_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
@@ -56,7 +59,7 @@ FIXED_VARIABLES = {
     "GIT_DEFAULT_REF_FORMAT": "files",
 }
 
-SAFE_SETTINGS: Sequence[tuple[str, str]] = (
+SAFE_SETTINGS: Settings = (
     ("safe.directory", "*"),
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -97,7 +100,7 @@ def user_settings(environ: Environ) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def with_settings(environment: Environ, settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+def with_settings(environment: Environ, settings: Settings) -> dict[str, str]:
     """`environment` with settings that git (2.31 and newer) reads from it; the last value of a key
     wins."""
     setting_variables = {"GIT_CONFIG_COUNT": str(len(settings))}
@@ -211,7 +214,7 @@ class Git:
     token."""
 
     environment: Environ
-    settings: Sequence[tuple[str, str]] = ()
+    settings: Settings = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def run(
@@ -219,7 +222,7 @@ class Git:
         *arguments: str,
         cwd: str,
         timeout_s: float = LOCAL_TIMEOUT_S,
-        settings: Sequence[tuple[str, str]] = (),
+        settings: Settings = (),
     ) -> bytes:
         """The output of `git ARGUMENTS`. Raises GitFailed for a nonzero exit, a timeout or too much
         output."""
@@ -342,17 +345,15 @@ def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str,
 def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> Remote:
     """The remote `origin`, else the only remote; of its settings only those that cannot run
     anything."""
-    last_values: dict[str, str] = {}
-    headers = []
-    for key, value in settings:
-        last_values[key] = value
-        if key == "http.extraheader" or (key.startswith("http.") and key.endswith(".extraheader")):
-            headers.append((key, value))
-    names = [
-        key.removeprefix("remote.").removesuffix(".url")
-        for key in last_values
-        if re.fullmatch(r"remote\..*\.url", key)
+    all_settings = tuple(settings)
+    last_values = dict(all_settings)
+    headers = [
+        (key, value)
+        for key, value in all_settings
+        if re.fullmatch(r"http\.(?:.*\.)?extraheader", key)
     ]
+    matches = (re.fullmatch(r"remote\.(.*)\.url", key) for key in last_values)
+    names = [match[1] for match in matches if match]
     name = "origin" if "origin" in names else names[0] if len(names) == 1 else ""
     if not name:
         return Remote()
@@ -520,8 +521,6 @@ def _remove_with_lock(folder: Path, lock: filelock.FileLock) -> None:
 
 GITHUB = "https://github.com"
 
-Settings = Sequence[tuple[str, str]]
-
 
 @frozen_dataclass
 class Repository:
@@ -548,7 +547,7 @@ class Repository:
         """Like `run`, as bytes; see `Git.run`."""
         return self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
 
-    def run_with_remote(self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S) -> bytes:
+    def run_with_remote(self, *arguments: str) -> bytes:
         """Like `run_bytes`, with the remote `origin`: with the credentials of the checkout, else
         with the token.
 
@@ -565,7 +564,7 @@ class Repository:
                     f"--git-dir={self.git_dir}",
                     *arguments,
                     cwd=str(self.folder),
-                    timeout_s=timeout_s,
+                    timeout_s=NETWORK_TIMEOUT_S,
                     settings=[*way, *self.remote.partial],
                 )
             except GitFailed as error:

@@ -201,12 +201,12 @@ class Sandbox:
         """`variables` for its processes: with their own home, paths in the copy, and readable
         copies of closed credential files that variables name (as `env` grants them)."""
         account = account or self.agent
-        shared_variables = {
-            name: text for name, text in variables.items() if not _matches(name, HOME_VARIABLES)
+        placed_variables = {
+            name: self._placed_value(name, text)
+            for name, text in variables.items()
+            if not _matches(name, HOME_VARIABLES)
         }
-        return {
-            name: self._placed_value(name, text) for name, text in shared_variables.items()
-        } | account.environment()
+        return placed_variables | account.environment()
 
     def reachable(self, path: Path) -> Path:
         """A path of a file or folder of this program that the sandbox's processes can reach:
@@ -377,11 +377,11 @@ def refusal_reason() -> str:
         return "there is no `setpriv` (util-linux)"
     trial = (*_drop_rights(TRIAL_UID, TRIAL_UID), "--", "/bin/true")
     error_text = "" if landlock_rights() else _tool_error(trial)
-    return (
-        f"the system refuses it ({error_text}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
-        if error_text
-        else ""
-    )
+    if error_text:
+        return (
+            f"the system refuses it ({error_text}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
+        )
+    return ""
 
 
 @contextmanager
@@ -608,13 +608,9 @@ def _namespaces(
         for place in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - everybody's
     )
     python = shutil.which("python3")
-    prefixes = [
-        sys.prefix,
-        sys.base_prefix,
-        *([str(Path(python).resolve().parent.parent)] if python else []),
-    ]
     candidates = [
-        *prefixes,
+        *(sys.prefix, sys.base_prefix),
+        *([str(Path(python).resolve().parent.parent)] if python else []),
         str(Path(__file__).parent.parent),
         *os.environ.get("PATH", "").split(":"),
     ]
@@ -663,11 +659,9 @@ def _tool_error(command: Sequence[str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return (
-        ""
-        if finished.returncode == 0
-        else finished.stderr.strip()[-500:] or f"exit code {finished.returncode}"
-    )
+    if finished.returncode == 0:
+        return ""
+    return finished.stderr.strip()[-500:] or f"exit code {finished.returncode}"
 
 
 def _run_tool(name: str, *arguments: str) -> None:

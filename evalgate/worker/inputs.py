@@ -17,7 +17,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-Message = dict[str, Any]
+from .pipe import Message
 
 FILE = "file"
 NAME = "name"
@@ -166,13 +166,13 @@ class Tracer:
             full_path = f"{base}/{full_path}"
         if self.is_skipped(full_path):
             return None
-        return (
-            full_path
-            if full_path.startswith(self._top_prefixes)
+        if (
+            full_path.startswith(self._top_prefixes)
             or full_path in self._tops
             or self._leads_inside(full_path)
-            else None
-        )
+        ):
+            return full_path
+        return None
 
     def _leads_inside(self, path: str) -> bool:
         """True if a path outside the checkout leads into it by a link or by `..`."""

@@ -16,12 +16,13 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 from . import errors, modules, server
+from .pipe import Message
 
-Message = dict[str, Any]
 STATUSES = {1: "passed", 2: "failed", 3: "not_evaluated", 4: "not_evaluated"}
 
 
@@ -52,9 +53,8 @@ class Host(server.Host):
         roots = dict.fromkeys((*home.roots, *(options.get("import_roots") or ())))
         self._finder.roots = tuple(roots)
         self._finder.packages = _packages_of(home)
-        aliases = modules.HomeFinder(home)
-        sys.meta_path[:0] = [self._finder, aliases]
-        sys.meta_path.append(modules.AgentFinder(aliases))
+        sys.meta_path[:0] = [self._finder, modules.Finder(partial(modules.find_home, home))]
+        sys.meta_path.append(modules.Finder(partial(modules.find_agent, home)))
         # after the installed packages: a file of the repository cannot take the name of a package
         sys.path.extend(roots)
         return {"framework": "metrics"}
@@ -116,12 +116,7 @@ class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.packages: dict[str, str] = {}
         self.metric_modules: set[str] = set()
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Any = None,  # noqa: ARG002 - the interface's signature
-        target: Any = None,  # noqa: ARG002 - the interface's signature
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""
         folder = self.packages.get(fullname)
         if folder is not None:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import errors, modules, server, terminal
+from .pipe import Message
 from .tools import SessionTools, Tools
 
-Message = dict[str, Any]
 Emit = Callable[[Message], None]
 
 ARGUMENTS = ("text", "content", "messages", "state", "session_id", "tools")

@@ -10,8 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from . import server
-
-Message = dict[str, Any]
+from .pipe import Message
 
 TEXT = 20_000
 """Characters of one text."""

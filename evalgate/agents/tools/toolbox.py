@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.model import Case, Suite, TrialKey, TurnSetup
 from evalgate.system import redact as system_redact
 from evalgate.text import words
+from evalgate.values import Redactor
 
 
 class Toolbox:
@@ -41,7 +42,7 @@ class Toolbox:
         root: Path,
         checkout: Path,
         folder: str,
-        redact: Callable[[str], str],
+        redact: Redactor,
         seed: int,
         is_resumed: bool,
     ) -> None:

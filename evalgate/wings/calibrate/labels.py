@@ -300,11 +300,13 @@ def _defect(
     invalid_key = next(
         (name for name, value in subjects.items() if value and name != verdicts.unit), None
     )
-    return (
-        ("label-subject-unknown", f"`{line.criterion}` has no verdict on a {invalid_key}", "")
-        if invalid_key
-        else None
-    )
+    if invalid_key:
+        return (
+            "label-subject-unknown",
+            f"`{line.criterion}` has no verdict on a {invalid_key}",
+            "",
+        )
+    return None
 
 
 def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] | None:

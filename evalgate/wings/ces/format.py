@@ -249,9 +249,9 @@ class CesFormat(Format):
 
     def differences(self, base: Case, head: Case) -> list[str] | None:
         """See `cases.differences`."""
-        return (
-            cases.differences(base, head) if base.ces is not None and head.ces is not None else None
-        )
+        if base.ces is not None and head.ces is not None:
+            return cases.differences(base, head)
+        return None
 
 
 FORMAT = CesFormat()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from evalgate.model import (
     AgentFailure,
@@ -31,7 +30,7 @@ from evalgate.wings.ces.shapes import (
     Outcome,
 )
 
-FILE: Final = "ces-results.json"
+FILE = "ces-results.json"
 
 
 def render(report: Report) -> str:
@@ -144,7 +143,7 @@ def _measured(
     )
 
 
-RENDERER: Final = Renderer(
+RENDERER = Renderer(
     name="ces",
     file_name=FILE,
     summary="runs, results and metrics of CES evaluations, as CES's API has them",

@@ -20,7 +20,6 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
-    Final,
     ForwardRef,
     TypeAlias,
     get_args,
@@ -297,7 +296,7 @@ def siblings(shape: type[Proto], field: str) -> list[str]:
     return [key_of(shape, other) for fields in groups for other in fields if other != field]
 
 
-NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": ("AUDIO",)}
+NOT_RUN_VALUES = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": ("AUDIO",)}
 """Values of enums that are kept and whose evaluations do not run."""
 
 
@@ -305,9 +304,9 @@ NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityCha
 def enum_in(shape: type[Proto], field: str) -> type[ProtoEnum] | None:
     """The enum of a field; None if it has none."""
     annotation = shape.model_fields[field].annotation
-    return (
-        annotation if isinstance(annotation, type) and issubclass(annotation, ProtoEnum) else None
-    )
+    if isinstance(annotation, type) and issubclass(annotation, ProtoEnum):
+        return annotation
+    return None
 
 
 @functools.cache
@@ -347,7 +346,7 @@ def handling_of(shape: type[Proto], field: str) -> Handling:
 
 # --- the messages and enums of shapes.json --------------------------------------------------------
 
-_SCALARS: Final[Mapping[str, Any]] = {
+_SCALARS: Mapping[str, Any] = {
     "string": str,
     "bytes": Annotated[str, BeforeValidator(_base64)],
     "bool": Bool,
@@ -360,7 +359,7 @@ _SCALARS: Final[Mapping[str, Any]] = {
 }
 
 
-DEFINITIONS: Final[JsonObject] = json.loads(
+DEFINITIONS: JsonObject = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
 )
 """The enums and messages by name, as docs/ces_shapes.py writes them."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
@@ -32,9 +32,9 @@ from evalgate.values import Json, JsonObject
 from evalgate.wings.pytest import guest
 from evalgate.wings.pytest.guest import Guest
 
-TEST_FILE: Final = ".test.json"
-GATE_FILES: Final = ("evalgate.yml", ".github/evalgate.yml")
-COLUMNS: Final = (
+TEST_FILE = ".test.json"
+GATE_FILES = ("evalgate.yml", ".github/evalgate.yml")
+COLUMNS = (
     "eval_set_id",
     "eval_id",
     "metric_name",
@@ -231,7 +231,7 @@ class _Call:
         return gate_run.run(settings, context), rows
 
 
-GATE: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalgate")
+GATE = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalgate")
 """The gate's thread. The agent may need the threads of the event loop. There is only one thread: of
 two evaluations at once, one could undo the changes of the other to the agent."""
 

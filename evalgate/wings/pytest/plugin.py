@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from evalgate.errors import EvalgateError
     from evalgate.model import Report
 
-SUFFIXES: Final = (".test.json", ".evalset.json")
-OUTPUT: Final = "evalgate-report"
+SUFFIXES = (".test.json", ".evalset.json")
+OUTPUT = "evalgate-report"
 PASSED = "passed"
 FAILED = "failed"
 NOT_BLOCKING = "not_blocking"

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
-from typing import Final
 
 from evalgate.agents import opening
 from evalgate.agents.base import AgentFailed, Conversation, ToolMode
@@ -39,10 +38,10 @@ from evalgate.reports import turns
 from evalgate.system import redact
 from evalgate.values import Json, JsonObject
 
-CASE: Final = "chat"
-LIVE_TEXT: Final = 20_000
+CASE = "chat"
+LIVE_TEXT = 20_000
 """The most characters of a running answer that the page shows: its last ones."""
-FILES_ROOM: Final = 100_000_000
+FILES_ROOM = 100_000_000
 """The most characters, in base64, of all files that a session keeps for the page."""
 
 

@@ -20,6 +20,7 @@ RENAMED = LOADING + "ImportError: cannot import name 'OpenAIModel' from 'pydanti
 DAY = "--exclude-newer=2025-07-01"
 LISTED = {"requirements.txt": "pydantic-ai\n"}
 PROJECT = "[project]\nname = 'a'\nversion = '0'\ndependencies = ['b']\n"
+OLD = "openai-agents 0.0.3 is installed for /python, and this driver is made for openai-agents>=0.0.7,<1"
 
 
 def repository(folder: Path, files: dict[str, str]) -> Settings:
@@ -53,9 +54,11 @@ def repository(folder: Path, files: dict[str, str]) -> Settings:
         (LISTED, {"requirements": ["requirements.txt", "ddgs", DAY]}, FailureKind.START, DDGS, None),
         # nothing declared: the framework alone
         ({}, {}, FailureKind.INSTALL, "there is no Python that has pydantic_ai for the agent.", ["pydantic-ai"]),
-        # a lock decides, a named Python does, and other failures have other reasons
+        # a lock decides, unless its framework is too old; so does a named Python
         ({"uv.lock": "", "pyproject.toml": PROJECT}, {}, FailureKind.START, DDGS, None),
+        ({"uv.lock": "", "pyproject.toml": PROJECT}, {}, FailureKind.START, OLD, ["pyproject.toml"]),
         (LISTED, {"python": "python3"}, FailureKind.START, DDGS, None),
+        # other failures have other reasons
         (LISTED, {}, FailureKind.START, LOADING + "ValueError: API_KEY is not set", None),
         (LISTED, {}, FailureKind.RAISED, "KeyError: 'question'", None),
     ],
