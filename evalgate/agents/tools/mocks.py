@@ -140,7 +140,7 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
         )
     if document.raw is None:
         return MockReading()
-    locate = Locator(document.node, file)
+    locate = document.places
     try:
         mocks = MockFile.model_validate(document.raw)
     except ValidationError as error:

@@ -322,8 +322,7 @@ def _yaml(text: str, problems: Problems) -> Any:
         problems.error(document.code, document.message, place=document.place)
         return None
     if document.raw is not None:
-        locator = yaml.Locator(document.node, problems.file)
-        problems.use_places(lambda path: _yaml_place(locator, document.raw, path))
+        problems.use_places(lambda path: _yaml_place(document.places, document.raw, path))
     for warning in document.warnings:
         problems.warning(warning.code, warning.message, place=warning.place, hint=warning.hint)
     return document.raw
