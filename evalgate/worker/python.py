@@ -10,16 +10,13 @@ import platform
 import sys
 import time
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from . import errors, modules, server, terminal
-from .pipe import Message
+from .pipe import Emit, Message
 from .tools import SessionTools, Tools
-
-Emit = Callable[[Message], None]
 
 ARGUMENTS = ("text", "content", "messages", "state", "session_id", "tools")
 EVENT_KEYS = frozenset({

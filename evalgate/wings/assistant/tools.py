@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
@@ -35,6 +35,9 @@ class ToolAnswer:
     meta: JsonObject = field(default_factory=dict)
 
 
+ToolAction: TypeAlias = Callable[[ServerResources, JsonObject], ToolAnswer]
+
+
 @frozen_dataclass
 class Tool:
     """A tool; `takes` and `gives` are JSON schemas."""
@@ -42,7 +45,7 @@ class Tool:
     name: str
     description: str
     takes: JsonObject
-    call: Callable[[ServerResources, JsonObject], ToolAnswer]
+    call: ToolAction
     gives: JsonObject = field(default_factory=lambda: {"type": "object"})
     read_only: bool = False
     destructive: bool = False
@@ -90,7 +93,7 @@ def _wrong(field_name: str, description: str, message: str) -> Refused:
 
 def _calling(
     action: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **names: str
-) -> Callable[[ServerResources, JsonObject], ToolAnswer]:
+) -> ToolAction:
     """The call of a tool: `action`, with each argument under its name in Python, or the name in
     `names`."""
 
@@ -374,7 +377,7 @@ def _of_cases() -> tuple[Tool, ...]:
 
     def calling(
         method: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **fixed: Any
-    ) -> Callable[[ServerResources, JsonObject], ToolAnswer]:
+    ) -> ToolAction:
         def action(resources: ServerResources, **arguments: Any) -> Any:
             return method(EvalCases(resources), **arguments, **fixed)
 
