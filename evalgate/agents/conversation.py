@@ -174,7 +174,7 @@ class ToolCalls:
             self._tools.finish()
 
 
-_WAITED_FOR: Mapping[Phase, str] = {
+_WAITED_FOR = {
     Phase.STARTING: " to open the session",
     Phase.ENDING: " to end the session",
 }

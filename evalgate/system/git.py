@@ -167,7 +167,7 @@ class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
         self.complaint = complaint
 
 
-_COMPLAINTS: Sequence[tuple[Complaint, re.Pattern[str]]] = (
+_COMPLAINTS = (
     (
         Complaint.CREDENTIALS,
         re.compile(

@@ -3,7 +3,7 @@ calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
@@ -66,7 +66,7 @@ class Tool:
         return self.call(resources, arguments)
 
 
-_JSON_TYPES: Mapping[str, type] = {
+_JSON_TYPES = {
     "string": str,
     "integer": int,
     "boolean": bool,
@@ -121,7 +121,7 @@ def error_of(refused: Refused) -> JsonObject:
 # --- schemas --------------------------------------------------------------------------------------
 
 
-_TYPES: Mapping[str, JsonObject] = {
+_TYPES = {
     "bool": {"type": "boolean"},
     "int32": {"type": "integer"},
     "float": {"type": "number"},

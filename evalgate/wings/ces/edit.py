@@ -22,7 +22,7 @@ from evalgate.wings.ces.shapes import Handling, Proto
 EVERYTHING = "*"
 
 
-CODES: Mapping[str, int] = {
+CODES = {
     "CANCELLED": 1,
     "INVALID_ARGUMENT": 3,
     "NOT_FOUND": 5,

@@ -98,7 +98,7 @@ SHAPES: Mapping[Kind, type[Proto]] = {**RESOURCES, Kind.APP: AppEvaluation}
 APPLIES = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
 """Settings for the evaluations of the same app."""
 
-COLLECTIONS: Mapping[str, Kind] = {
+COLLECTIONS = {
     "evaluations": Kind.EVALUATION,
     "evaluationExpectations": Kind.EXPECTATION,
     "evaluationDatasets": Kind.DATASET,
@@ -108,7 +108,7 @@ COLLECTIONS: Mapping[str, Kind] = {
 }
 """The collections in names of resources, and the folders of an export."""
 
-COLLECTION_OF: Mapping[Kind, str] = {kind: name for name, kind in COLLECTIONS.items()}
+COLLECTION_OF = {kind: name for name, kind in COLLECTIONS.items()}
 
 
 @frozen_dataclass
@@ -678,7 +678,7 @@ _EXPECTED = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
     **dict.fromkeys(("tuple_type", "list_type"), "a list"),
 }
-_MEANT: Mapping[str, Mapping[str, str]] = {
+_MEANT = {
     "ToolCall": {"arguments": "args", "params": "args", "parameters": "args", "toolName": "tool"},
     "ToolResponse": {"output": "response", "result": "response"},
     "CalledTool": {"tool": "action", "name": "action", "arguments": "args", "response": "output"},

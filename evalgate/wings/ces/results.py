@@ -47,7 +47,7 @@ from evalgate.wings.ces.shapes import (
     TurnReplayResult,
 )
 
-_ERRORS: Mapping[FailureKind, ErrorType] = {
+_ERRORS = {
     FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
     FailureKind.SIMULATOR: ErrorType.USER_SIMULATION_FAILURE,
 }
