@@ -636,7 +636,7 @@ def open_repository(
             (git_dir / patterns).parent.mkdir(exist_ok=True)
             with suppress(FileNotFoundError):
                 shutil.copyfile(source.git_dir / patterns, git_dir / patterns)
-        ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
+        ways = [[*remote.headers, ("remote.origin.url", remote.url)]]
         if token:
             server = environ.get("GITHUB_SERVER_URL") or GITHUB
             url = over_https(remote.url, server=server)

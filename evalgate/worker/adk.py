@@ -670,7 +670,7 @@ def _target(loaded: ImportedAgent, plugins: tuple[Any, ...], app_name: str) -> M
 
 def _event(event: Any) -> Message:
     """The fields of a protocol event."""
-    fields: Message = {"author": event.author, "final": bool(event.is_final_response())}
+    fields = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
         fields["content"] = trace.dump_model(event.content)
     for name in ("usage_metadata", "grounding_metadata"):

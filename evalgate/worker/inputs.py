@@ -160,7 +160,7 @@ class Tracer:
         OSError."""
         if not isinstance(path, (str, bytes)) and not hasattr(path, "__fspath__"):
             return None  # a descriptor: the call that opened it has asked
-        full_path: str = os.fsdecode(path)
+        full_path = os.fsdecode(path)
         if not full_path.startswith("/"):
             base = os.getcwd() if dir_fd in (None, -1) else read_link(f"/proc/self/fd/{dir_fd}")
             full_path = f"{base}/{full_path}"

@@ -262,7 +262,7 @@ def _metric(wire_metric: Message, code: str) -> Any:
     criterion = dict(wire_metric.get("criterion") or {})
     if wire_metric.get("threshold") is not None:
         criterion.setdefault("threshold", wire_metric["threshold"])
-    fields: Message = {"metric_name": wire_metric.get("metric_name") or code}
+    fields = {"metric_name": wire_metric.get("metric_name") or code}
     if "threshold" in criterion:
         fields["criterion"] = eval_metrics.BaseCriterion.model_validate(criterion)
     model_fields = eval_metrics.EvalMetric.model_fields

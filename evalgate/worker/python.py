@@ -116,7 +116,7 @@ class CallSession:
         keywords = {name: arguments[name] for name in self._signature.keywords}
         await _run(self._callee, positional, keywords, recorder)
         self._messages.append({"role": "model", "text": recorder.answer})
-        turn_fields: Message = {"timings": {"total_s": round(time.monotonic() - start_time, 3)}}
+        turn_fields = {"timings": {"total_s": round(time.monotonic() - start_time, 3)}}
         return {**turn_fields, "state": self._state} if self._tells_state else turn_fields
 
     async def end(self) -> Message:

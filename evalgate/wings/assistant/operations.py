@@ -62,7 +62,7 @@ class Operation:
 
     def json(self) -> JsonObject:
         """The operation as google.longrunning.Operation."""
-        metadata: JsonObject = {
+        metadata = {
             "state": self.state,
             "evaluations": list(self.names) or list(self.paths),
             "createTime": self.created_at,
@@ -228,7 +228,7 @@ def response_of(report: Report) -> JsonObject:
 
 
 def _case(verdict: CaseVerdict) -> JsonObject:
-    summary: JsonObject = {
+    summary = {
         "file": verdict.suite,
         "evalId": verdict.case_id,
         "outcome": verdict.kind.value,

@@ -143,7 +143,7 @@ def schema_of(name: str) -> JsonObject:
             if "handling" not in field or key == "etag"
         }
         required_keys = [shapes.key_of(owner, key) for key in definition.get("required", ())]
-        schema: JsonObject = {"type": "object", "properties": properties}
+        schema = {"type": "object", "properties": properties}
         if required_keys and message != name:
             return {**schema, "required": required_keys}
         return schema
@@ -242,7 +242,7 @@ _SELECTION_FIELDS = {"evaluations": "names", "evaluationDataset": "dataset"}
 def _changed(done: Done) -> ToolAnswer:
     """A change with its relaxations, also as text: not every client shows `_meta`."""
     notes = tuple(f"This may relax: {relaxation}" for relaxation in done.relaxations)
-    meta: JsonObject = {
+    meta = {
         RELAXATIONS: list(done.relaxations),
         CHANGES: [str(change) for change in done.changes],
     }
@@ -276,7 +276,7 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     noun = tool_noun.replace("_", " ")
     view_text = "BASIC, the default, has what a list needs."
     about_failing = "Only those whose last run here did not pass."
-    filters: JsonObject = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
+    filters = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
     takes = _object(
         (),
         parent=_PARENT,

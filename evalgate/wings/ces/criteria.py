@@ -237,7 +237,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     replies = [
         _verdict_of(question, result) for question, result in zip(questions, results, strict=True)
     ]
-    verdicts: Verdicts = {
+    verdicts = {
         question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
     }
     lack = next((lack for _, _, lack in replies if lack is not None), None)

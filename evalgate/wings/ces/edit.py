@@ -378,7 +378,7 @@ class _Splicer:
         begins."""
         if indent is None or self._unit is None or not self._is_json:
             return json.dumps(value, ensure_ascii=False)
-        unit: str | int = "\t" if self._unit.startswith("\t") else len(self._unit)
+        unit = "\t" if self._unit.startswith("\t") else len(self._unit)
         return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", f"\n{indent}")
 
 

@@ -490,7 +490,7 @@ class ExpectedCall:
 
     def matches(self, args: Json | None) -> dict[str, bool | None]:
         """True for a parameter that is as expected; None if a judge has to decide."""
-        actual_args: Json = args or {}
+        actual_args = args or {}
         return {
             name: _argument(value, actual_args.get(name, json_match.MISSING), self.comparison)
             for name, value in (self.call.args or {}).items()
@@ -511,7 +511,7 @@ class ExpectedCall:
 
     def questions(self, call: ActualCall) -> Iterator[JudgeQuestion]:
         """The parameters of the agent's call that only a judge can decide."""
-        actual_args: Json = call.args or {}
+        actual_args = call.args or {}
         matches = self.matches(actual_args) if self.is_judged(actual_args) else {}
         for name, is_met in matches.items():
             if is_met is None:
@@ -528,7 +528,7 @@ class ExpectedCall:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
         on one."""
         is_judged = self.is_judged(call.args)
-        scores: dict[str, int | bool | None] = {
+        scores = {
             name: _verdict(verdicts, Kind.ARGUMENT, self.turn, self.step, name).score
             if is_judged and is_met is None
             else is_met

@@ -399,7 +399,7 @@ class _Reader:
         document = self.message(CXAS[self.kind], raw, ())
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
-                path: Path = ("conversations", number)
+                path = ("conversations", number)
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):

@@ -219,8 +219,7 @@ class Proto(Wire):
 
     def json(self) -> JsonObject:  # type: ignore[override]  # pydantic's own is deprecated
         """The message as protobuf's JSON, without fields that have the value of an absent field."""
-        dumped: JsonObject = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        return dumped
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 class Result(Proto):

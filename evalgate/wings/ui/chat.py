@@ -245,7 +245,7 @@ def _entries_of(turn: Invocation) -> list[JsonObject]:
     """The trace of an agent that records none, made from its events and times."""
     events = turn.events or ()
     author = next((event.author for event in events), "agent")
-    entries: list[JsonObject] = [
+    entries = [
         {"kind": "model", "agent": author, "name": call.name, "at": call.at, "s": call.seconds}
         for call in (turn.timings.calls if turn.timings else ())
         if call.kind == "model"
