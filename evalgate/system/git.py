@@ -304,9 +304,7 @@ def find_source(root: Path) -> UserRepository:
             pointer = git_dir / "commondir"
             common = git_dir
             if pointer.is_file():
-                common = (
-                    git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").strip()
-                ).resolve()
+                common = (git_dir / pointer.read_text("utf-8", "surrogateescape").strip()).resolve()
             return UserRepository(working_tree=folder, git_dir=git_dir, common_dir=common)
     raise UnavailableError(
         f"{root} is not in a git repository, so there is no base to compare with",

@@ -358,9 +358,7 @@ _SCALARS: Mapping[str, Any] = {
 }
 
 
-DEFINITIONS: JsonObject = json.loads(
-    Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
-)
+DEFINITIONS: JsonObject = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 """The enums and messages by name, as docs/ces_shapes.py writes them."""
 
 

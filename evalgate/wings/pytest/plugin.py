@@ -135,9 +135,9 @@ class Evaluations:
             with FileLock(f"{result_file}.lock"):
                 if not result_file.exists():
                     part_file = result_file.with_suffix(".part")
-                    part_file.write_text(json.dumps(self._run(items)), encoding="utf-8")
+                    part_file.write_text(json.dumps(self._run(items)), "utf-8")
                     part_file.replace(result_file)
-                summary = json.loads(result_file.read_text(encoding="utf-8"))
+                summary = json.loads(result_file.read_text("utf-8"))
             self.config.workeroutput["evalgate"] = summary["verdict"]  # type: ignore[attr-defined] # set by pytest-xdist
         self.outcomes = summary["outcomes"]
         self.verdicts.append(summary["verdict"])
