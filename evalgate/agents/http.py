@@ -251,13 +251,13 @@ class EndpointConversation(EndpointTurns):
     ) -> None:
         super().__init__(exchange, case, who="an endpoint", **more)
         self._options = options
-        self._paths: Mapping[str, ParsedResult] = {
+        self._paths = {
             name: parse_path(path) for name, path in response.model_dump().items() if path
         }
         session = case.session or SessionInput()
         self._final_state: Json | None = None
         self.takes_history = "messages" in names_in(options.request)
-        self._messages: list[dict[str, str]] = [
+        self._messages = [
             {"role": role, "content": text}
             for turn in case.history
             for role, text in (

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
@@ -33,7 +33,7 @@ from evalgate.values import Environ, frozen_dataclass
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
 
-Settings: TypeAlias = Sequence[tuple[str, str]]
+Settings = Sequence[tuple[str, str]]
 """Settings of git, by key; one may occur several times."""
 
 USER_VARIABLES = (
@@ -59,7 +59,7 @@ FIXED_VARIABLES = {
     "GIT_DEFAULT_REF_FORMAT": "files",
 }
 
-SAFE_SETTINGS: Settings = (
+SAFE_SETTINGS = (
     ("safe.directory", "*"),
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),

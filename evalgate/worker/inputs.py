@@ -59,8 +59,8 @@ SUPPORT_SETS = (
     "supports_effective_ids",
 )
 
-read_link: Callable[[str], str] = os.readlink  # the originals, which ask nothing
-status_of: Callable[[str], os.stat_result] = os.stat
+read_link = os.readlink  # the originals, which ask nothing
+status_of = os.stat
 
 
 def start(top: str) -> Tracer | None:

@@ -245,7 +245,7 @@ class _Splicer:
         self._edits = edits
         self._is_json = is_json
         indent = re.search(r"\n([ \t]+)\S", text)
-        self._unit: str | None = indent[1] if indent else None
+        self._unit = indent[1] if indent else None
 
     def change(self, node: _Node, old: Any, new: Any) -> None:
         """Note the edits that turn the value at the node into `new`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -335,8 +335,8 @@ class Verdict:
         return {"score": self.score, "label": label, "explanation": self.explanation}
 
 
-Key: TypeAlias = tuple[str, int, int, str]
-Verdicts: TypeAlias = Mapping[Key, Verdict]
+Key = tuple[str, int, int, str]
+Verdicts = Mapping[Key, Verdict]
 """Verdicts by `JudgeQuestion.key`; an absent key means that the judge was not asked."""
 
 

@@ -13,7 +13,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -21,7 +21,6 @@ from typing import (
     Any,
     ClassVar,
     ForwardRef,
-    TypeAlias,
     get_args,
     get_origin,
 )
@@ -171,8 +170,8 @@ def _duration(value: Any) -> Any:
     return value
 
 
-Int32: TypeAlias = Annotated[int, BeforeValidator(_int32)]
-Bool: TypeAlias = Annotated[bool, BeforeValidator(_bool)]
+Int32 = Annotated[int, BeforeValidator(_int32)]
+Bool = Annotated[bool, BeforeValidator(_bool)]
 
 
 def _struct(value: Any) -> Any:
@@ -201,7 +200,7 @@ def _struct(value: Any) -> Any:
     return value
 
 
-Struct: TypeAlias = Annotated[JsonObject, BeforeValidator(_struct)]
+Struct = Annotated[JsonObject, BeforeValidator(_struct)]
 
 
 class Proto(Wire):
@@ -345,7 +344,7 @@ def handling_of(shape: type[Proto], field: str) -> Handling:
 
 # --- the messages and enums of shapes.json --------------------------------------------------------
 
-_SCALARS: Mapping[str, Any] = {
+_SCALARS = {
     "string": str,
     "bytes": Annotated[str, BeforeValidator(_base64)],
     "bool": Bool,
