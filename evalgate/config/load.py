@@ -158,11 +158,12 @@ def _validate(raw_settings: Json) -> Settings:
 
 def _setting_problem(key: str, fault: ErrorDetails, place: Place | None = None) -> Problem:
     """The problem of a setting; its hint is the valid form, from the setting's description."""
+    name, *steps = fault["loc"]
+    path = ".".join([key, *(step for step in steps if isinstance(step, str))])
     hint = ""
-    if fault["type"] == "string_pattern_mismatch":
-        setting = Settings.model_fields[str(fault["loc"][0])]
-        hint = (setting.description or "").partition("\n")[0]
-    message = f"`{key}`: {words.fault(fault)}, found {repr(fault['input'])[:200]}"
+    if fault["type"] in ("string_pattern_mismatch", "extra_forbidden"):
+        hint = (Settings.model_fields[str(name)].description or "").partition("\n")[0]
+    message = f"`{path}`: {words.fault(fault)}, found {repr(fault['input'])[:200]}"
     return errors.error("bad-setting", message, place, hint)
 
 

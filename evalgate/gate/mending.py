@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
@@ -17,7 +18,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.model import AgentFailure, AgentUse, FailureKind
 from evalgate.system import git, python_env, python_needs
-from evalgate.system.python_needs import EXCLUDE_NEWER, NeedKind, Needs
+from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.values import Json, JsonObject
 
 MOST_PACKAGES = 4
@@ -29,6 +30,9 @@ SETTLED = timedelta(days=14)
 _PACKAGE = re.compile(
     r"[Aa]dd `(?P<named>[^`]+)` to the (?:agent's )?requirements|"
     r"pip install (?:-U |--upgrade )?['\"`]?(?P<advised>[A-Za-z][\w.-]*(?:\[[\w,-]+\])?)"
+)
+_GONE = re.compile(
+    r"there is no version of ([\w.-]+)==|Because ([\w.-]+)==\S+ has no wheels with a matching platform"
 )
 _NEEDED = re.compile(r"which needs ([^:]+): ")
 _CHANGED = re.compile(
@@ -71,11 +75,15 @@ def mended(
     if values and state.keys().isdisjoint(values):
         return use, {**state, **values}
     requirements = requirements_of(use, settings)
-    if requirements is None:
-        return None
-    addition = next(_additions(use, requirements, failure, settings, context), "")
-    options = {**use.options, "requirements": [*requirements, addition]}
-    return (replace(use, options=options), state) if addition else None
+    needs = needs_of(use, settings)
+    if requirements is not None:
+        addition = next(_additions(use, requirements, failure, settings, context), "")
+        requirements = [*requirements, addition] if addition else None
+    elif needs is not None and needs.kind is NeedKind.LOCK and "is made for" in failure.message:
+        # the lock has a framework that is too old; the project may take a newer one
+        requirements = [os.path.relpath(Path(needs.folder, "pyproject.toml"), settings.root)]
+    options = {**use.options, "requirements": requirements}
+    return None if requirements is None else (replace(use, options=options), state)
 
 
 def made_up(message: str) -> JsonObject:
@@ -121,6 +129,11 @@ def _additions(
         package = framework
     if package and package not in requirements and len(requirements) <= MOST_PACKAGES:
         yield package
+    for gone_name, foreign_name in _GONE.findall(failure.message):
+        condition = "" if gone_name else f"; sys_platform != {sys.platform!r}"
+        option = f"{OVERRIDE}{gone_name or foreign_name}{condition}"
+        if requirements and option not in requirements:
+            yield option
     is_dated = any(entry.startswith(EXCLUDE_NEWER) for entry in requirements)
     may_be_newer = failure.kind is not FailureKind.INSTALL and _CHANGED.search(failure.message)
     day = git.day_of(settings.root, context.environ)

@@ -159,7 +159,8 @@ class PlainWatcher(_ProgressWatcher):
             self._first_started_at = None
         if new_failure:
             self.say(new_failure)
-        if moment - self._last_line_at >= self._every_s:
+        is_last = not self._reason and self._done >= self._total
+        if moment - self._last_line_at >= self._every_s and not is_last:
             self._last_line_at = moment
             self._say_state()
 

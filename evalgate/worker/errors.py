@@ -34,9 +34,7 @@ STATUS_WORDS = {
 }  # fmt: skip
 SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 RETRY_DELAY = re.compile(r"""retryDelay['"]?\s*:\s*['"](\d{1,6}(?:\.\d+)?)s""")
-PYDANTIC_DETAIL = re.compile(
-    r" \[type=\w+, input_value=.*?, input_type=\w+\]|\s+For further information visit \S+"
-)
+PYDANTIC_DETAIL = re.compile(r" \[type=\w+, input_value=[^\n]*|For further information visit \S+")
 """What pydantic adds to its messages: parts of the input, which may be those of a secret."""
 FRAMES_KEPT = 12
 

@@ -96,7 +96,7 @@ def measurements(
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
             plan = Plan.model_validate(case.ces)
-            transcript = run.transcripts.find(trial.key)
+            transcript = run.transcripts(trial.key)
             yield plan, trial, transcript, _measured(case, plan, trial, transcript)
 
 

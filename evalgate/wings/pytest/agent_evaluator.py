@@ -402,7 +402,7 @@ def _rows(report: Report) -> Iterator[JsonObject]:
     for trial in report.run.trials:
         suite = suites[trial.key.suite]
         case = cases[trial.key.case]
-        transcript = report.run.transcripts.find(trial.key)
+        transcript = report.run.transcripts(trial.key)
         for use in suite.criteria_of(case):
             grade = trial.grades.get(use.name)
             for number, actual in enumerate(transcript.invocations if transcript else ()):

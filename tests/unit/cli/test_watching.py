@@ -89,6 +89,9 @@ def test_a_line_when_time_has_passed() -> None:
     watcher.begin(trials=2, done=0)
     watcher.trial_done(KEY, Transcript(invocations=()), 0.1)
     assert "1/2 in" in stream.getvalue()
+    watcher.trial_done(KEY, Transcript(invocations=()), 0.1)
+    watcher.end()
+    assert len(stream.getvalue().splitlines()) == 3  # the last line is not said twice
 
 
 def test_a_stream_that_is_no_terminal_gets_plain_lines() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ RENAMED = LOADING + "ImportError: cannot import name 'OpenAIModel' from 'pydanti
 DAY = "--exclude-newer=2025-07-01"
 LISTED = {"requirements.txt": "pydantic-ai\n"}
 PROJECT = "[project]\nname = 'a'\nversion = '0'\ndependencies = ['b']\n"
+OLD = "openai-agents 0.0.3 is installed for /python, and this driver is made for openai-agents>=0.0.7,<1"
 
 
 def repository(folder: Path, files: dict[str, str]) -> Settings:
@@ -51,11 +53,18 @@ def repository(folder: Path, files: dict[str, str]) -> Settings:
         (LISTED, {"requirements": ["requirements.txt", "ddgs"]}, FailureKind.START, RENAMED,
          ["requirements.txt", "ddgs", DAY]),
         (LISTED, {"requirements": ["requirements.txt", "ddgs", DAY]}, FailureKind.START, DDGS, None),
+        # a version that the index no longer has, a package of another system
+        (LISTED, {}, FailureKind.INSTALL, "Because pywin32==310 has no wheels with a matching platform tag (e.g., `a`)",
+         ["requirements.txt", f"--override=pywin32; sys_platform != {sys.platform!r}"]),
+        (LISTED, {}, FailureKind.INSTALL, "installing failed: Because there is no version of av==14.3.0 and you",
+         ["requirements.txt", "--override=av"]),
         # nothing declared: the framework alone
         ({}, {}, FailureKind.INSTALL, "there is no Python that has pydantic_ai for the agent.", ["pydantic-ai"]),
-        # a lock decides, a named Python does, and other failures have other reasons
+        # a lock decides, unless its framework is too old; so does a named Python
         ({"uv.lock": "", "pyproject.toml": PROJECT}, {}, FailureKind.START, DDGS, None),
+        ({"uv.lock": "", "pyproject.toml": PROJECT}, {}, FailureKind.START, OLD, ["pyproject.toml"]),
         (LISTED, {"python": "python3"}, FailureKind.START, DDGS, None),
+        # other failures have other reasons
         (LISTED, {}, FailureKind.START, LOADING + "ValueError: API_KEY is not set", None),
         (LISTED, {}, FailureKind.RAISED, "KeyError: 'question'", None),
     ],
