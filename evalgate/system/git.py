@@ -218,11 +218,7 @@ class Git:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def run(
-        self,
-        *arguments: str,
-        cwd: str,
-        timeout_s: float = LOCAL_TIMEOUT_S,
-        settings: Settings = (),
+        self, *arguments: str, cwd: str, timeout_s: float = LOCAL_TIMEOUT_S, settings: Settings = ()
     ) -> bytes:
         """The output of `git ARGUMENTS`. Raises GitFailed for a nonzero exit, a timeout or too much
         output."""

@@ -574,11 +574,7 @@ def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
     """The prefix that starts a command as this user, with Landlock if it is supported."""
     rights = landlock_rights()
     places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
-    return (
-        *_drop_rights(uid, gid),
-        *(_landlock_options(rights, places) if rights else ()),
-        "--",
-    )
+    return (*_drop_rights(uid, gid), *(_landlock_options(rights, places) if rights else ()), "--")
 
 
 NAMESPACES = (

@@ -104,11 +104,7 @@ class ServiceDown(BaseException):
         )
         super().__init__(message)
         detail = "" if isinstance(error, str) else _plain_addresses(user_traceback(error))
-        self.description = {
-            "kind": UNREACHABLE,
-            "message": message,
-            "detail": detail,
-        }
+        self.description = {"kind": UNREACHABLE, "message": message, "detail": detail}
 
 
 def _plain_addresses(text: str) -> str:

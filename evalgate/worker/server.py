@@ -436,10 +436,7 @@ class Server:
                 "protocol": PROTOCOL,
                 "about": {**details, "installed": fingerprint},
                 "sessions": self._host.sessions,
-                "description": {
-                    "packages": packages,
-                    "agents": self._try_read(self._host.agents),
-                },
+                "description": {"packages": packages, "agents": self._try_read(self._host.agents)},
                 "surroundings": {
                     "models": self._try_read(self._host.models),
                     "variables": self._try_read(variables),

@@ -66,13 +66,7 @@ class Tool:
         return self.call(resources, arguments)
 
 
-_JSON_TYPES = {
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-    "object": dict,
-    "array": list,
-}
+_JSON_TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
 
 
 def _fault(value: Any, schema: Json) -> str:
@@ -242,10 +236,7 @@ _SELECTION_FIELDS = {"evaluations": "names", "evaluationDataset": "dataset"}
 def _changed(done: Done) -> ToolAnswer:
     """A change with its relaxations, also as text: not every client shows `_meta`."""
     notes = tuple(f"This may relax: {relaxation}" for relaxation in done.relaxations)
-    meta = {
-        RELAXATIONS: list(done.relaxations),
-        CHANGES: [str(change) for change in done.changes],
-    }
+    meta = {RELAXATIONS: list(done.relaxations), CHANGES: [str(change) for change in done.changes]}
     return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
 

@@ -12,11 +12,7 @@ from functools import partial
 from typing import Any
 
 from evalgate.criteria import judged, rubrics
-from evalgate.criteria.base import (
-    CriterionSpec,
-    NoOptions,
-    Verdicts as Words,
-)
+from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult

@@ -68,11 +68,7 @@ SIMILARITY_LABELS = {
     4: "Fully Consistent",
 }
 HALLUCINATION_LABELS = {1: "Justified", 0: "Not Justified", -1: "No Claim To Assess"}
-GOAL_LABELS = {
-    1: "User Task Satisfied",
-    0: "User Task Not Satisfied",
-    -1: "User Task Unspecified",
-}
+GOAL_LABELS = {1: "User Task Satisfied", 0: "User Task Not Satisfied", -1: "User Task Unspecified"}
 
 UNEXPECTED_RESPONSE = "UNEXPECTED RESPONSE"
 UNEXPECTED_CALL = "UNEXPECTED TOOL CALL"

@@ -15,15 +15,7 @@ import math
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    ForwardRef,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ForwardRef, get_args, get_origin
 
 from pydantic import (
     BeforeValidator,

@@ -320,8 +320,7 @@ def _gate_file(root: Path, agent: str, folder: Path) -> str:
     agents = [{"driver": PythonDriver.name, "call": agent, "python": sys.executable}]
     new_file = folder / "evalgate.yml"
     new_file.write_text(
-        yaml.safe_dump({"concurrency": 1, **(configuration or {}), "agents": agents}),
-        "utf-8",
+        yaml.safe_dump({"concurrency": 1, **(configuration or {}), "agents": agents}), "utf-8"
     )
     return str(new_file)
 
@@ -342,8 +341,7 @@ def _with_session(
             )
         copy = folder / f"{number}-{file.name}"
         copy.write_text(
-            json.dumps([{"name": str(file), "data": eval_turns, "initial_session": state}]),
-            "utf-8",
+            json.dumps([{"name": str(file), "data": eval_turns, "initial_session": state}]), "utf-8"
         )
         copies.append(copy)
     configs = {file.with_name("test_config.json") for file in files}
