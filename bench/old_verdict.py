@@ -36,7 +36,6 @@ from evalgate.model import (
     FailureKind,
     Grade,
     GradedTrial,
-    InMemoryTranscripts,
     NotEvaluated,
     Policy,
     Reason,
@@ -106,7 +105,7 @@ def first_rounds(
                 for place in places
                 for number, pair in enumerate(pull.firsts[place])
             ),
-            transcripts=InMemoryTranscripts(),
+            transcripts={}.get,
             repeats=world.rounds,
             shard=None if index is None else Shard(index=index, of=world.shards, homes=homes),
             shards=world.shards if index is None else 1,

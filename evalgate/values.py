@@ -17,6 +17,10 @@ Environ: TypeAlias = Mapping[str, str]
 """Environment variables by name."""
 
 
+Redactor: TypeAlias = Callable[[str], str]
+"""Removes secrets from a text."""
+
+
 def mapped_json(
     document: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str
 ) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -14,7 +14,7 @@ from evalgate.config.settings import Settings
 from evalgate.extensions import Table
 from evalgate.model import AgentUse
 
-DRIVERS: Final[Table[AgentDriver]] = Table(
+DRIVERS = Table(
     "evalgate.drivers",
     AgentDriver,
     (

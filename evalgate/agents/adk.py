@@ -125,8 +125,6 @@ def _path_hint(text: str, folders: Sequence[str]) -> str:
         nearest_folder = names[name] if name else None
     if nearest_folder:
         return f"Did you mean `{nearest_folder}`?"
-    return (
-        f"Agents of the repository: {words.listed(f'`{folder}`' for folder in folders)}."
-        if folders
-        else ""
-    )
+    if folders:
+        return f"Agents of the repository: {words.listed(f'`{folder}`' for folder in folders)}."
+    return ""

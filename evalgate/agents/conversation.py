@@ -50,7 +50,7 @@ from evalgate.model import (
     TurnSetup,
 )
 from evalgate.text import words
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, Redactor
 
 
 class Stopwatch:
@@ -84,7 +84,7 @@ class TraceRoom:
         self._left = limit
         self._lock = threading.Lock()
 
-    def fit(self, records: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
+    def fit(self, records: Sequence[Json], redact: Redactor) -> tuple[Json, ...]:
         """The records without secrets if all of them fit, else one entry with their number."""
         trace = [cassette.redacted(record, redact) for record in records]
         size = len(json.dumps(trace, ensure_ascii=False))
@@ -174,10 +174,7 @@ class ToolCalls:
             self._tools.finish()
 
 
-_WAITED_FOR: Mapping[Phase, str] = {
-    Phase.STARTING: " to open the session",
-    Phase.ENDING: " to end the session",
-}
+_WAITED_FOR = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
 
 
 def timed_out(limits: AgentLimits, *, case: bool, activity: str = " for the turn") -> str:
@@ -190,17 +187,18 @@ def timed_out(limits: AgentLimits, *, case: bool, activity: str = " for the turn
 class Turns:
     """The turns of a conversation: counts them, measures their time, and makes their failures."""
 
-    def __init__(self, limits: AgentLimits, redact: Callable[[str], str]) -> None:
+    def __init__(self, case: Case, limits: AgentLimits, redact: Redactor) -> None:
+        self._case = case
         self.done: list[Invocation] = []
         self.turn: int | None = None
         self.watch = Stopwatch()
         self._limits = limits
         self._redact = redact
 
-    def begin(self, case: Case) -> TurnSetup:
+    def begin(self) -> TurnSetup:
         """Begin the next turn, and return what the case sets for it."""
         self.turn = len(self.done) + 1
-        return case.setup_of(len(self.done))
+        return self._case.setup_of(len(self.done))
 
     def limit(self) -> tuple[float, str]:
         """The timeout of a request in seconds, and the message for a timeout."""
@@ -271,14 +269,13 @@ class WorkerConversation(Turns):
         traces: TraceRoom | None = None,
     ) -> None:
         """Open the session. Raises AgentFailed."""
-        super().__init__(limits, worker.redact)
+        super().__init__(case, limits, worker.redact)
         self._worker = worker
         self._on_timeout = on_timeout
         self._stalled_s = 0.0
         self._steps: list[StepEvent] = []
         self._recorded: dict[int, JsonObject] = {}
         self._open = True
-        self._case = case
         self._session_input = case.session or SessionInput()
         # the session starts with the state of the first turn, because every worker supports that
         self._state = {**self._session_input.state, **case.setup_of(0).state}
@@ -317,7 +314,7 @@ class WorkerConversation(Turns):
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        setup = self.begin(self._case)
+        setup = self.begin()
         self._enter(Phase.TURN)
         state = self._new_state(setup)
         self._state |= state

@@ -7,8 +7,8 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlsplit
@@ -45,7 +45,7 @@ from evalgate.model import (
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
-from evalgate.values import Environ, Json
+from evalgate.values import Environ, Json, Redactor
 from evalgate.worker.stops import STOPS
 
 if TYPE_CHECKING:  # only mapped endpoints need it
@@ -60,22 +60,24 @@ _KINDS = {
 }
 
 
-class EndpointClient(Turns):
-    """A connection to an endpoint for one conversation."""
+class EndpointTurns(Turns):
+    """The turns of a conversation with an endpoint, over one connection. `who`: the endpoint, in
+    words."""
 
     def __init__(
-        self, exchange: Exchange, *, limits: AgentLimits, redact: Callable[[str], str]
+        self, exchange: Exchange, case: Case, *, limits: AgentLimits, redact: Redactor, who: str
     ) -> None:
-        super().__init__(limits, redact)
+        super().__init__(case, limits, redact)
         self._exchange = exchange
+        self._who = who
 
-    def begin_turn(self, case: Case, who: str) -> TurnSetup:
-        """Begin the next turn, and return what the case sets for it. Raises AgentFailed if `who`
-        cannot do it."""
-        setup = self.begin(case)
+    def begin(self) -> TurnSetup:
+        """Begin the next turn, and return what the case sets for it. Raises AgentFailed if the
+        endpoint cannot do it."""
+        setup = super().begin()
         if setup.agent:
             raise self.refused(
-                f"the case gives the turn to the agent {setup.agent[:80]!r}, which {who} does not support"
+                f"the case gives the turn to the agent {setup.agent[:80]!r}, which {self._who} does not support"
             )
         return setup
 
@@ -111,10 +113,6 @@ class EndpointClient(Turns):
         """A protocol failure of a response or a case, as an exception to raise."""
         return self.failed(FailureKind.PROTOCOL, message)
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._exchange.close()
-
 
 def kind_of(status: int) -> FailureKind:
     """The failure kind for an HTTP status other than success."""
@@ -134,32 +132,34 @@ _MODEL_KINDS = {
 }  # error codes of a model for which a retry may succeed
 
 
-class AdkServerConversation:
+class AdkServerConversation(EndpointTurns):
     """A session on the server, created for this conversation and deleted after it.
 
     Its id is always new, because the repeats of a case would share an id from the case. Without a
     `user_id` in the case, every session has its own user too, so that `user:` state is not
     shared."""
 
-    def __init__(self, client: EndpointClient, *, url: str, app_name: str, case: Case) -> None:
+    takes_history = False
+
+    def __init__(
+        self, exchange: Exchange, case: Case, *, url: str, app_name: str, **more: Any
+    ) -> None:
         """Create the session. Raises AgentFailed."""
-        self._client = client
-        self._case = case
-        self.takes_history = False
+        super().__init__(exchange, case, who="ADK's API server", **more)
         self._url = url.rstrip("/")
         session = case.session or SessionInput()
         self._app = app_name or session.app_name or self._only_app()
         self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
         users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
-        answer = client.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
+        answer = self.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
         self._id = str(answer.get("id") or "") if isinstance(answer, dict) else ""
         if not self._id:
-            raise client.refused("the server made a session without an id; is it ADK's API server?")
+            raise self.refused("the server made a session without an id; is it ADK's API server?")
         self._session_url = f"{users}/{quote(self._id, safe='')}"
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        setup = self._client.begin_turn(self._case, "ADK's API server")
+        setup = self.begin()
         start_time = time.monotonic()
         body = {
             "app_name": self._app,
@@ -168,16 +168,16 @@ class AdkServerConversation:
             "new_message": {"role": "user"} | adk_shapes.content_json(user_content),
             "streaming": False,
         }
-        if setup.state and self._client.done:
+        if setup.state and self.done:
             body["state_delta"] = dict(setup.state)
-        answer = self._client.ask("POST", f"{self._url}/run", body)
+        answer = self.ask("POST", f"{self._url}/run", body)
         events = self._events(answer)
         for event in events:
             code = event.error_code
             if code and code not in STOPS and event.content is None:
                 message = f"the model answered with error {event.to_model().error}"
                 kind = _MODEL_KINDS.get(code.upper(), FailureKind.MODEL_ERROR)
-                raise self._client.failed(kind, message)
+                raise self.failed(kind, message)
         invocation = adk_shapes.turn_of_steps(
             user_content,
             [event.step() for event in events],
@@ -186,22 +186,22 @@ class AdkServerConversation:
             ),
             timings=Timings(total_s=time.monotonic() - start_time),
         )
-        self._client.done.append(invocation)
+        self.done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
         """The session's current state on the server. Raises AgentFailed."""
-        session = self._client.ask("GET", self._session_url)
+        session = self.ask("GET", self._session_url)
         state = session.get("state") if isinstance(session, dict) else None
         return state if isinstance(state, dict) else None
 
     def leave(self) -> None:
         """Delete the session, if the server can."""
         with suppress(AgentFailed):
-            self._client.answer("DELETE", self._session_url)
+            self.answer("DELETE", self._session_url)
 
     def _only_app(self) -> str:
-        apps = self._client.ask("GET", f"{self._url}/list-apps")
+        apps = self.ask("GET", f"{self._url}/list-apps")
         if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
             return apps[0]
         served = (
@@ -210,18 +210,18 @@ class AdkServerConversation:
             else "an invalid response"
         )
         message = f"cannot choose an app (the server lists: {served or 'none'}); set `app_name` in the agent's options"
-        raise self._client.failed(FailureKind.START, message)
+        raise self.failed(FailureKind.START, message)
 
     def _events(self, raw: Any) -> list[SessionEventWire]:
         if not isinstance(raw, list):
-            raise self._client.refused("the server's answer is not a list of events")
+            raise self.refused("the server's answer is not a list of events")
         try:
             return [SessionEventWire.model_validate(event) for event in raw]
         except ValidationError as error:
             message = (
                 f"the server sent an invalid event: {words.fault_with_place(error.errors()[0])}"
             )
-            raise self._client.refused(message) from None
+            raise self.refused(message) from None
 
 
 def _text_of(content: Content) -> str:
@@ -231,22 +231,27 @@ def _text_of(content: Content) -> str:
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
 
 
-class EndpointConversation:
+class EndpointConversation(EndpointTurns):
     """One conversation. `{session_id}` is a new id until the endpoint returns its own."""
 
     def __init__(
-        self, client: EndpointClient, *, options: HttpOptions, response: ResponseOptions, case: Case
+        self,
+        exchange: Exchange,
+        case: Case,
+        *,
+        options: HttpOptions,
+        response: ResponseOptions,
+        **more: Any,
     ) -> None:
-        self._client = client
+        super().__init__(exchange, case, who="an endpoint", **more)
         self._options = options
-        self._paths: Mapping[str, ParsedResult] = {
+        self._paths = {
             name: parse_path(path) for name, path in response.model_dump().items() if path
         }
         session = case.session or SessionInput()
         self._final_state: Json | None = None
-        self._case = case
         self.takes_history = "messages" in names_in(options.request)
-        self._messages: list[dict[str, str]] = [
+        self._messages = [
             {"role": role, "content": text}
             for turn in case.history
             for role, text in (
@@ -265,18 +270,14 @@ class EndpointConversation:
         """Run one turn. Raises AgentFailed."""
         text = _text_of(user_content)
         self._messages.append({"role": "user", "content": text})
-        self._values["state"] |= self._client.begin_turn(self._case, "an endpoint").state
-        values = self._values | {
-            "text": text,
-            "messages": list(self._messages),
-            "turn": self._client.turn,
-        }
+        self._values["state"] |= self.begin().state
+        values = self._values | {"text": text, "messages": list(self._messages), "turn": self.turn}
         start_time = time.monotonic()
         url = fill(
             self._options.url, {name: quote(str(value), safe="") for name, value in values.items()}
         )
         body = None if self._options.request is None else fill(self._options.request, values)
-        answer = self._client.ask(self._options.method, url, body)
+        answer = self.ask(self._options.method, url, body)
         seconds = time.monotonic() - start_time
         reply = self._answer_text(answer)
         self._messages.append({"role": "assistant", "content": reply})
@@ -287,7 +288,7 @@ class EndpointConversation:
             events=self._events(answer),
             timings=Timings(total_s=seconds),
         )
-        self._client.done.append(invocation)
+        self.done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
@@ -298,65 +299,63 @@ class EndpointConversation:
         """Do nothing: the endpoint has no session."""
 
     def _answer_text(self, answer: Any) -> str:
-        content = self._value_at(self._paths["text"], answer)
+        content = self._value_at("text", answer)
         if isinstance(content, list) and all(isinstance(piece, str) for piece in content):
             return "".join(content)
         if isinstance(content, str | int | float):
             return str(content)
-        raise self._unmatched(self._paths["text"], answer, "a text")
+        raise self._unmatched("text", answer, "a text")
 
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
-        path = self._paths.get("tool_calls")
-        if path is None:
+        if "tool_calls" not in self._paths:
             return None  # no path for calls is configured: unknown, not empty
-        entries = self._value_at(path, answer)
+        entries = self._value_at("tool_calls", answer)
         if entries is None:
             return ()
         if not isinstance(entries, list):
-            raise self._unmatched(path, answer, "a list of tool calls")
+            raise self._unmatched("tool_calls", answer, "a list of tool calls")
         calls = tuple(self._call(entry) for entry in entries)
         return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
 
     def _call(self, entry: Any) -> ToolCall:
-        name = entry if isinstance(entry, str) else self._value_at(self._paths["tool_name"], entry)
-        args = self._value_at(self._paths["tool_args"], entry)
+        name = entry if isinstance(entry, str) else self._value_at("tool_name", entry)
+        args = self._value_at("tool_args", entry)
         if isinstance(args, str):  # as in OpenAI's API: JSON in a text
             with suppress(ValueError):
                 args = json.loads(args)
         if not isinstance(name, str):
-            raise self._unmatched(self._paths["tool_name"], entry, "the name of a tool")
+            raise self._unmatched("tool_name", entry, "the name of a tool")
         if args is None:
             return ToolCall(name=name)
         if not isinstance(args, dict):
-            raise self._unmatched(
-                self._paths["tool_args"], entry, "the arguments of a tool, an object"
-            )
+            raise self._unmatched("tool_args", entry, "the arguments of a tool, an object")
         return ToolCall(name=name, args=args)
 
     def _learn(self, answer: Any) -> None:
-        if "session_id" in self._paths:
-            session_id = self._value_at(self._paths["session_id"], answer)
-            if isinstance(session_id, str | int) and not isinstance(session_id, bool):
-                self._values["session_id"] = str(session_id)
-        if "state" in self._paths:
-            state = self._value_at(self._paths["state"], answer)
-            if isinstance(state, dict):
-                self._values["state"] = self._final_state = state
+        session_id = self._value_at("session_id", answer)
+        if isinstance(session_id, str | int) and not isinstance(session_id, bool):
+            self._values["session_id"] = str(session_id)
+        state = self._value_at("state", answer)
+        if isinstance(state, dict):
+            self._values["state"] = self._final_state = state
 
-    def _value_at(self, path: ParsedResult, answer: Any) -> Any:
-        """The value at the path; None if it is null or missing. Raises AgentFailed."""
+    def _value_at(self, name: str, answer: Any) -> Any:
+        """The value at a path of the options; None if it is null or missing, or no path is given.
+        Raises AgentFailed."""
+        path = self._paths.get(name)
+        if path is None:
+            return None
         try:
             return path.search(answer)
         # raised by a function of the expression
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise self._client.refused(f"{path.expression} of the answer: {error}") from None
+            raise self.refused(f"{path.expression} of the answer: {error}") from None
 
-    def _unmatched(self, path: ParsedResult, answer: Any, expectation: str) -> Exception:
-        match = path.search(answer)
+    def _unmatched(self, name: str, answer: Any, expectation: str) -> Exception:
+        match = self._value_at(name, answer)
         has = f"found {_described(answer)}" if match is None else f"found {_described(match)} there"
-        return self._client.refused(
-            f"expected {expectation} at {path.expression} of the answer, {has}"
-        )
+        place = self._paths[name].expression
+        return self.refused(f"expected {expectation} at {place} of the answer, {has}")
 
 
 def parse_path(text: str) -> ParsedResult:
@@ -557,22 +556,22 @@ class HttpAgent(Agent):
             headers=self._headers,
             most_bytes=limits.output_bytes,
         )
-        client = EndpointClient(exchange, limits=limits, redact=self._redact)
-        try:
-            options = self._options
+        options = self._options
+        more = {"limits": limits, "redact": self._redact}
+        with closing(exchange):
             conversation = (
-                AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
+                AdkServerConversation(
+                    exchange, case, url=options.url, app_name=options.app_name, **more
+                )
                 if options.response is None
                 else EndpointConversation(
-                    client, options=options, response=options.response, case=case
+                    exchange, case, options=options, response=options.response, **more
                 )
             )
             try:
                 yield conversation
             finally:
                 conversation.leave()
-        finally:
-            client.close()
 
     def about(self) -> Mapping[str, str]:
         """The URL without user and password, and the flavour."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from evalgate import agents
 from evalgate.agents import python_process
@@ -138,18 +137,17 @@ def open_agents(
             )
             try:
                 if use.is_absent:
-                    raise AgentFailed(
-                        AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"]))
-                    )
-                if context.host is not None:
+                    message = str(use.options["why"])
+                    failure = AgentFailure(kind=FailureKind.NO_RECORDING, message=message)
+                    pools[key] = AbsentAgent(failure)
+                elif context.host is not None:
                     pools[key] = context.host(setting)
                 else:
                     full_use = _with_python(
                         use, root=root, lender=settings.root, environ=context.environ
                     )
-                    agent = agents.DRIVERS[full_use.driver].open(
-                        agents.options_of(full_use), setting
-                    )
+                    driver = agents.DRIVERS[full_use.driver]
+                    agent = driver.open(agents.options_of(full_use), setting)
                     is_remote = agents.is_remote(full_use)
                     pools[key] = agent if is_remote else ExplainedAgent(agent, variables)
             except AgentFailed as failed:
@@ -331,8 +329,8 @@ DETAIL_READ = 4_000
 _GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
 
-LITELLM: Final = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
-LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
+LITELLM = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
+LACKING = (
     # os.environ["NAME"], as evalgate's worker reports it; in the traceback of a program, before and
     # since Python 3.13
     (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),

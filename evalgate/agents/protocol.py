@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -35,7 +35,7 @@ from evalgate.model import (
 )
 from evalgate.model.run import MOST_SECONDS
 from evalgate.model.shapes import Seconds
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, Redactor
 
 PROTOCOL = 1
 
@@ -247,14 +247,10 @@ class ToolResultMessage(WorkerWire):
         )
 
 
-InTurn: TypeAlias = (
-    EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage | ArtifactMessage
-)
+InTurn = EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage | ArtifactMessage
 """The messages that a worker may send any number of times during a turn."""
-SessionMessage: TypeAlias = Started | InTurn | TurnEnd | TurnFailed | EndedMessage
-WorkerMessage: TypeAlias = (
-    Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsMessage
-)
+SessionMessage = Started | InTurn | TurnEnd | TurnFailed | EndedMessage
+WorkerMessage = Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsMessage
 
 _READER: TypeAdapter[WorkerMessage] = TypeAdapter(
     Annotated[WorkerMessage, Field(discriminator="type")]
@@ -298,7 +294,7 @@ and levels of nesting."""
 _DESCRIPTION: TypeAdapter[AgentDescription] = TypeAdapter(AgentDescription)
 
 
-def description_of(description: Any, *, redact: Callable[[str], str]) -> AgentDescription | None:
+def description_of(description: Any, *, redact: Redactor) -> AgentDescription | None:
     """The worker's description of the agent, without secrets and bounded. None if it is invalid: it
     is only for reports, so it never causes a failure."""
     characters_left = MOST_CHARACTERS

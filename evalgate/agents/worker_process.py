@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import Any, TypeAlias, get_args
+from typing import Any, get_args
 
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentInputs, AgentLimits
@@ -92,8 +92,8 @@ def excerpt(line: bytes) -> str:
     return repr(text[:EXCERPT] + (" ..." if len(text) > EXCERPT or len(line) > EXCERPT * 4 else ""))
 
 
-Step: TypeAlias = EventMessage | TraceMessage | ArtifactMessage
-Mail: TypeAlias = SessionMessage | MetricResult | AgentFailure
+Step = EventMessage | TraceMessage | ArtifactMessage
+Mail = SessionMessage | MetricResult | AgentFailure
 
 
 class Phase(enum.Enum):
@@ -106,7 +106,7 @@ class Phase(enum.Enum):
     METRIC = "grading"
 
 
-_EXPECTED: Mapping[Phase, tuple[type, ...]] = {
+_EXPECTED = {
     Phase.STARTING: (Started, TurnFailed),
     Phase.IDLE: (),
     Phase.TURN: (*get_args(InTurn), TurnEnd, TurnFailed),
@@ -189,9 +189,9 @@ class Mailboxes:
     def stall_of(self, box: Mailbox) -> Stalled | None:
         """The stall, if this conversation keeps the worker from all others; else None."""
         with self._lock:
-            return (
-                self._stall if self._stall is not None and self._stall.session == box.name else None
-            )
+            if self._stall is not None and self._stall.session == box.name:
+                return self._stall
+            return None
 
     def _current_stall_s(self, box: Mailbox) -> float:
         if self._stall is None or self._stall.session == box.name:
@@ -328,9 +328,7 @@ class Questions:
         with self._lock:
             self._is_answered = True
             self._is_opaque |= message.opaque
-            new_questions = self._questions.symmetric_difference(message.questions) & set(
-                message.questions
-            )
+            new_questions = set(message.questions) - self._questions
             self._characters += sum(map(len, new_questions))
             if (
                 len(self._questions) + len(new_questions) > MOST_QUESTIONS
@@ -373,7 +371,7 @@ class Worker:
         self._lines = LineSplitter(limit=limits.output_bytes)
         self._greeting: queue.SimpleQueue[Ready | AgentFailure] = queue.SimpleQueue()
         self.boxes = Mailboxes(output_bytes=limits.output_bytes)
-        self.redact: Callable[[str], str] = redact.redactor(launch.environment)
+        self.redact = redact.redactor(launch.environment)
         self.failure: AgentFailure | None = None
         self.asks = False  # the worker asks before it runs a tool
         self.takes_history = False

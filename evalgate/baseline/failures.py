@@ -170,34 +170,30 @@ class _Causes:
         lost_names = [name for name in base_settings.env if name not in head_settings.env]
         if lost_names:
             yield Sentence("cause_variables", lost_names)
-        limits: Mapping[str, bool] = {
-            "turn_timeout": failure.kind is FailureKind.TIMEOUT,
-            "case_timeout": failure.kind is FailureKind.TIMEOUT,
+        is_timeout = failure.kind is FailureKind.TIMEOUT
+        is_possible = {
+            "turn_timeout": is_timeout,
+            "case_timeout": is_timeout,
             "start_timeout": worker_process.NOT_READY in failure.message,
             "max_output": failure.kind is FailureKind.FLOODED,
             "memory": "memory" in failure_text.lower() or failure.kind is FailureKind.EXITED,
+            "isolation": failure.kind in ANSWERING,
+            "concurrency": is_timeout,
         }
-        changed_names = []
-        for name in (name for name, is_possible in limits.items() if is_possible):
+        for name in (name for name, possible in is_possible.items() if possible):
             head_value = getattr(head_settings, name)
             base_value = getattr(base_settings, name)
-            if head_value and (head_value < base_value or not base_value):
-                changed_names.append(name)
-        if head_settings.isolation != base_settings.isolation and failure.kind in ANSWERING:
-            changed_names.append("isolation")
-        if (
-            head_settings.concurrency > base_settings.concurrency
-            and failure.kind is FailureKind.TIMEOUT
-        ):
-            changed_names.append("concurrency")
-        for name in changed_names:
-            head_value = getattr(head_settings, name)
-            base_value = getattr(base_settings, name)
-            texts = [
-                f"{setting:g}" if isinstance(setting, int | float) else setting
-                for setting in (head_value, base_value or "")
-            ]
-            yield Sentence("cause_limit", config_settings.input_name(name), *texts)
+            is_tighter = head_value and (head_value < base_value or not base_value)
+            if name == "isolation":
+                is_tighter = head_value != base_value
+            elif name == "concurrency":
+                is_tighter = head_value > base_value
+            if is_tighter:
+                texts = [
+                    f"{setting:g}" if isinstance(setting, int | float) else setting
+                    for setting in (head_value, base_value or "")
+                ]
+                yield Sentence("cause_limit", config_settings.input_name(name), *texts)
         if failure.kind in ANSWERING or "`tools: " in failure_text:
             assert self._base.root is not None
             rule = head_settings.gate_file.tools

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from evalgate import errors
-from evalgate.baseline.base import Base
+from evalgate.baseline.base import Base, BaseProject
 from evalgate.config.context import Context
 from evalgate.config.gate_file import QuarantineRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem
 from evalgate.formats import fingerprints
-from evalgate.model import CaseKey, Quarantine, Suite
+from evalgate.model import Case, CaseKey, Quarantine, Suite
 from evalgate.results import history
 from evalgate.results.history import PastRuns
 from evalgate.text import words
@@ -51,7 +51,7 @@ def in_force(
     `base`: the base with known rules. `past`: the results of base runs; None if unknown."""
     entries = settings.gate_file.quarantine
     if context.on_base_branch or (base is None and not context.is_pull_request):
-        return _in_force(settings, suites, {}, None, context.moment.date(), past=past)
+        return _in_force(settings, suites, None, context.moment.date(), past=past)
     base_settings = None if base is None else base.project.settings
     if base is None or base_settings is None:
         if not entries:
@@ -59,12 +59,7 @@ def in_force(
         message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
         return {}, (errors.note(QUARANTINE_OF_CHANGE, message, hint="Every case can block."),)
     cases, problems = _in_force(
-        base_settings,
-        suites,
-        base.project.renamed,
-        _contents(base),
-        context.moment.date(),
-        past=past,
+        base_settings, suites, base.project, context.moment.date(), past=past
     )
     if entries == base_settings.gate_file.quarantine:
         return cases, problems
@@ -82,7 +77,7 @@ def of_checkout(
     settings: Settings, suites: tuple[Suite, ...], *, today: dt.date
 ) -> Mapping[CaseKey, Quarantine]:
     """The quarantined cases of existing results, by the checkout's own list."""
-    return _in_force(settings, suites, {}, None, today, past=None)[0]
+    return _in_force(settings, suites, None, today, past=None)[0]
 
 
 def dated(settings: Settings, today: dt.date) -> Iterator[Problem]:
@@ -109,21 +104,19 @@ def _dated(rule: QuarantineRule, remaining_days: int, place: Place | None) -> It
 def _in_force(
     settings: Settings,
     suites: tuple[Suite, ...],
-    renamed: Mapping[str, str],
-    contents: Mapping[CaseKey, str] | None,
+    base: BaseProject | None,
     today: dt.date,
     *,
     past: PastRuns | None,
 ) -> QuarantinesInForce:
-    """`settings`: with the list that applies. `renamed`: its names of files by these suites'.
-    `contents`: fingerprints of the base's own cases; None: these are the cases."""
+    """`settings`: with the list that applies. `base`: its checkout; None: that of the cases."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
     runs_by_case = {} if past is None else past.by_case()
     cases: dict[CaseKey, Quarantine] = {}
     problems: list[Problem] = []
     for suite in suites if rules else ():
         for case in suite.eval_set.cases:
-            key = (renamed.get(suite.key, suite.key), case.case_id)
+            key = (suite.key if base is None else base.name_of(suite.key), case.case_id)
             if ":".join(key) not in rules:
                 continue
             number, rule = rules[":".join(key)]
@@ -132,9 +125,7 @@ def _in_force(
             problems += _dated(rule, remaining_days, place)
             if not 0 <= remaining_days <= MOST_DAYS:
                 continue
-            if contents is not None and contents.get(
-                (suite.key, case.case_id)
-            ) != fingerprints.of_case(case):
+            if base is not None and not _is_unedited(case, base.suites.get(suite.key)):
                 message = (
                     f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
                 )
@@ -156,10 +147,10 @@ def _in_force(
     return cases, tuple(problems)
 
 
-def _contents(base: Base) -> dict[CaseKey, str]:
-    """The base's own cases, if they are known."""
-    return {
-        (suite.key, case.case_id): fingerprints.of_case(case)
-        for suite in base.project.suites.values()
-        for case in suite.eval_set.cases
-    }
+def _is_unedited(case: Case, base_suite: Suite | None) -> bool:
+    """True if the base has the same case."""
+    base_cases = () if base_suite is None else base_suite.eval_set.cases
+    return any(
+        other.case_id == case.case_id and fingerprints.of_case(other) == fingerprints.of_case(case)
+        for other in base_cases
+    )

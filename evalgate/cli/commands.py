@@ -147,15 +147,12 @@ class GroupedCommand(click.Command):
         help_option = self.get_help_option(ctx)
         records["help"] = None if help_option is None else help_option.get_help_record(ctx)
         grouped_names = {name for names in GROUPS.values() for name in names}
-        other_names = [name for name in records if name not in grouped_names and name is not None]
-        for title, names in {
-            **GROUPS,
-            **({"More": other_names} if any(map(records.get, other_names)) else {}),
-        }.items():
-            with formatter.section(title):
-                formatter.write_dl(
-                    [record for name in names if (record := records.get(name)) is not None]
-                )
+        other_names = tuple(name for name in records if name and name not in grouped_names)
+        for title, names in {**GROUPS, "More": other_names}.items():
+            rows = [record for name in names if (record := records.get(name)) is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 show_all = click.option(

@@ -341,7 +341,6 @@ def _pairs(
             lost_uses or sides.uses[head.key.case],
             graded=sides.graded,
             deviations=sides.policy.deviations,
-            is_staked=not base.apart,
         )
         for head, base in common_runs(sides, heads)
     ]

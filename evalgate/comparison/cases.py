@@ -95,7 +95,7 @@ def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
     """Where the conversations of a simulated user diverge, in the first repeat that both sides
     have."""
     for trial in sides.scored_sides[0].trials.get(key, ()):
-        head, base = (side.run.transcripts.find(trial.key) for side in sides.scored_sides)
+        head, base = (side.run.transcripts(trial.key) for side in sides.scored_sides)
         if head is not None and base is not None:
             hears_calls = suite.simulator.include_function_calls
             return divergence.compare(base.invocations, head.invocations, hears_calls=hears_calls)

@@ -24,7 +24,7 @@ from evalgate.model import (
     Scale,
     Score,
 )
-from evalgate.model.deviations import OURS, Deviations
+from evalgate.model.deviations import Deviations
 from evalgate.values import frozen_dataclass
 
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
@@ -76,9 +76,9 @@ def deciding(uses: Sequence[CriterionUse]) -> tuple[CriterionUse, ...]:
     return tuple(use for use in uses if not use.informational)
 
 
-def value_of(trial: GradedTrial | None, name: str) -> float | None:
+def value_of(trial: GradedTrial, name: str) -> float | None:
     """A trial's score by a criterion; None if it has none."""
-    grade = None if trial is None else trial.grades.get(name)
+    grade = trial.grades.get(name)
     return grade.value if isinstance(grade, Score) and math.isfinite(grade.value) else None
 
 
@@ -120,16 +120,12 @@ def is_crash(trial: GradedTrial, *, of_base: bool = False) -> bool:
 
 
 def outcome(
-    trial: GradedTrial | None,
-    uses: Sequence[CriterionUse],
-    *,
-    deviations: Deviations = OURS,
-    of_base: bool = False,
+    trial: GradedTrial, uses: Sequence[CriterionUse], *, deviations: Deviations, of_base: bool
 ) -> Pattern | None:
     """For each deciding criterion, True if a trial passes it: all False if the agent crashed; None
     if nothing is known. Without `deviations.criterion_unscored`, criteria without a score are
     skipped if another one passes, as in ADK."""
-    if trial is None or not uses:
+    if not uses:
         return None
     if is_crash(trial, of_base=of_base):
         return (False,) * len(uses)
@@ -227,18 +223,17 @@ def _is_lost(trial: GradedTrial, pattern: Pattern | None) -> bool:
 
 
 def pair(
-    head: GradedTrial | None,
-    base: GradedTrial | None,
+    head: GradedTrial,
+    base: GradedTrial,
     uses: Sequence[CriterionUse],
     *,
     graded: Mapping[str, PolicyRule],
-    deviations: Deviations = OURS,
-    is_staked: bool = True,
+    deviations: Deviations,
 ) -> RunPair:
     """Pair one run of a case on each side. `graded`: the criteria whose scores are compared as
-    numbers. `is_staked` False: the two runs are of different days."""
+    numbers. Nothing is staked on runs of different days."""
     deciding_uses = deciding(uses)
-    head_pattern = outcome(head, deciding_uses, deviations=deviations)
+    head_pattern = outcome(head, deciding_uses, deviations=deviations, of_base=False)
     base_pattern = outcome(base, deciding_uses, deviations=deviations, of_base=True)
     falls = {}
     for use in uses:
@@ -247,6 +242,6 @@ def pair(
         base_score = value_of(base, use.name)
         if rule is not None and head_score is not None and base_score is not None:
             falls[use.name] = rule.drop(head_score, base_score)
-    if MEASURED in graded and head is not None and base is not None:
+    if MEASURED in graded:
         falls[MEASURED] = float(_is_lost(head, head_pattern)) - float(_is_lost(base, base_pattern))
-    return RunPair(cell=cell_of(head_pattern, base_pattern), falls=falls, is_staked=is_staked)
+    return RunPair(cell=cell_of(head_pattern, base_pattern), falls=falls, is_staked=not base.apart)

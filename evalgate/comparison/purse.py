@@ -61,6 +61,8 @@ ALL_CRITERIA: Final = ""
 
 
 _FALL: Final = (1.0, -1.0, 0.0, 0.0)
+NO_BET: Final = (1.0, 1.0, 1.0, 1.0)
+"""A bet of nothing pays the same in each cell."""
 _SWAPPED: Final = (Cell.ROSE, Cell.FELL, Cell.PASSED, Cell.FAILED)
 _RATES: Final = (0.3, 0.5, 0.7, 0.9, 0.98)
 """Assumed pass rates of a case if the change did nothing. They only set the stakes."""
@@ -112,9 +114,7 @@ def _believed(
     fall = probabilities[Cell.FELL]
     rise = probabilities[Cell.ROSE]
     swapped = fall + rise
-    pays = (
-        (2 * fall / swapped, 2 * rise / swapped, 1.0, 1.0) if fall > rise else (1.0, 1.0, 1.0, 1.0)
-    )
+    pays = (2 * fall / swapped, 2 * rise / swapped, 1.0, 1.0) if fall > rise else NO_BET
     growth = math.fsum(
         probability * math.log(max(pay, 1e-9))
         for probability, pay in zip(probabilities, pays, strict=True)
@@ -362,10 +362,13 @@ class Purse:
         for state in paired_states:
             if state.runs.is_suspect or state.runs.rounds[0].cell is Cell.FELL:
                 state.suspect = Suspect(odds)
-        for number in range(1, max((len(state.runs.rounds) for state in paired_states), default=0)):
-            for state in paired_states:
-                if number < len(state.runs.rounds):
-                    self._stake_next(state, state.runs.rounds[number], odds)
+        rounds = itertools.zip_longest(*(state.runs.rounds[1:] for state in paired_states))
+        for pairs in rounds:
+            for state, pair in zip(paired_states, pairs, strict=True):
+                if pair is not None:
+                    is_new = state.suspect is None and pair.cell is Cell.FELL
+                    self._bet(state, pair, state.suspect.pays if state.suspect else NO_BET)
+                    state.suspect = Suspect(odds) if is_new else state.suspect
         for state in self._states.values():
             state.rerun_head(asks=self._terms.asks_alone)
 
@@ -386,19 +389,15 @@ class Purse:
     def _first(self, state: State, pair: RunPair) -> None:
         lead = (self._fell - self._rose + 0.5) / (self._fell + self._rose + 1)
         stake = min(MAX_FIRST_STAKE, max(0.0, lead))
-        self._stake(state, pair, 1.0 if pair.cell is None else 1 + stake * _FALL[pair.cell])
+        self._bet(state, pair, [1 + stake * fall for fall in _FALL])
         self._fell += pair.cell is Cell.FELL
         self._rose += pair.cell is Cell.ROSE
 
-    def _stake_next(self, state: State, pair: RunPair, odds: float) -> None:
-        suspect = state.suspect
-        self._stake(
-            state, pair, 1.0 if suspect is None or pair.cell is None else suspect.pays[pair.cell]
-        )
-        if suspect is not None:
-            suspect.see(pair.cell)
-        elif pair.cell is Cell.FELL:
-            state.suspect = Suspect(odds)
+    def _bet(self, state: State, pair: RunPair, pays: Sequence[float]) -> None:
+        """`pays`: the factor of the bet in each cell, which was fixed before."""
+        self._stake(state, pair, 1.0 if pair.cell is None else pays[pair.cell])
+        if state.suspect is not None:
+            state.suspect.see(pair.cell)
 
     def _falls(self, pair: RunPair) -> dict[str, float]:
         """The falls of a pair beyond what is tolerated."""
@@ -441,7 +440,12 @@ class Purse:
         for rerun, result in zip(reruns, results, strict=True):
             state = self._states[rerun.key]
             if isinstance(result, RunPair):
-                self._see_pair(state, result, pays.get(rerun.key, (1.0,) * 4))
+                state.unmeasured += 1 if result.cell is None else -1
+                state.graded += 1
+                if result.is_staked:
+                    state.has_passed |= result.cell in (Cell.PASSED, Cell.ROSE)
+                    state.failed_together |= result.cell is Cell.FAILED
+                self._bet(state, result, pays.get(rerun.key, NO_BET))
             elif state.alone is not None:
                 state.alone.see(passed=result, believed=chances[rerun.key])
                 state.unmeasured += 1 if result is None else -1
@@ -449,16 +453,6 @@ class Purse:
         for state in self._states.values():
             if state.suspect is not None and not state.suspect.is_live:
                 state.rerun_head(asks=self._terms.asks_alone)
-
-    def _see_pair(self, state: State, pair: RunPair, pays: Sequence[float]) -> None:
-        state.unmeasured += 1 if pair.cell is None else -1
-        state.graded += 1
-        self._stake(state, pair, 1.0 if pair.cell is None else pays[pair.cell])
-        if pair.is_staked:
-            state.has_passed |= pair.cell in (Cell.PASSED, Cell.ROSE)
-            state.failed_together |= pair.cell is Cell.FAILED
-        if state.suspect is not None:
-            state.suspect.see(pair.cell)
 
     def reruns(self) -> tuple[Rerun, ...]:
         """The next bets; empty if none could change the answer. Suspects come first, as many at

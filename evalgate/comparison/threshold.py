@@ -146,7 +146,12 @@ def judge_case(
     elif not trials:
         reason = Sentence("case_never_ran")
     is_unmeasured = kind is VerdictKind.NOT_MEASURED
-    is_broken = kind is not VerdictKind.PASS and _is_broken(trials, verdicts)
+    names = [verdict.name for verdict in verdicts if verdict.kind is not None]
+    grades = [trial.grades.get(name) for trial in trials for name in names]
+    # a trial failed, or has no score by a deciding criterion
+    is_broken = kind is not VerdictKind.PASS and (
+        bool(failures) or not all(isinstance(grade, Score) or abstains(grade) for grade in grades)
+    )
     is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not is_broken
     second_kind = None
     if is_unmeasured and any(map(_is_doubtful, criteria, verdicts)):
@@ -161,14 +166,6 @@ def judge_case(
         reason=truncated if is_cut_short else reason,
         second_kind=second_kind,
     )
-
-
-def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdict]) -> bool:
-    """True if a trial failed, or has no score by a deciding criterion."""
-    names = [verdict.name for verdict in verdicts if verdict.kind is not None]
-    grades = [trial.grades.get(name) for trial in trials for name in names]
-    is_scored = all(isinstance(grade, Score) or abstains(grade) for grade in grades)
-    return not is_scored or any(trial.failure is not None for trial in trials)
 
 
 def kind_of(

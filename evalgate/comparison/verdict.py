@@ -376,11 +376,11 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
     causes = _causes(
         rows, comparison, is_cut_short=bool(truncated) and any(row.cases.unpaired for row in rows)
     )
-    if (
-        VerdictKind.NOT_MEASURED not in causes
-        and truncated
-        and _ate_budget(run, comparison.base, truncated)
-    ):
+    # a budget that the base's usage would not have ended; a base that reports no tokens counts as 0
+    is_of_tokens = any(unit in str(truncated) for unit in ("tokens", "$"))
+    head_tokens, base_tokens, _ = run.tokens_beside(comparison.base)
+    ate_budget = is_of_tokens and head_tokens > APPETITE * (base_tokens or 0)
+    if ate_budget and VerdictKind.NOT_MEASURED not in causes:
         causes[VerdictKind.NOT_MEASURED] = GateCause.APPETITE
         causes.pop(VerdictKind.PASS, None)
     return _gate(causes, policy)
@@ -389,14 +389,6 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
 APPETITE = 2
 """If head takes more than this many times the base's tokens for the same runs, head caused the
 budget to end."""
-
-
-def _ate_budget(run: Run, base: Run, truncated: Wording) -> bool:
-    """True if a budget ended the run, and the base's usage would not have ended it."""
-    head_tokens, base_tokens, _ = run.tokens_beside(base)
-    # a base that reports no tokens counts as 0
-    is_of_tokens = any(unit in str(truncated) for unit in ("tokens", "$"))
-    return is_of_tokens and head_tokens > APPETITE * (base_tokens or 0)
 
 
 def _causes(

@@ -158,11 +158,12 @@ def _validate(raw_settings: Json) -> Settings:
 
 def _setting_problem(key: str, fault: ErrorDetails, place: Place | None = None) -> Problem:
     """The problem of a setting; its hint is the valid form, from the setting's description."""
+    name, *steps = fault["loc"]
+    path = ".".join([key, *(step for step in steps if isinstance(step, str))])
     hint = ""
-    if fault["type"] == "string_pattern_mismatch":
-        setting = Settings.model_fields[str(fault["loc"][0])]
-        hint = (setting.description or "").partition("\n")[0]
-    message = f"`{key}`: {words.fault(fault)}, found {repr(fault['input'])[:200]}"
+    if fault["type"] in ("string_pattern_mismatch", "extra_forbidden"):
+        hint = (Settings.model_fields[str(name)].description or "").partition("\n")[0]
+    message = f"`{path}`: {words.fault(fault)}, found {repr(fault['input'])[:200]}"
     return errors.error("bad-setting", message, place, hint)
 
 
@@ -189,7 +190,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     try:
         text = plain.decode(existing_files[0].read_bytes(), file=file)
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error}", place=Place(file=file)) from error
+        raise ConfigError(f"cannot be read: {error}", place=Place(file)) from error
     if isinstance(text, Problem):
         raise ConfigError(str(text.message), place=text.place, hint=f"Save {file} as UTF-8.")
     reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
@@ -197,7 +198,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
         errors.warning(
             "unused-gate-file",
             f"`{other_file}` is ignored because `{file}` exists, too",
-            Place(file=other_file),
+            Place(other_file),
             "Delete one, or set `config`.",
         )
         for other_file in other_files
@@ -250,10 +251,10 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     if document.raw is None:
         return GateFileReading()
     if not isinstance(document.raw, dict):
-        message = f"evalgate.yml must be a mapping, found a {document.node.id}"
-        problem = errors.error("gate-file-shape", message, Place(file=file, line=1))
+        message = f"evalgate.yml must be a mapping, found a {document.places.node.id}"
+        problem = errors.error("gate-file-shape", message, Place(file, line=1))
         return GateFileReading(problems=[problem])
-    locate = Locator(document.node, file)
+    locate = document.places
     reading = GateFileReading(places=locate)
     rules: JsonObject = {}
     for key, value in document.raw.items():

@@ -4,6 +4,7 @@ support."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -62,28 +63,26 @@ def grade(view: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Gr
             invocation, number, intermediate=options.evaluate_intermediate_nl_responses
         )
     ]
-    sentences_by_text = [
-        _split_sentences(result, passage.text)
-        for result, passage in zip(_split(passages, ask), passages, strict=True)
+    splits = ask.panel.vote_all([_split(passage.text, ask) for passage in passages])
+    texts = [
+        (passage, _split_sentences(result, passage.text))
+        for passage, result in zip(passages, splits, strict=True)
     ]
-    sampled_requests = {
-        index: _validation(passage, sentences, ask)
-        for index, (passage, sentences) in enumerate(zip(passages, sentences_by_text, strict=True))
-        if not isinstance(sentences, NotEvaluated) and sentences
-    }
-    results = ask.votes(sampled_requests)
-    judged_texts = [
-        _judged(passage, sentences, results.get(index))
-        for index, (passage, sentences) in enumerate(zip(passages, sentences_by_text, strict=True))
+    results = ask.votes(
+        {
+            index: _validation(passage, sentences, ask)
+            for index, (passage, sentences) in enumerate(texts)
+            if not isinstance(sentences, NotEvaluated) and sentences
+        }
+    )
+    texts_by_turn: defaultdict[int, list[JudgedTurn]] = defaultdict(list)
+    for index, (passage, sentences) in enumerate(texts):
+        judged_text = _judged(passage, sentences, results.get(index))
+        texts_by_turn[passage.turn].append(judged_text)
+    judged_turns = [
+        _together(texts_by_turn[number], number, ask.deviations)
+        for number in range(1, len(view.actual) + 1)
     ]
-    judged_turns = []
-    for number in range(1, len(view.actual) + 1):
-        turn_texts = [
-            text
-            for passage, text in zip(passages, judged_texts, strict=True)
-            if passage.turn == number
-        ]
-        judged_turns.append(_together(turn_texts, number, ask.deviations))
     no_text = not_evaluated(Reason.NOTHING_RECORDED, "no_answer_text")
     return judged.conclude(judged_turns, nothing=no_text, deviations=ask.deviations)
 
@@ -91,24 +90,14 @@ def grade(view: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Gr
 # --- which sentences ------------------------------------------------------------------------------
 
 
-def _split(passages: Sequence[AgentText], ask: Inquiry) -> tuple[VoteResult, ...]:
-    return ask.panel.vote_all(
-        [
-            judged.sampled(
-                ask,
-                render_split(passage.text),
-                parse=partial(_any_sentence, text=passage.text),
-                names={"": "the text"},
-                num_samples=1,
-            )
-            for passage in passages
-        ]
+def _split(text: str, ask: Inquiry) -> SampledRequest:
+    def any_sentence(reply: str) -> dict[str, Vote]:
+        is_read = parse_split(reply, text) or not has_words(text)
+        return {"": Vote(passed=True)} if is_read else {}
+
+    return judged.sampled(
+        ask, render_split(text), parse=any_sentence, names={"": "the text"}, num_samples=1
     )
-
-
-def _any_sentence(reply: str, *, text: str) -> dict[str, Vote]:
-    sentences = parse_split(reply, text)
-    return {"": Vote(passed=True)} if sentences or not has_words(text) else {}
 
 
 def _split_sentences(result: VoteResult, text: str) -> tuple[str, ...] | NotEvaluated:

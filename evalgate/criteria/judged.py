@@ -142,10 +142,19 @@ def with_judge(
     None. If the user skips judges, every grade is NotEvaluated(SKIPPED)."""
     if services.judge is None:
         return lambda _: not_evaluated(Reason.SKIPPED, "judged_skipped")
-    ask = Inquiry(
-        criterion=use.name, panel=services.judge, options=options, deviations=services.deviations
-    )
-    return lambda view: unready(view) or rule(view, ask=replace(ask, repeat=view.repeat))
+    judge = services.judge
+
+    def grade(view: TrialView) -> Grade:
+        ask = Inquiry(
+            criterion=use.name,
+            panel=judge,
+            options=options,
+            deviations=services.deviations,
+            repeat=view.repeat,
+        )
+        return unready(view) or rule(view, ask=ask)
+
+    return grade
 
 
 def sampled(
@@ -155,9 +164,11 @@ def sampled(
     parse: Callable[[str], Mapping[str, Vote]],
     names: Mapping[str, str] | None = None,
     num_samples: int | None = None,
+    exhaustive: bool = False,
 ) -> SampledRequest:
     """A sampled request for the question: on one label, or on the items in `names`, which maps them
-    to their names in the prompt. Items that a reply omits are asked again."""
+    to their names in the prompt. Items that a reply omits are asked again. `exhaustive`: the
+    criterion needs all samples."""
     judge = ask.options.judge_model_options
     system, config = prompting.with_instruction(question.system, judge.judge_model_config or {})
     request = JudgeRequest(
@@ -176,7 +187,7 @@ def sampled(
         items=("",) if names is None else tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
         again=partial(_again, question=question, names=names or {}),
-        exhaustive=ask.options.exhaustive,
+        exhaustive=exhaustive or ask.options.exhaustive,
         deviations=ask.deviations,
     )
 
@@ -295,28 +306,19 @@ def conclude(
     values = tuple(turn.value for turn in judged_turns)
     findings = tuple(finding for turn in judged_turns for finding in turn.findings)
     scores = [score for turn in judged_turns if turn.lack is None for score in turn.scores]
-    for number, turn in enumerate(judged_turns, start=1):
-        if turn.lack is not None and (deviations.turn_unjudged or not scores):
-            message = _lack_text(judged_turns, number, turn.lack)
-            return replace(turn.lack, message=message, turns=values, findings=findings)
-    if not scores:
-        return replace(nothing, turns=values, findings=findings)
-    return Score(
-        value=mean(scores), turns=values, findings=findings, lacking=_lacking(judged_turns)
-    )
-
-
-def _lacking(judged_turns: Sequence[JudgedTurn]) -> Wording:
-    """Why the first item without a verdict was not judged; "" if all items were."""
+    lacking: Wording = ""
     for number, turn in enumerate(judged_turns, start=1):
         lack = turn.lack or turn.dropped
-        if lack is not None:
-            return _lack_text(judged_turns, number, lack)
-    return ""
-
-
-def _lack_text(judged_turns: Sequence[JudgedTurn], number: int, lack: NotEvaluated) -> Wording:
-    return Sentence("turn", number, 0, lack.message) if len(judged_turns) > 1 else lack.message
+        if lack is None:
+            continue
+        is_alone = len(judged_turns) == 1
+        message = lack.message if is_alone else Sentence("turn", number, 0, lack.message)
+        if turn.lack is not None and (deviations.turn_unjudged or not scores):
+            return replace(lack, message=message, turns=values, findings=findings)
+        lacking = lacking or message
+    if not scores:
+        return replace(nothing, turns=values, findings=findings)
+    return Score(value=mean(scores), turns=values, findings=findings, lacking=lacking)
 
 
 def at_the_end(grade: Grade, *, turns_before: int) -> Grade:

@@ -179,30 +179,23 @@ def _reply_form(subject: Subject, prefix: str) -> str:
 def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | None:
     """The rubric of an entry, by name, id or text, in this order; None if the entry is about no
     rubric that was asked."""
-    names = [entry[key] for key in _NAMES if key in entry]
-    for written_name in names:
-        word = _bare(str(written_name))
-        by_name = {
-            name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)
-        }
-        by_id = _by_id(rubrics)
-        rubric = by_name.get(word) or by_id.get(str(written_name).strip()) or by_id.get(word)
-        rubric = rubric or by_id.get(str(written_name).strip().casefold())
+    by_name = {
+        name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)
+    }
+    # a lowercase id counts if no other rubric has the same one
+    counts = Counter(rubric.rubric_id.casefold() for rubric in rubrics)
+    by_id = {name: rubric for rubric in rubrics if counts[name := rubric.rubric_id.casefold()] == 1}
+    by_id |= {rubric.rubric_id: rubric for rubric in rubrics}
+    for written_name in (str(entry[key]) for key in _NAMES if key in entry):
+        word = _bare(written_name)
+        ids = (written_name.strip(), word, written_name.strip().casefold())
+        rubric = by_name.get(word) or next((by_id[name] for name in ids if name in by_id), None)
         if rubric is not None:
             return rubric
     text = prompting.plain_text(prompting.prose_of(entry, *_TEXTS))
     return next(
         (rubric for rubric in rubrics if text and prompting.plain_text(rubric.text) == text), None
     )
-
-
-def _by_id(rubrics: Sequence[Rubric]) -> Mapping[str, Rubric]:
-    """The rubrics by id, and by lowercase id if no other rubric has the same one."""
-    counts = Counter(rubric.rubric_id.casefold() for rubric in rubrics)
-    by_name = {
-        name: rubric for rubric in rubrics if counts[name := rubric.rubric_id.casefold()] == 1
-    }
-    return by_name | {rubric.rubric_id: rubric for rubric in rubrics}
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:

@@ -30,7 +30,7 @@ def pattern_problems(
     `exclude`. An `exclude` without a match may be a precaution: it is reported only if a similar
     name exists."""
     gate_file = settings.gate_file
-    locate = settings.places or _no_places
+    locate = settings.locate
     of_agents = [
         (("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)
     ]
@@ -68,7 +68,7 @@ def exact_names(gate_file: GateFile) -> frozenset[str]:
 def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:
     """A warning for each criterion under `compare` and `judge: criteria` that is not in `names`."""
     gate_file = settings.gate_file
-    locate = settings.places or _no_places
+    locate = settings.locate
     compared: list[tuple[str, ...]] = [("compare", name) for name in gate_file.compare]
     for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
         if path[-1] not in names:
@@ -77,10 +77,6 @@ def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Pro
             )
             message = f"`{'.'.join(path)}`: no suite has a criterion with this name"
             yield errors.warning("rule-matches-nothing", message, locate(*path), hint)
-
-
-def _no_places(*_: str | int) -> Place:
-    return Place(file="evalgate.yml")
 
 
 def _is_glob(pattern: str) -> bool:

@@ -155,11 +155,8 @@ class AttachmentWire(Wire):
     tool_response: Kept = None
 
 
-class PartWire(AttachmentWire):
-    """google.genai Part; only its text, calls and responses are parsed.
-
-    It should hold one kind of content, but google.genai accepts several, and ADK reads each of
-    them."""
+class PartDetailsWire(AttachmentWire):
+    """Details of a google.genai Part about its content."""
 
     thought_signature: str | None = None
     video_metadata: Kept = None
@@ -168,6 +165,14 @@ class PartWire(AttachmentWire):
     audio_transcription: KeptValue = None
     media_processing: KeptValue = None
     speech_metadata: KeptValue = None
+
+
+class PartWire(PartDetailsWire):
+    """google.genai Part; only its text, calls and responses are parsed.
+
+    It should hold one kind of content, but google.genai accepts several, and ADK reads each of
+    them."""
+
     text: str | None = None
     thought: bool | None = None
     function_call: ToolCallWire | None = None
@@ -369,12 +374,17 @@ class AppDetailsWire(Wire):
         return tuple(agent.to_model() for agent in self.agent_details.values())
 
 
-class InvocationWire(Wire):
-    """ADK's Invocation."""
+class TimingsWire(Wire):
+    """The durations of a turn, as ADK writes them into an Invocation."""
 
     duration: Seconds = None
     model_duration: Seconds = None
     tool_duration: Seconds = None
+
+
+class InvocationWire(TimingsWire):
+    """ADK's Invocation."""
+
     invocation_id: str = ""
     user_content: ContentWire
     final_response: ContentWire | None = None

@@ -34,16 +34,13 @@ from evalgate.model import (
     Report,
     Run,
     Suite,
-    Transcript,
-    Transcripts,
-    TrialKey,
     not_evaluated,
 )
 from evalgate.results import file, stores
 from evalgate.results.file import Stored
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS
-from evalgate.values import Sentence, Wording, frozen_dataclass
+from evalgate.values import Sentence, Wording
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
@@ -207,18 +204,6 @@ def _comparisons(
     ]
 
 
-@frozen_dataclass
-class _RenamedTranscripts:
-    """The base's transcripts by head's names of their files. `names`: the base's name by head's."""
-
-    transcripts: Transcripts
-    names: Mapping[str, str]
-
-    def find(self, key: TrialKey) -> Transcript | None:
-        """See `model.Transcripts`."""
-        return self.transcripts.find(key.renamed(self.names))
-
-
 def _are_sides(base: Stored, head: Stored) -> bool:
     """True if the files are the two sides of one run, wherever the base's conversations come
     from."""
@@ -295,7 +280,7 @@ def _base_to_compare(
         suites=tuple(project.suites.values()),
         trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
         confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
-        transcripts=_RenamedTranscripts(transcripts=run.transcripts, names=project.renamed),
+        transcripts=lambda key: run.transcripts(key.renamed(project.renamed)),
         fingerprints={
             (names.get(suite, suite), case): fingerprint
             for (suite, case), fingerprint in run.fingerprints.items()

@@ -82,7 +82,7 @@ def decide(
         draft,
         edits=edits,
         trends=() if history is None else history.trends(head),
-        past=past or ({} if history is None else history.of_cases()),
+        past=past or {},
         # once each: shards repeat them
         problems=tuple(dict.fromkeys(problems)),
     )

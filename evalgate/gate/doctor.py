@@ -118,6 +118,13 @@ class _DoctorState:
     # names of the variables that agents should get in a workflow
     needed: set[str] = field(default_factory=set)
 
+    def report(self, label: str, problems: Iterable[Problem]) -> Iterator[Check]:
+        """Checks with the problems that no check had before."""
+        for problem in problems:
+            if problem not in self.reported_problems:
+                self.reported_problems.add(problem)
+                yield Check(label, problem=problem)
+
 
 def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     """The sections, one after another. Raises NothingToDo, ConfigError."""
@@ -142,19 +149,14 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
         for suite in sorted((*project.suites, *project.unread), key=lambda suite: suite.key):
             checks = [*_files(suite, state), *_judges(suite, state), *_agent(suite, state)]
             yield Section(title=suite.key, checks=tuple(checks), is_suite=True)
-    problems = [
+    problems = (
         problem
         for problem in project.problems
-        if problem not in state.reported_problems and problem.code not in OF_ENVIRONMENT
-    ]
-    project_checks = [
-        Check(label="project", problem=problem)
-        for problem in problems
-        if problem.severity is not Severity.NOTE
-    ]
+        if problem.code not in OF_ENVIRONMENT and problem.severity is not Severity.NOTE
+    )
     yield Section(
         title="shared by all suites",
-        checks=(*project_checks, *_machine(settings, context, project)),
+        checks=(*state.report("project", problems), *_machine(settings, context, project)),
     )
     yield Section(title=workflows.FOLDER, checks=tuple(_workflows(state)))
 
@@ -202,13 +204,8 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     }
     for label, problems in problems_by_label.items():
         if not errors_in(problems):
-            yield Check(label=label, text=texts[label])
-        yield from (
-            Check(label=label, problem=problem)
-            for problem in problems
-            if problem not in state.reported_problems
-        )
-        state.reported_problems.update(problems)
+            yield Check(label, texts[label])
+        yield from state.report(label, problems)
 
 
 def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
@@ -218,12 +215,7 @@ def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
-    yield from (
-        Check(label="judge", problem=problem)
-        for problem in missing
-        if problem not in state.reported_problems
-    )
-    state.reported_problems.update(missing)
+    yield from state.report("judge", missing)
     models = criteria_judges.models_of(settings, [suite])
     if models and not missing:
         keys = sorted(criteria_judges.key_names(settings, [suite], environ))
@@ -234,7 +226,7 @@ def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
             if keys
             else "no key"
         )
-        yield Check(label="judge", text=f"{words.listed(models)}: {source}")
+        yield Check("judge", f"{words.listed(models)}: {source}")
         if not keys and any(model.startswith("vertex") for model in models):
             yield cloud_credentials(environ)
 
@@ -250,7 +242,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     found_by = f" ({use.found_by})" if use.found_by else ""
     name = f"{use.driver} {driver.label(use.options) if driver else ''}"
     if key in state.agents:
-        yield Check(label="agent", text=f"{name}, checked for {state.agents[key]}")
+        yield Check("agent", f"{name}, checked for {state.agents[key]}")
         return
     agent_problems = [
         problem
@@ -260,16 +252,15 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         and problem.severity is not Severity.NOTE
         and problem not in state.reported_problems
     ]
-    state.reported_problems.update(agent_problems)
-    yield from (Check(label="agent", problem=problem) for problem in agent_problems)
+    yield from state.report("agent", agent_problems)
     if use.found_by == discovery_agents.UNKNOWN.found_by:
         if not agent_problems:
-            yield Check(label="agent", text="none found, see above")
+            yield Check("agent", "none found, see above")
         return
     if errors_in(agent_problems):  # no agent can be opened
         state.agents[key] = suite.key
         return
-    yield Check(label="agent", text=f"{name}{found_by}")
+    yield Check("agent", f"{name}{found_by}")
     try:
         options = agents.options_of(use)
     except (KeyError, ValidationError):  # reported for evalgate.yml
@@ -287,13 +278,13 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         yield _environment(agent, needs, python)
     if isinstance(agent, AgentFailure):
         if agent.kind is not FailureKind.INSTALL:
-            yield Check(label="start", problem=_start_problem(agent, needs, python, settings.root))
+            yield Check("start", problem=_start_problem(agent, needs, python, settings.root))
         yield from _example_variables(source)
         return
     yield from _tools_and_context(agent, source, use)
     if surroundings := agent.surroundings():
         yield from _models(surroundings, use, state)
-    yield Check(label="start", text="loaded, and a conversation was opened")
+    yield Check("start", "loaded, and a conversation was opened")
     yield _turn(turn, refusal)
 
 
@@ -379,14 +370,12 @@ def _turn(turn: Invocation | AgentFailure | None, refusal: str) -> Check:
     """The first turn: its answer, or the reason why it was not taken."""
     if isinstance(turn, AgentFailure):
         problem = errors.error("agent-turn", f"the first turn failed: {turn.message}")
-        return Check(label="first turn", problem=problem, detail=turn.detail)
+        return Check("first turn", problem=problem, detail=turn.detail)
     if turn is None:
-        return Check(
-            label="first turn", text=f"not taken, because {refusal}: `evalgate run` takes it"
-        )
+        return Check("first turn", f"not taken, because {refusal}: `evalgate run` takes it")
     calls = words.counted(len(turn.tool_calls), "tool call")
     text = plain.clip_end(plain.one_line(prompting.answer_of(turn)), 60)
-    return Check(label="first turn", text=f"answered with {calls}: {text}")
+    return Check("first turn", f"answered with {calls}: {text}")
 
 
 def _tools_and_context(agent: Agent, source: AgentSource, use: AgentUse) -> Iterator[Check]:
@@ -396,14 +385,14 @@ def _tools_and_context(agent: Agent, source: AgentSource, use: AgentUse) -> Iter
     names = dict.fromkeys(name for agent in loaded_agents for name in agent.tools)
     names |= dict.fromkeys(sorted(source.toolsets))
     if names:
-        yield Check(label="tools", text=words.listed(names, limit=20))
+        yield Check("tools", words.listed(names, limit=20))
     context_names = words.listed(sorted(source.contexts))
     if use.options.get("context"):
-        yield Check(label="context", text=f"{use.options['context']}")
+        yield Check("context", f"{use.options['context']}")
     elif context_names and "context" in agents.DRIVERS[use.driver].options.model_fields:
         hint = "Name what makes it in evalgate.yml, at the agent: `context: module:function`"
         message = f"the agent's tools may want a {context_names}, and get the session's state"
-        yield Check(label="context", problem=errors.warning("agent-context", message, hint=hint))
+        yield Check("context", problem=errors.warning("agent-context", message, hint=hint))
 
 
 def _example_variables(source: AgentSource) -> Iterator[Check]:
@@ -412,7 +401,7 @@ def _example_variables(source: AgentSource) -> Iterator[Check]:
     if names and not source.values:
         message = f"an example names {words.listed(names, limit=20)}, and there is no `.env`"
         problem = errors.note("env-example", message, hint=f"cp {source.example} .env")
-        yield Check(label="variables", problem=problem)
+        yield Check("variables", problem=problem)
 
 
 def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) -> Check:
@@ -424,18 +413,16 @@ def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) 
         if "certificate" in agent.detail:
             hint = "export SSL_CERT_FILE=/path/to/the/proxy.pem   # or add it to the system's certificates"
         problem = errors.error("agent-environment", agent.message, hint=hint)
-        return Check(label="environment", problem=problem, detail=agent.detail)
+        return Check("environment", problem=problem, detail=agent.detail)
     details = {} if isinstance(agent, AgentFailure) else agent.about()
-    texts = [f"Python {details['python']}"] if details.get("python") else []
-    texts += (
-        [f"{details.get('framework')} {details['framework_version']}"]
-        if details.get("framework_version")
-        else []
-    )
     without_needs = "as configured" if python else "as it is: no file lists its requirements"
-    return Check(
-        label="environment", text=", ".join([*texts, f"from {needs}" if needs else without_needs])
+    texts = (
+        details.get("python") and f"Python {details['python']}",
+        details.get("framework_version")
+        and f"{details.get('framework')} {details['framework_version']}",
+        f"from {needs}" if needs else without_needs,
     )
+    return Check("environment", ", ".join(filter(None, texts)))
 
 
 def _start_problem(failure: AgentFailure, needs: Needs | None, python: str, root: Path) -> Problem:
@@ -468,37 +455,37 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
     for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
         existing_folder = next(folder for folder in (place, *place.parents) if folder.exists())
         if existing_folder.is_dir() and os.access(existing_folder, os.W_OK):
-            yield Check(label=label, text=f"{_display_path(place)} is writable")
+            yield Check(label, f"{_display_path(place)} is writable")
         else:
             hint = f"Choose another folder (`{'output' if label == 'reports' else 'cache'}`), or make it writable."
             problem = errors.error(
                 "not-writable", f"{_display_path(place)} cannot be written to", hint=hint
             )
-            yield Check(label=label, problem=problem)
+            yield Check(label, problem=problem)
         if label == "cache":
             free_bytes = shutil.disk_usage(existing_folder).free
             message = f"{words.size(free_bytes)} free for environments"
             hint = f"Make room, or choose a cache on another disk (`--cache`): {words.size(LEAST_DISK_BYTES)} are safe."
             space_warning = errors.warning("disk-space", f"only {message}", hint=hint)
             yield Check(
-                label="disk",
-                text=message,
+                "disk",
+                message,
                 problem=space_warning if free_bytes < LEAST_DISK_BYTES else None,
             )
     reason = isolation.refusal_reason()
     if context.isolate:
-        yield Check(label="isolation", text="agents run as other users, apart from evalgate")
+        yield Check("isolation", "agents run as other users, apart from evalgate")
     elif context.workflow_run and reason:
         message = f"agents run with the rights of this step and can read what it can read: {reason}"
         problem = errors.warning(
             "not-isolated", message, hint="Use the action, or a job that runs as root."
         )
-        yield Check(label="isolation", problem=problem)
+        yield Check("isolation", problem=problem)
     else:
         possibility = f"not possible here: {reason}" if reason else "possible here: --isolate"
         yield Check(
-            label="isolation",
-            text=f"agents run with your rights ({possibility}); the action keeps them apart",
+            "isolation",
+            f"agents run with your rights ({possibility}); the action keeps them apart",
         )
 
 
@@ -509,42 +496,35 @@ def _display_path(path: Path) -> str:
 def _base(settings: Settings, context: Context, project: Project) -> Check:
     """Check that there is a base to compare with."""
     if settings.baseline == "none" or settings.baseline.startswith("file:"):
-        return Check(label="base", text=f"`baseline: {settings.baseline}`")
+        return Check("base", f"`baseline: {settings.baseline}`")
     try:
         source = git.find_source(settings.root)
     except UnavailableError as error:
         return _no_base(error.message, "git init && git add --all && git commit")
     if not project.sound():
-        return Check(label="base", text="not checked: no evaluation file can be run")
+        return Check("base", "not checked: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
     silent_context = replace(context, watcher=SilentWatcher())
-    rerun_settings = settings.model_copy(
-        update={
-            "baseline": "rerun",
-            "explicit_options": {**settings.explicit_options, "baseline": "rerun"},
-        }
-    )
+    rerun = {"baseline": "rerun"}
+    options = {**settings.explicit_options, **rerun}
+    rerun_settings = settings.model_copy(update={**rerun, "explicit_options": options})
     with baseline_base.open_bases(rerun_settings, project.sound(), silent_context) as (base, _):
         assert base is not None
     commit, notes = base.origin.commit, "; ".join(map(str, base.origin.notes))
     if not commit or notes:
-        hint = (
-            "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout"
-            if is_shallow
-            else ""
-        )
-        return _no_base(notes or base.problem, hint)
+        hint = "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout"
+        return _no_base(notes or base.problem, hint if is_shallow else "")
     text = f"{commit[:7]} has nothing to compare with: {base.problem}"
     if not base.problem:
         is_named = settings.base or context.event_base
         text = f"{commit[:7]}{'' if is_named else ' (a run here compares with it only by --base)'}"
     elif not base.no_agent:
         return _no_base(text, "Only thresholds decide until it is merged.")
-    return Check(label="base", text=text)
+    return Check("base", text)
 
 
 def _no_base(message: Wording, hint: str) -> Check:
-    return Check(label="base", problem=errors.warning("base-unknown", message, hint=hint))
+    return Check("base", problem=errors.warning("base-unknown", message, hint=hint))
 
 
 def _workflows(state: _DoctorState) -> Iterator[Check]:
@@ -556,26 +536,23 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
         problem = errors.note(
             "workflow-missing", "no workflow runs evalgate yet", hint="evalgate init"
         )
-        yield Check(label="workflow", problem=problem)
+        yield Check("workflow", problem=problem)
     keys = [] if settings.skip_judged else keys_of_judges(settings, state.project.suites)
     for step in steps:
         if isinstance(step, Problem):
-            yield Check(label="workflow", problem=step)
+            yield Check("workflow", problem=step)
             continue
         variable_problems = unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys)
         step_problems: list[Problem | None] = [*workflows.problems(step), *variable_problems]
         text = f"{step.place.file}:{step.place.line}: permissions and variables are set"
-        yield from (
-            Check(label="workflow", text=text, problem=problem)
-            for problem in step_problems or [None]
-        )
+        yield from (Check("workflow", text, problem=problem) for problem in step_problems or [None])
 
 
 # --- keys and credentials of models
 # -------------------------------------------------------------------
 
 
-@frozen_dataclass
+@dataclass(frozen=True, slots=True)
 class Check:
     """One check: its label, its result in words, or its problem. `detail`: lines to show with a
     problem."""
@@ -633,10 +610,10 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
 
 def _model(model_names: str, missing: Sequence[str], text: str, variables: AgentVariables) -> Check:
     if not missing:
-        return Check(label="model", text=f"{model_names}: {text}")
+        return Check("model", f"{model_names}: {text}")
     reason, _, hint = variables.why_lacking(missing).partition("; ")
     return Check(
-        label="model",
+        "model",
         problem=errors.error(
             "model-key-missing", f"{model_names} cannot be asked: {reason}", hint=hint
         ),
@@ -660,7 +637,7 @@ def cloud_credentials(environ: Environ) -> Check:
     )
     if file.is_file():
         source = "GOOGLE_APPLICATION_CREDENTIALS" if path else "gcloud's application default"
-        return Check(label="credentials", text=f"of Google Cloud: {source}")
+        return Check("credentials", f"of Google Cloud: {source}")
     message = (
         "GOOGLE_APPLICATION_CREDENTIALS names a file that does not exist"
         if path
@@ -669,9 +646,7 @@ def cloud_credentials(environ: Environ) -> Check:
     hint = "gcloud auth application-default login"
     if path:  # gcloud would not change what the variable names
         hint = "Correct its path, or unset GOOGLE_APPLICATION_CREDENTIALS"
-    return Check(
-        label="credentials", problem=errors.warning("cloud-credentials", message, hint=hint)
-    )
+    return Check("credentials", problem=errors.warning("cloud-credentials", message, hint=hint))
 
 
 AWS_VARIABLES = (
@@ -688,12 +663,10 @@ def aws_credentials(environ: Environ) -> Check:
     sources = [name for name in AWS_VARIABLES if environ.get(name)]
     sources += [f"~/.aws/{name}" for name in ("credentials", "config") if (folder / name).is_file()]
     if sources:
-        return Check(label="credentials", text=f"of AWS: {sources[0]}")
+        return Check("credentials", f"of AWS: {sources[0]}")
     message = "no credentials of AWS reach the agent; machines of AWS have their own"
     hint = "aws configure   # or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, in a workflow with `env: AWS_*`"
-    return Check(
-        label="credentials", problem=errors.warning("cloud-credentials", message, hint=hint)
-    )
+    return Check("credentials", problem=errors.warning("cloud-credentials", message, hint=hint))
 
 
 def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
@@ -719,35 +692,22 @@ def unset_in_workflow(
         environ=dict.fromkeys(step.variables, "set"), names=step.env or settings.env
     ).environment()
     missing_names = _missing_names(needed, passed_variables.keys())
-    absent_names = dict.fromkeys(
-        [
-            *missing_names,
-            *(name for name in step.env if name not in step.variables and "*" not in name),
-        ]
-    )
+    unset_names = (name for name in step.env if name not in step.variables and "*" not in name)
+    absent_names = dict.fromkeys([*missing_names, *unset_names])
     judge_names = _missing_names(
         [name for name in for_judges if name not in absent_names], step.variables
     )
     if judge_names:
         message = f"judges would not get {words.listed(judge_names, limit=20)}"
-        yield errors.warning(
-            "workflow-variable",
-            message,
-            step.place,
-            "\n".join(["At the step:", *_env(judge_names)]),
-        )
+        hint = "\n".join(["At the step:", *_env(judge_names)])
+        yield errors.warning("workflow-variable", message, step.place, hint)
     if not absent_names:
         return
     names = dict.fromkeys([*step.env, *(name for name in missing_names if needs_naming(name))])
     lines = ["At the step:", *(["    with:", f"      env: {', '.join(names)}"] if names else [])]
-    lines += _env(
-        [
-            name
-            for name in absent_names
-            if name not in step.variables and name != workflows.CREDENTIALS
-        ]
-    )
-    if workflows.CREDENTIALS in absent_names and workflows.CREDENTIALS not in step.variables:
+    lacking_names = [name for name in absent_names if name not in step.variables]
+    lines += _env([name for name in lacking_names if name != workflows.CREDENTIALS])
+    if workflows.CREDENTIALS in lacking_names:
         lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
     message = f"the agent would not get {words.listed(absent_names, limit=20)}"
     yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))

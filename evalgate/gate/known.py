@@ -269,7 +269,7 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
         suites=suites,
         trials=tuple(trial for trials, _, _ in cases for trial in trials),
         confirmations=tuple(trial for _, reruns, _ in cases for trial in reruns),
-        transcripts=outcomes,
+        transcripts=outcomes.find,
         seconds=sum(stored_run.run.seconds for stored_run in stored_runs),
         agents={
             key: about for stored_run in stored_runs for key, about in stored_run.run.agents.items()

@@ -65,7 +65,10 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
             comparisons=[_comparison(head, base, book, rules) for book in rules.books],
             problems=(*problems, *_without_base(heads, bases)),
         )
-        report = decision.decide(measurement, rules, context, history=history, was_run=False)
+        past = history.of_cases()
+        report = decision.decide(
+            measurement, rules, context, history=history, past=past, was_run=False
+        )
         outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
         report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
         earlier.keep_parts(

@@ -79,7 +79,7 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
             conversations = (
                 transcript.invocations
                 for key in keys
-                if (transcript := run.transcripts.find(key)) and transcript.invocations
+                if (transcript := run.transcripts(key)) and transcript.invocations
             )
             first_conversation = next(conversations, None)
             if first_conversation is None:

@@ -154,22 +154,25 @@ NOBODYS = ((0, 0), "")
 
 def _gate_comments(comments: list[Comment], text: str, name: str, login: str) -> list[Comment]:
     """The gate's comments, oldest first: by the token's own user, and beginning with our marker,
-    which no quotation has. `text`: this job's, whose creation by an app may have succeeded without
-    an answer, which would have named the app."""
+    which no quotation has. `text`: this job's. An app knows its name only by a comment of its job,
+    as the answer to its creation may have been lost."""
     marker = _MARKER.format(key=key_of(name))
+    candidates = [
+        (comment.user, comment)
+        for comment in comments
+        if comment.user is not None and (comment.body or "").startswith(marker)
+    ]
     own = run_of(text, name)
-
-    def is_own(comment: Comment) -> bool:
-        user = comment.user
-        body = comment.body or ""
-        if user is None or not body.startswith(marker):
-            return False
-        is_bot = user.type == "Bot"
-        if user.login.lower() == login.lower() and (is_bot or not login.endswith("[bot]")):
-            return True
-        return is_bot and run_of(body, name) == own != NOBODYS
-
-    return sorted(filter(is_own, comments), key=lambda comment: comment.id)
+    for user, comment in candidates:
+        if user.type == "Bot" and run_of(comment.body or "", name) == own != NOBODYS:
+            login = user.login
+    own_comments = [
+        comment
+        for user, comment in candidates
+        if user.login.lower() == login.lower()
+        and (user.type == "Bot" or not login.endswith("[bot]"))
+    ]
+    return sorted(own_comments, key=lambda comment: comment.id)
 
 
 def _clean(text: str) -> str:

@@ -71,7 +71,7 @@ def steps_of(top: Path) -> Iterator[GateStep | Problem]:
         if isinstance(document, Problem):
             yield document
         elif isinstance(document.raw, dict):
-            yield from _steps(document.raw, Locator(document.node, f"{FOLDER}/{path.name}"))
+            yield from _steps(document.raw, document.places)
 
 
 def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
@@ -91,10 +91,8 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                 sign_in_names = SIGN_IN_VARIABLES
             if not _USES.fullmatch(uses):
                 continue
-            candidates = (job.get("permissions"), workflow.get("permissions"))
-            permissions = next(
-                (candidate for candidate in candidates if candidate is not None), None
-            )
+            permissions = job.get("permissions", workflow.get("permissions"))
+            names = (key for level in (workflow, job, step) for key in _mapping(level.get("env")))
             yield GateStep(
                 place=places("jobs", name, "steps", index, "uses"),
                 uses=uses,
@@ -103,16 +101,7 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                     str(key): _value_text(setting)
                     for key, setting in _mapping(step.get("with")).items()
                 },
-                variables=frozenset(
-                    (
-                        *sign_in_names,
-                        *(
-                            str(key)
-                            for level in (workflow, job, step)
-                            for key in _mapping(level.get("env"))
-                        ),
-                    )
-                ),
+                variables=frozenset((*sign_in_names, *map(str, names))),
                 permissions=permissions if isinstance(permissions, str) else _texts(permissions),
                 checkout=checkout,
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -157,13 +156,8 @@ def _reply_of(
     reply = JudgeReply(
         parts=parts, usage=usage, model_version=response.model_version, finish=finish
     )
-    if finish in _BLOCKED:
-        return setting.failure(JudgeFailureKind.BLOCKED, detail=f"reply: {finish}", usage=usage)
-    if finish == "MAX_TOKENS":
-        return setting.failure(JudgeFailureKind.TRUNCATED, usage=usage)
-    if not any(part.text.strip() and not part.thought for part in parts):
-        return setting.failure(JudgeFailureKind.EMPTY, detail=finish, usage=usage)
-    return reply
+    blocked = f"reply: {finish}" if finish in _BLOCKED else ""
+    return setting.complete(reply, blocked=blocked, is_truncated=finish == "MAX_TOKENS")
 
 
 def _usage_of(response: types.GenerateContentResponse) -> Usage | None:
@@ -226,9 +220,8 @@ def _api_failure(api_error: APIError, setting: JudgeSetting) -> JudgeFailure:
         kind = JudgeFailureKind.QUOTA_SPENT
     wait_s = parse_google(details)
     if wait_s is None:
-        raw_headers = getattr(getattr(api_error, "response", None), "headers", None) or {}
-        headers = {str(name).lower(): str(value) for name, value in raw_headers.items()}
-        wait_s = http.parse_retry_after(headers, current_moment=datetime.now(UTC))
+        headers = getattr(getattr(api_error, "response", None), "headers", None)
+        wait_s = base.wait_of(headers or {})
     detail = f"{api_error.code} {api_error.message or ''}"
     return setting.failure(kind, detail=detail, retry_after_s=wait_s)
 

@@ -15,7 +15,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
@@ -198,22 +197,22 @@ def as_json(document: Any) -> str:
 def text_of(content: Content | None, *, with_thoughts: bool = False) -> str:
     """The texts of a message, one per line, with a word for everything else; thoughts only on
     request."""
-    return _texts(
-        content.parts if content else (), with_thoughts=with_thoughts, with_attachments=True
-    )
+    texts = []
+    for part in content.parts if content is not None else ():
+        if isinstance(part, Text) and part.text and (with_thoughts or not part.thought):
+            texts.append(part.text)
+        elif isinstance(part, Attachment):
+            texts.append(f"[{_part_label(part)}]")
+    return "\n".join(texts)
 
 
 def answer_of(
     invocation: Invocation, *, intermediate: bool = False, with_thoughts: bool = False
 ) -> str:
     """The final response as text; if `intermediate`, after the texts of the events before it."""
-    final = invocation.final_response.parts if invocation.final_response else ()
-    groups: list[tuple[Part, ...]] = [final]
-    if intermediate:
-        groups = [
-            event.content.parts for event in invocation.events or () if event.content
-        ] + groups
-    texts = (_texts(parts, with_thoughts=with_thoughts, with_attachments=False) for parts in groups)
+    contents = [event.content for event in invocation.events or () if intermediate]
+    contents.append(invocation.final_response)
+    texts = (content.text(with_thoughts=with_thoughts) for content in contents if content)
     return "\n".join(text for text in texts if text)
 
 
@@ -295,16 +294,6 @@ def conversation_of(invocations: Sequence[Invocation]) -> str:
         for number, invocation in enumerate(invocations, start=1)
     ]
     return as_json(turns)
-
-
-def _texts(parts: Iterable[Part], *, with_thoughts: bool, with_attachments: bool) -> str:
-    texts = []
-    for part in parts:
-        if isinstance(part, Text) and part.text and (with_thoughts or not part.thought):
-            texts.append(part.text)
-        elif isinstance(part, Attachment) and with_attachments:
-            texts.append(f"[{_part_label(part)}]")
-    return "\n".join(texts)
 
 
 def _entry(part: Part) -> JsonObject | None:
@@ -392,13 +381,6 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
-def _ends_thoughts(text: str) -> bool:
-    """True if a text, quoted among thoughts, would end them: the text after it would pass for the
-    reply."""
-    lowered_text = text.lower()
-    return any(f"</{name}>" in lowered_text for name in _THOUGHTS)
-
-
 def state(
     text: str,
     keys: frozenset[str],
@@ -414,7 +396,10 @@ def state(
         return Statement(question=question)
     body = _without_fence(text_parts[1].strip())
     code = question.code if question else ""
-    is_torn = question is not None and any(_ends_thoughts(piece.text) for piece in question.pieces)
+    # a text that is quoted among thoughts and ends them: the text after it would pass for the reply
+    is_torn = question is not None and any(
+        f"</{name}>" in piece.text.lower() for piece in question.pieces for name in _THOUGHTS
+    )
     document = _parse_json(body)
     if document is not None:
         has_code = bool(code) and isinstance(document, dict) and "code" in document
@@ -762,7 +747,14 @@ def parse_label(
 ) -> Mapping[str, Vote]:
     """The vote of a reply under the item "". Two different labels in one reply, or no label, are
     not a vote."""
-    statement = state(text, frozenset(keys), lines=partial(_labels_at_ends, keys=keys))
+
+    def labels_at_ends(rows: Rows) -> list[JsonObject]:
+        # the first and the last line: a verdict in the middle may be quoted
+        reasons = {name: reason for name, reason in reversed(rows) if name in _REASON_KEYS}
+        ends = [*rows[:1], *rows[1:][-1:]]
+        return [{**reasons, key: value} for key, value in ends if key in keys]
+
+    statement = state(text, frozenset(keys), lines=labels_at_ends)
     verdicts = [(entry[key], entry) for entry in statement.entries for key in keys if key in entry]
     if not verdicts:
         return {}
@@ -794,12 +786,6 @@ def _says_another(
         if key not in (*keys, *_REASON_KEYS) and isinstance(value, str)
     )
     return any(read_label(value, labels) not in {None, *reply_labels} for value in fields)
-
-
-def _labels_at_ends(rows: Rows, *, keys: Sequence[str]) -> list[JsonObject]:
-    """The verdicts in the first and in the last line; a verdict in the middle may be quoted."""
-    reasons = {name: reason for name, reason in reversed(rows) if name in _REASON_KEYS}
-    return [{**reasons, key: value} for key, value in [*rows[:1], *rows[1:][-1:]] if key in keys]
 
 
 def votes_by_item(

@@ -85,12 +85,12 @@ class CircuitBreaker:
         self._inside = 0
         self._busy_s = 0.0
         self._busy_since = 0.0
-        self._exhausted = 0
+        self.failures_in_row = 0  # calls that used up their retries
 
     @property
     def is_down(self) -> bool:
         """True if `outage_after` calls in a row have failed."""
-        return self._exhausted >= self._limits.outage_after
+        return self.failures_in_row >= self._limits.outage_after
 
     def begin(self, moment: float) -> float:
         """Start a call; return the moment at which the model's time is up, if calls continue."""
@@ -104,14 +104,6 @@ class CircuitBreaker:
         self._inside -= 1
         if not self._inside:
             self._busy_s += moment - self._busy_since
-
-    def succeeded(self) -> None:
-        """Reset the failures: the model answers."""
-        self._exhausted = 0
-
-    def failed(self) -> None:
-        """Count a call that used up its retries."""
-        self._exhausted += 1
 
 
 # --- one provider ---------------------------------------------------------------------------------
@@ -161,49 +153,46 @@ class RateLimiter:
         with self._changed:
             breaker = self._breakers.setdefault(model, CircuitBreaker(self._limits))
             model_deadline = breaker.begin(self._clock.now())
+        started_at = self._clock.now()
+        attempt = 0
         try:
-            return self._run_attempts(call, model, model_deadline=model_deadline, retried=retried)
+            while True:
+                attempt += 1
+                started_at += self._enter(
+                    model,
+                    call_deadline=started_at + self._limits.call_deadline_s,
+                    model_deadline=model_deadline,
+                )
+                outcome = self._attempt(call, model)
+                if not isinstance(outcome, JudgeFailure):
+                    return outcome
+                wait_s = self._wait_s(outcome, attempt)
+                expired_setting = self._expired_setting(
+                    self._clock.now() + wait_s,
+                    started_at + self._limits.call_deadline_s,
+                    model_deadline,
+                )
+                if not outcome.retriable:
+                    raise JudgeFailed(outcome)
+                if expired_setting or attempt >= self._limits.attempts or breaker.is_down:
+                    seconds = self._clock.now() - started_at
+                    message = Sentence(
+                        "judge_attempts",
+                        outcome.message,
+                        outcome.retry_after_s,
+                        attempt,
+                        seconds,
+                        expired_setting,
+                    )
+                    with self._changed:
+                        breaker.failures_in_row += 1
+                    raise JudgeFailed(replace(outcome, message=message))
+                if not self._clock.sleep(wait_s):
+                    raise JudgeFailed(outcome)
+                retried(outcome)
         finally:
             with self._changed:
                 breaker.end(self._clock.now())
-
-    def _run_attempts(
-        self,
-        call: Callable[[], Reply],
-        model: str,
-        *,
-        model_deadline: float,
-        retried: Callable[[JudgeFailure], None],
-    ) -> Reply:
-        started_at = self._clock.now()
-        attempt = 0
-        while True:
-            attempt += 1
-            started_at += self._enter(
-                model,
-                call_deadline=started_at + self._limits.call_deadline_s,
-                model_deadline=model_deadline,
-            )
-            outcome = self._attempt(call, model)
-            if not isinstance(outcome, JudgeFailure):
-                return outcome
-            wait_s = self._wait_s(outcome, attempt)
-            expired_setting = self._expired_setting(
-                self._clock.now() + wait_s,
-                started_at + self._limits.call_deadline_s,
-                model_deadline,
-            )
-            is_last = attempt >= self._limits.attempts or self._breakers[model].is_down
-            if not outcome.retriable or expired_setting or is_last:
-                seconds = self._clock.now() - started_at
-                raise JudgeFailed(
-                    self._give_up(
-                        outcome, model, attempt=attempt, seconds=seconds, limit=expired_setting
-                    )
-                )
-            if not self._clock.sleep(wait_s):
-                raise JudgeFailed(outcome)
-            retried(outcome)
 
     def _attempt(self, call: Callable[[], Reply], model: str) -> Reply | JudgeFailure:
         """Call once in the reserved slot, and free the slot."""
@@ -215,7 +204,7 @@ class RateLimiter:
             return error.failure
         else:
             with self._changed:
-                self._breakers[model].succeeded()
+                self._breakers[model].failures_in_row = 0
             self.succeeded()
             return reply
         finally:
@@ -300,20 +289,6 @@ class RateLimiter:
         if moment >= min(call_deadline, model_deadline):
             return "call_deadline" if call_deadline <= model_deadline else "deadline"
         return ""
-
-    def _give_up(
-        self, failure: JudgeFailure, model: str, *, attempt: int, seconds: float, limit: str
-    ) -> JudgeFailure:
-        """The last failure with the number of attempts; `limit`: the setting whose time is up."""
-        if not failure.retriable:
-            return failure
-        message = Sentence(
-            "judge_attempts", failure.message, failure.retry_after_s, attempt, seconds, limit
-        )
-        final_failure = replace(failure, message=message)
-        with self._changed:
-            self._breakers[model].failed()
-        return final_failure
 
     def _too_late(self, pause_s: float, *, model: str, limit: str) -> JudgeFailure:
         if pause_s > 0:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Final, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
@@ -145,24 +145,6 @@ class Inputs:
         return bool(self.environment and self.answers)
 
 
-class Transcripts(Protocol):
-    """The source of a run's transcripts; for a real run the journal on disk."""
-
-    def find(self, key: TrialKey) -> Transcript | None:
-        """The transcript; None if the agent failed or it was not stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class InMemoryTranscripts:
-    """Transcripts in memory, for small runs and tests."""
-
-    by_key: Mapping[TrialKey, Transcript] = field(default_factory=dict)
-
-    def find(self, key: TrialKey) -> Transcript | None:
-        """See `Transcripts.find`."""
-        return self.by_key.get(key)
-
-
 @frozen_dataclass
 class Shard:
     """One of `of` parts of a plan."""
@@ -255,7 +237,8 @@ class Run:
     suites: tuple[Suite, ...]
     # in the order of suites, cases and repeats, not of execution
     trials: tuple[GradedTrial, ...]
-    transcripts: Transcripts
+    # finds a transcript; None if the agent failed or it was not stored
+    transcripts: Callable[[TrialKey], Transcript | None]
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1  # planned trials of each case
     # reruns of failed cases; they are in no mean
     confirmations: tuple[GradedTrial, ...] = ()

@@ -41,8 +41,9 @@ def drawing_of(book: Book) -> Drawing | None:
         return None
     step = max(1, math.ceil(len(worths) / MOST_POINTS))
     positions = [*range(0, len(worths) - 1, step), len(worths) - 1]
+    step_width = (WIDTH - 2 * MARGIN) / (len(worths) - 1)
     points = " ".join(
-        f"{_across(index, len(worths))},{_down(worths[index])}" for index in positions
+        f"{MARGIN + index * step_width:.1f},{_down(worths[index])}" for index in positions
     )
     falls = [
         (plain.label(bet.key[1], NAME_WIDTH), phrase("bet_fell", bet.worth))
@@ -57,10 +58,6 @@ def drawing_of(book: Book) -> Drawing | None:
         label=phrase("purse", len(book.bets), book.worse),
         falls=tuple(falls[:MOST_FALLS]),
     )
-
-
-def _across(index: int, count: int) -> str:
-    return f"{MARGIN + index / (count - 1) * (WIDTH - 2 * MARGIN):.1f}"
 
 
 def _down(worth: float) -> str:

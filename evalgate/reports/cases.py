@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -129,6 +129,10 @@ class CaseView:
         return tuple(
             verdict for verdict in self.verdict.criteria if verdict.kind is VerdictKind.FAIL
         )
+
+    def misses(self, mark: Callable[[str], str]) -> list[str]:
+        """`name 0.79 < 0.80` of each criterion that failed; `mark` spells names."""
+        return [f"{mark(verdict.name)} {score_and_limit(verdict)}" for verdict in self.failing]
 
     @property
     def unmeasured(self) -> tuple[CriterionVerdict, ...]:

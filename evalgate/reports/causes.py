@@ -9,7 +9,7 @@ from typing import Final
 
 from evalgate.model import Finding, ToolCall, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
-from evalgate.reports import cases as reports_cases, turns, wording
+from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.results.labels import CaseLabel
@@ -70,7 +70,11 @@ def cause(case: CaseView) -> str:
     if not case.failing:
         sentence = wording.unmeasured_reason(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
-    text = next(_differences(case, is_brief=True), "") or words.listed(_missed(case))
+    inverted_names = {use.name for use in case.suite.criteria if use.lower_is_better}
+    text = next(_differences(case, is_brief=True), "") or words.listed(
+        phrase("missed", plain.label(verdict.name, 60), verdict.name in inverted_names)
+        for verdict in case.failing[:NAMED_ARGUMENTS]
+    )
     return plain.clip_end(plain.one_line(text), LIMIT)
 
 
@@ -90,10 +94,7 @@ def _differences(case: CaseView, *, is_brief: bool) -> Iterator[str]:
     # if a criterion of calls passes, other calls are allowed; without such a criterion, the calls
     # are the best guess
     checks_calls = misses_calls or not any(_is_of_calls(use.name) for use in case.suite.criteria)
-    missed_text = words.listed(
-        f"{plain.quoted(verdict.name)} {reports_cases.score_and_limit(verdict)}"
-        for verdict in case.failing
-    )
+    missed_text = words.listed(case.misses(plain.quoted))
     for turn in conversation.notable:
         sentences = [*_unmet(turn.findings, failing_names, is_brief=is_brief)]
         if turn.actual is None:
@@ -188,12 +189,6 @@ def _argument_difference(expected_call: ToolCall, actual_call: ToolCall, *, is_b
 
 def _is_of_calls(name: str) -> bool:
     return "tool" in name or "trajectory" in name
-
-
-def _missed(case: CaseView) -> Iterator[str]:
-    inverted_names = {use.name for use in case.suite.criteria if use.lower_is_better}
-    for verdict in case.failing[:NAMED_ARGUMENTS]:
-        yield phrase("missed", plain.label(verdict.name, 60), verdict.name in inverted_names)
 
 
 def _failure(case: CaseView) -> str:

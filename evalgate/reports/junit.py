@@ -209,10 +209,7 @@ def _test_case(case: CaseView) -> TestCase:
 
 
 def _failure_message(case: CaseView) -> str:
-    return ", ".join(
-        f"{plain.one_line(verdict.name)} {words.score_and_limit(verdict.value, verdict.threshold, met=False)}"
-        for verdict in case.failing
-    )
+    return ", ".join(case.misses(plain.one_line))
 
 
 def _reason(case: CaseView) -> str:

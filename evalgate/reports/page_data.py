@@ -61,7 +61,7 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
     criterion_numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
     packer = _CasePacker()
-    base_run = v.report.comparison.base if v.report.comparison is not None else None
+    base_run = v.report.base
     base_trials = pairing.by_case(base_run.trials if base_run else ())
     head_reruns, base_reruns = (
         pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)
@@ -259,10 +259,9 @@ def _case_and_traces(
     """One case for its page, and the traces of its turns by side and run, if there are any. The
     case has its expectations, the runs of both sides, and the values of its criteria. `reruns`: the
     runs of head and of the base that checked its failure."""
-    comparison = case.report.comparison
     head = case.report.run
     uses = {use.name: use for use in case.suite.criteria}
-    base_run = comparison.base if comparison is not None else None
+    base_run = case.report.base
     base_values = _means(base)
     quarantine = case.verdict.quarantine
     runs = {
@@ -271,7 +270,7 @@ def _case_and_traces(
         if base_run is None
         else [_run(base_run, trial, uses) for trial in (*base, *reruns[1])],
     }
-    traces = {side: [run_traces for _, run_traces in side_runs] for side, side_runs in runs.items()}
+    traces = {side: [run.pop("traces") for run in side_runs] for side, side_runs in runs.items()}
     document = {
         **_case_json(case.eval_case, uses),
         "difference": "" if case.kind is VerdictKind.PASS else causes.difference(case),
@@ -283,27 +282,22 @@ def _case_and_traces(
         "quarantine": None
         if quarantine is None
         else [quarantine.owner, quarantine.expires, quarantine.reason],
-        "past": _past(v, case),
+        "past": [
+            {
+                "at": past_case.at,
+                "commit": past_case.commit,
+                "kind": past_case.kind.value,
+                "place": past_case.place,
+                "outcome": past_case.outcome,
+            }
+            for past_case in v.report.past.get(case.verdict.key, ())
+        ],
         "file": v.file_page(case),
         "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
-        "runs": {side: [run for run, _ in side_runs] for side, side_runs in runs.items()},
+        "runs": runs,
     }
     return document, {side: side_traces for side, side_traces in traces.items() if any(side_traces)}
-
-
-def _past(v: View, case: CaseView) -> list[JsonObject]:
-    """The outcomes of the case in earlier runs."""
-    return [
-        {
-            "at": past_case.at,
-            "commit": past_case.commit,
-            "kind": past_case.kind.value,
-            "place": past_case.place,
-            "outcome": past_case.outcome,
-        }
-        for past_case in v.report.past.get(case.verdict.key, ())
-    ]
 
 
 def _case_json(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:
@@ -338,11 +332,9 @@ def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in values_by_name.items()}
 
 
-def _run(
-    run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]
-) -> tuple[JsonObject, list[Any] | None]:
-    """A run, also of a broken agent, and the traces of its turns; None without traces."""
-    transcript = run.transcripts.find(trial.key)
+def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObject:
+    """A run, also of a broken agent. `traces`: of its turns; None without any."""
+    transcript = run.transcripts(trial.key)
     turns_done = transcript.invocations if transcript is not None else ()
     if trial.failure is not None and not turns_done:
         turns_done = trial.failure.partial
@@ -352,7 +344,8 @@ def _run(
     breakdowns = {
         name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)
     }
-    document = {
+    return {
+        "traces": traces if any(traces) else None,
         "sign": _run_sign(trial, list(uses.values())),
         "is_rerun": not trial.key.is_first,
         "failure": _failure(trial.failure) if trial.failure else None,
@@ -383,7 +376,6 @@ def _run(
         if transcript is not None and transcript.ended_by
         else "",
     }
-    return document, traces if any(traces) else None
 
 
 def _failure(failure: AgentFailure) -> list[Any]:

@@ -7,16 +7,16 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from evalgate.model import CriterionVerdict, Finding, Report, Score, VerdictKind
+from evalgate.model import CriterionVerdict, Finding, Links, Report, Score, VerdictKind
 from evalgate.reports import view
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject
 
 LIMIT = 5_000
 """GitHub's limit of results per file."""
@@ -29,34 +29,20 @@ NAMED = 5
 RULES: Final = ("safety_v1", "hallucinations_v1")
 
 
-@frozen_dataclass
-class Alert:
-    """The findings of one criterion against one turn of a case (None: the whole conversation), over
-    all its runs. `failed`: the case is below the criterion's threshold."""
-
-    case: CaseView
-    verdict: CriterionVerdict
-    turn: int | None
-    failed: bool
-    findings: tuple[Finding, ...]
-
-
 def render(report: Report) -> str:
     """A SARIF 2.1.0 log with one result per criterion, case and turn: `error` if the case fails the
     criterion, `note` if it passes all the same.
 
     A result is identified by criterion, file, case and turn, whatever the agent's words and the
     line are this time. Source: OASIS SARIF 2.1.0; GitHub's subset and limits."""
-    pairs = (
-        (case, verdict) for case in view.view_of(report).cases for verdict in case.verdict.criteria
-    )
-    rule_alerts = (
-        alert
-        for case, verdict in pairs
+    case_results = [
+        result
+        for case in view.view_of(report).cases
+        for verdict in case.verdict.criteria
         if verdict.name in RULES
-        for alert in _alerts(case, verdict)
-    )
-    alerts = sorted(rule_alerts, key=lambda alert: not alert.failed)
+        for result in _results(case, verdict, report.links)
+    ]
+    results = sorted(case_results, key=lambda result: result["level"] != "error")
     used_names = {use.name for suite in report.run.suites for use in suite.criteria}
     run: JsonObject = {
         "tool": {
@@ -65,11 +51,11 @@ def render(report: Report) -> str:
                 "rules": [_rule(name) for name in RULES if name in used_names],
             }
         },
-        "invocations": [_invocation(report, left_out=max(len(alerts) - LIMIT, 0))],
+        "invocations": [_invocation(report, left_out=max(len(results) - LIMIT, 0))],
         "originalUriBaseIds": {
             "%SRCROOT%": {"description": {"text": "The root of the repository."}}
         },
-        "results": [_result(alert, report) for alert in alerts[:LIMIT]],
+        "results": results[:LIMIT],
     }
     if report.version:
         run["tool"]["driver"]["version"] = report.version
@@ -84,7 +70,9 @@ def render(report: Report) -> str:
     return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
 
 
-def _alerts(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
+def _results(case: CaseView, verdict: CriterionVerdict, links: Links) -> Iterator[JsonObject]:
+    """The findings of one criterion against each turn of a case (None: the whole conversation),
+    over all its runs."""
     has_failed = verdict.kind is VerdictKind.FAIL
     findings_by_turn: defaultdict[int | None, list[Finding]] = defaultdict(list)
     for trial in case.trials:
@@ -100,44 +88,36 @@ def _alerts(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
                 findings_by_turn[number] += []
     if has_failed and not findings_by_turn:
         findings_by_turn[None] = []
+    uri = quote(links.place(case.file).lstrip("/"), safe="/")
     for turn in sorted(findings_by_turn, key=lambda turn: turn or 0):
-        yield Alert(
-            case=case,
-            verdict=verdict,
-            turn=turn,
-            failed=has_failed,
-            findings=tuple(findings_by_turn[turn]),
-        )
-
-
-def _result(alert: Alert, report: Report) -> JsonObject:
-    uri = quote(report.links.place(alert.case.file).lstrip("/"), safe="/")
-    identity = [alert.verdict.name, alert.case.verdict.suite, alert.case.case_id, alert.turn]
-    fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    return {
-        "ruleId": alert.verdict.name,
-        "level": "error" if alert.failed else "note",
-        "message": {"text": _message(alert)},
-        "locations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": uri or ".", "uriBaseId": "%SRCROOT%"},
-                    "region": {"startLine": max(alert.case.line or 1, 1)},
+        identity = [verdict.name, case.verdict.suite, case.case_id, turn]
+        fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+        yield {
+            "ruleId": verdict.name,
+            "level": "error" if has_failed else "note",
+            "message": {"text": _message(case, verdict, turn, findings_by_turn[turn])},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": uri or ".", "uriBaseId": "%SRCROOT%"},
+                        "region": {"startLine": max(case.line or 1, 1)},
+                    }
                 }
-            }
-        ],
-        # GitHub identifies alerts by this key alone; it ends in a counter of equal ones
-        "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:1"},
-    }
+            ],
+            # GitHub identifies alerts by this key alone; it ends in a counter of equal ones
+            "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:1"},
+        }
 
 
-def _message(alert: Alert) -> str:
+def _message(
+    case: CaseView, verdict: CriterionVerdict, turn: int | None, findings: Sequence[Finding]
+) -> str:
     """Plain text, one line per finding, without anything that SARIF reads as a link or a
     placeholder."""
-    verdict = alert.verdict
-    score = words.score_and_limit(verdict.value, verdict.threshold, met=not alert.failed)
-    lines = [phrase("alert", plain.label(alert.case.case_id, 120), alert.turn, verdict.name, score)]
-    distinct = {(finding.subject, finding.text): finding for finding in alert.findings}
+    is_met = verdict.kind is not VerdictKind.FAIL
+    score = words.score_and_limit(verdict.value, verdict.threshold, met=is_met)
+    lines = [phrase("alert", plain.label(case.case_id, 120), turn, verdict.name, score)]
+    distinct = {(finding.subject, finding.text): finding for finding in findings}
     lines += [_line(finding, verdict.name) for finding in list(distinct.values())[:NAMED]]
     if len(distinct) > NAMED:
         lines.append(phrase("more_findings", len(distinct) - NAMED))

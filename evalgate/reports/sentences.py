@@ -38,7 +38,14 @@ def with_reasons(
     """The verdict with its reason and those of its gates in words, the blocking gate first. The
     reason of a passing gate is in the verdict's reason only if all gates pass."""
     gates = tuple(
-        replace(gate, reason=_reason(gate, verdict, run, comparison, policy))
+        replace(
+            gate,
+            reason=_threshold_sentence(gate, verdict, run, policy)
+            if comparison is None or gate.gate is GateKind.THRESHOLD
+            else " ".join(
+                phrase(cause, _Regression(run, comparison, policy)) for cause in gate.causes
+            ),
+        )
         for gate in verdict.gates
     )
     severity = comparison_verdict.SEVERITY.index
@@ -54,15 +61,6 @@ def with_reasons(
         ]
     reason = " ".join(str(gate.reason) for gate in deciding_gates or by_severity)
     return replace(verdict, gates=gates, reason=reason)
-
-
-def _reason(
-    gate: GateVerdict, verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy
-) -> str:
-    if comparison is None or gate.gate is GateKind.THRESHOLD:
-        return _threshold_sentence(gate, verdict, run, policy)
-    view = _Regression(run, comparison, policy)
-    return " ".join(phrase(cause, view) for cause in gate.causes)
 
 
 def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -296,7 +296,10 @@ def facts(report: Report) -> tuple[Fact, ...]:
     rows = [("commit", "", commit, base_commit[:SHA])]
     for name, texts_of in RUN_FACTS.items():
         head, base_text = (
-            "" if run is None else _list_names(texts_of(run)) for run in (report.run, base)
+            ""
+            if run is None
+            else words.listed(dict.fromkeys(filter(None, texts_of(run))), limit=LISTED)
+            for run in (report.run, base)
         )
         rows.append((name, "", head, base_text))
     # the same judge judges both sides
@@ -334,22 +337,16 @@ def _environment(description: Mapping[str, str]) -> str:
     )
 
 
-def _simulators(run: Run) -> Iterator[str]:
-    for suite in run.suites:
-        if any(case.scenario is not None for case in suite.eval_set.cases):
-            yield suite.simulator.model
-
-
 RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
     "environment": lambda run: map(_environment, run.agents.values()),
     "models": lambda run: sorted(run.models),
-    "simulator": _simulators,
+    "simulator": lambda run: (
+        suite.simulator.model
+        for suite in run.suites
+        if any(case.scenario is not None for case in suite.eval_set.cases)
+    ),
 }
 """The facts on each side's run."""
-
-
-def _list_names(names: Iterable[str]) -> str:
-    return words.listed(dict.fromkeys(name for name in names if name), limit=LISTED)
 
 
 @frozen_dataclass
@@ -407,10 +404,9 @@ def _has_failed(case: CaseView) -> bool:
 def _case_remark(case: CaseView, links: Links) -> Remark:
     is_warning = case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
     lines = [
-        f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.score_and_limit(verdict)}"
-        for verdict in case.failing
+        *case.misses(lambda name: plain.label(name, TITLE_LIMIT)),
+        case.failure_origin,
     ]
-    lines.append(case.failure_origin)
     if not case.failing:
         lines = [wording.unmeasured_reason(case), wording.case_output(case)]
     return Remark(

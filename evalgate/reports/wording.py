@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, assert_never
 
 from evalgate.model import (
@@ -232,11 +232,8 @@ def case_reason(case: CaseView, *, width: int) -> str:
     most `width` characters."""
     if not case.failing:
         return "" if case.kind is VerdictKind.PASS else unmeasured_reason(case)
-    missed_texts = (
-        f"{plain.label(verdict.name, width)} {reports_cases.score_and_limit(verdict)}"
-        for verdict in case.failing
-    )
-    return ", ".join(text for text in (*missed_texts, case.failure_origin) if text)
+    misses = case.misses(lambda name: plain.label(name, width))
+    return ", ".join(text for text in (*misses, case.failure_origin) if text)
 
 
 def next_step(report: Report, *, placement: Placement = "below") -> str:
@@ -335,23 +332,17 @@ def _pass_step(report: Report, placement: Placement) -> str:
         return phrase("step_nonblocking_failures", placement)
     if not confirmed_keys:
         return phrase("step_flaky", placement)
-    is_old = report.policy.threshold is ThresholdRule.NEW and _all_old(report, confirmed_keys)
+    # the base is known to have these failures, or chance alone made them
+    old_keys = {
+        case.key
+        for case in (report.comparison.cases if report.comparison is not None else ())
+        if case.status is CaseStatus.PAIRED and case.origin in OLD_ORIGINS
+    }
+    is_old = report.policy.threshold is ThresholdRule.NEW and confirmed_keys <= old_keys
     return phrase("step_allowed", len(failures) > len(confirmed_keys), placement, is_old)
 
 
 OLD_ORIGINS: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
-
-
-def _all_old(report: Report, failed_keys: Collection[tuple[str, str]]) -> bool:
-    """True if the base is known to have each of these failures, or chance alone made them."""
-    if report.comparison is None:
-        return False
-    old_keys = {
-        case.key
-        for case in report.comparison.cases
-        if case.status is CaseStatus.PAIRED and case.origin in OLD_ORIGINS
-    }
-    return old_keys.issuperset(failed_keys)
 
 
 STRICTER: Final[Mapping[GateKind, Mapping[str, int]]] = {

@@ -547,7 +547,7 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
 
 
 class StoredOutcomes:
-    """The outcomes of a results.json (`RawOutcomes`, `model.Transcripts`). They are parsed when
+    """The outcomes of a results.json (`RawOutcomes`, `Run.transcripts`). They are parsed when
     they are read."""
 
     def __init__(
@@ -572,7 +572,7 @@ class StoredOutcomes:
         )
 
     def find(self, key: TrialKey) -> Transcript | None:
-        """See `model.Transcripts`; an unreadable outcome gives None."""
+        """See `Run.transcripts`; an unreadable outcome gives None."""
         raw = self.raw.get(key)
         if raw is None:
             return None
@@ -702,7 +702,7 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         suites=suites,
         trials=tuple(trial for trial in trials if trial.key.is_first),
         confirmations=tuple(trial for trial in trials if not trial.key.is_first),
-        transcripts=outcomes,
+        transcripts=outcomes.find,
         models=frozenset(results_file.models),
         agents={key: agent.about for key, agent in agent_entries.items()},
         inputs={key: agent.inputs for key, agent in agent_entries.items()},

@@ -165,7 +165,7 @@ class Journal:
         return self._grades.get(address)
 
     def find(self, key: TrialKey) -> Transcript | None:
-        """See `model.Transcripts`. The last transcripts are cached: several reports ask for the
+        """See `Run.transcripts`. The last transcripts are cached: several reports ask for the
         same few."""
         address = self._by_key.get(key)
         if address is None:

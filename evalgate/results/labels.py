@@ -79,17 +79,16 @@ def label(
 
 def labels_of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, CaseLabel]:
     """The label of every case of a verdict."""
-    has_base = comparison is not None and comparison.base is not None
-    comparisons = (
-        {case.key: case for case in comparison.cases} if comparison is not None and has_base else {}
-    )
+    comparisons = {}
+    if comparison is not None and comparison.base is not None:
+        comparisons = {case.key: case for case in comparison.cases}
     labels = {}
     for case in verdict.cases:
-        case_comparison = comparisons.get(case.key)
-        labels[case.key] = label(
-            case,
-            origin=None if case_comparison is None else case_comparison.origin,
-            is_fixed=case_comparison is not None and case_comparison.fixed,
+        compared = comparisons.get(case.key)
+        labels[case.key] = (
+            label(case)
+            if compared is None
+            else label(case, origin=compared.origin, is_fixed=compared.fixed)
         )
     return labels
 

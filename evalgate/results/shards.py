@@ -28,6 +28,7 @@ from evalgate.model import (
     CaseStatus,
     Comparison,
     Edits,
+    GradedTrial,
     JudgeUse,
     Run,
     Shard,
@@ -373,6 +374,15 @@ def join(parts: Sequence[Stored]) -> Stored:
     )
 
 
+def _ordered_trials(runs: Iterable[Run], shard: Shard) -> tuple[GradedTrial, ...]:
+    """The trials of all shards, in the order of the plan."""
+    ranks = {key: rank for rank, key in enumerate(shard.homes)}
+    trials = (trial for run in runs for trial in run.trials)
+    return tuple(
+        sorted(trials, key=lambda trial: (ranks.get(trial.key.case, len(ranks)), trial.key))
+    )
+
+
 def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
     """The runs of all shards as one. `shard`: any of the plan."""
     first_run = runs[0]
@@ -384,24 +394,15 @@ def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> R
         for suite in shard.plan
     )
     states = {run.dirty for run in runs}
-    ranks = {key: rank for rank, key in enumerate(shard.homes)}
-    trials = sorted(
-        (trial for run in runs for trial in run.trials),
-        key=lambda trial: (
-            ranks.get(trial.key.case, len(ranks)),
-            trial.key.purpose,
-            trial.key.number,
-        ),
-    )
     return Run(
         suites=suites,
-        trials=tuple(trials),
+        trials=_ordered_trials(runs, shard),
         confirmations=tuple(
             sorted(
                 (trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key
             )
         ),
-        transcripts=outcomes,
+        transcripts=outcomes.find,
         repeats=first_run.repeats,
         truncated=next((run.truncated for run in runs if run.truncated), ""),
         seed=first_run.seed,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import field
 
 from evalgate import agents as agents_module
-from evalgate.agents.base import Agent, AgentFailed
+from evalgate.agents.base import Agent, AgentFailed, AgentInputs
 from evalgate.model import AgentUse, Inputs
 from evalgate.system import watching
 from evalgate.system.inputs import EVERYTHING, GLOB, NAMES, Snapshot, parse, question
@@ -16,6 +16,8 @@ from evalgate.system.watching import Watch
 from evalgate.values import frozen_dataclass
 
 BYTECODE = (".pyc", "__pycache__")
+UNREPORTED = AgentInputs(is_opaque=True)
+"""The inputs of an agent that reported none."""
 
 
 @frozen_dataclass
@@ -84,32 +86,24 @@ class SideInputs:
         configured_question = question(GLOB, "\n".join(self.depends_on))
         if agents_module.is_remote(self.uses[agent]):
             return frozenset({configured_question})
-        agent_inputs = self.agents[agent].inputs()
-        if agent_inputs is not None and not agent_inputs.is_opaque and self.trusts_workers:
+        agent_inputs = self.agents[agent].inputs() or UNREPORTED
+        if not agent_inputs.is_opaque and self.trusts_workers:
             return agent_inputs.questions
         watches = self.watches()
         is_observed = bool(watches) and not any(watch.why_lost for watch in watches)
         if not is_observed:
             return frozenset({configured_question if self.depends_on else EVERYTHING})
-        questions = frozenset[str]() if agent_inputs is None else agent_inputs.questions
-        if agent_inputs is None or agent_inputs.is_opaque:
-            questions |= {NAMES}
-        return questions | self._agent_questions(
-            agent, frozenset().union(*(watch.accessed_paths() for watch in watches))
-        )
+        paths = frozenset().union(*(watch.accessed_paths() for watch in watches))
+        questions = agent_inputs.questions | self._agent_questions(agent, paths)
+        return questions | {NAMES} if agent_inputs.is_opaque else questions
 
     def _agent_questions(self, agent: str, paths: frozenset[str]) -> frozenset[str]:
         """Opened files and folders that may belong to this agent, as questions."""
-        inputs = {key: worker.inputs() for key, worker in self.agents.items()}
+        inputs = {key: worker.inputs() or UNREPORTED for key, worker in self.agents.items()}
         explained_paths = {
-            key: _paths(agent_inputs.questions) if agent_inputs else frozenset[str]()
-            for key, agent_inputs in inputs.items()
+            key: _paths(agent_inputs.questions) for key, agent_inputs in inputs.items()
         }
-        opaque_agents = [
-            key
-            for key, agent_inputs in inputs.items()
-            if agent_inputs is None or agent_inputs.is_opaque
-        ]
+        opaque_agents = [key for key, agent_inputs in inputs.items() if agent_inputs.is_opaque]
         agent_paths = watching.attribute_opens(paths, explained_paths, opaque_agents)[agent]
         questions = set[str]()
         for path in agent_paths - explained_paths[agent]:

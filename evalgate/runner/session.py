@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, TypeAlias
+from functools import cache, lru_cache
+from typing import Any
 
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
@@ -42,7 +42,6 @@ from evalgate.model import (
     Score,
     Shard,
     Suite,
-    Transcript,
     Trial,
     TrialKey,
     TrialView,
@@ -59,57 +58,38 @@ from evalgate.system import inputs as system_inputs
 from evalgate.text import words
 from evalgate.values import Wording, frozen_dataclass
 
-Find: TypeAlias = Callable[[str], Grade | None]
-"""Looks up a criterion's stored grade; None if there is none."""
-Keep: TypeAlias = Callable[[str, Score], None]
-"""Stores a criterion's score."""
-
 
 def grade(
     trial: Trial,
     task: Task,
     criteria: Mapping[str, Criterion],
     *,
-    find: Find = lambda _: None,
-    keep: Keep = lambda _name, _score: None,
-    show: Callable[[Grade], Grade] = lambda grade: grade,
-) -> GradedTrial:
-    """The grades of a trial, passed through `show` for readers. If the agent failed, every
-    criterion is not evaluated."""
+    stored_grades: Mapping[str, Grade],
+) -> Mapping[str, Grade]:
+    """The grades of a trial by criterion, in the order of `criteria`: stored ones, and new ones of
+    the other criteria. If the agent failed, no criterion is evaluated."""
     outcome = trial.outcome
-    grades = dict[str, Grade]()
-    match outcome:
-        case AgentFailure(kind=FailureKind.SIMULATOR, message=message):
-            grades = dict.fromkeys(
-                criteria, NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=message)
-            )
-        case AgentFailure(message=message):
-            agent_failed = not_evaluated(Reason.AGENT_FAILED, "agent_failed", message)
-            grades = dict.fromkeys(criteria, agent_failed)
-        case Transcript():
-            view = TrialView.of(task.case, outcome, repeat=trial.key.repeat)
-            stored_grades = {
-                name: stored_grade for name in criteria if (stored_grade := find(name)) is not None
-            }
-            new_grades = _grade_all(
-                {name: criteria[name] for name in criteria if name not in stored_grades},
-                view,
-                judged_criteria={use.name for use in task.suite.criteria if use.is_judged},
-            )
-            for name, new_grade in new_grades.items():
-                # missing scores are not stored: a resumed run may succeed
-                if isinstance(new_grade, Score):
-                    keep(name, new_grade)
-            all_grades = {**new_grades, **stored_grades}
-            grades = {name: all_grades[name] for name in criteria}
-    return GradedTrial(
-        key=trial.key,
-        failure=outcome if isinstance(outcome, AgentFailure) else None,
-        grades={name: show(criterion_grade) for name, criterion_grade in grades.items()},
-        seconds=trial.seconds,
-        attempts=trial.attempts,
-        tokens=budget.tokens_of(budget.calls_of(outcome)),
+    if isinstance(outcome, AgentFailure):
+        failed = not_evaluated(Reason.AGENT_FAILED, "agent_failed", outcome.message)
+        if outcome.kind is FailureKind.SIMULATOR:
+            failed = NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=outcome.message)
+        return dict.fromkeys(criteria, failed)
+    view = TrialView(
+        case=task.case,
+        actual=outcome.invocations,
+        expected=task.case.conversation,
+        final_state=outcome.final_state,
+        ended_by=outcome.ended_by,
+        repeat=trial.key.repeat,
+        platform=outcome.platform,
     )
+    new_grades = _grade_all(
+        {name: criteria[name] for name in criteria if name not in stored_grades},
+        view,
+        judged_criteria={use.name for use in task.suite.criteria if use.is_judged},
+    )
+    grades = {**new_grades, **stored_grades}
+    return {name: grades[name] for name in criteria}
 
 
 def _grade_all(
@@ -119,17 +99,18 @@ def _grade_all(
     long as the slowest."""
     with ThreadPoolExecutor(len(criteria) or 1, thread_name_prefix="grade") as pool:
         futures = {
-            name: pool.submit(_grade_one, name, criterion, view)
+            name: pool.submit(grade_one, name, criterion, view)
             for name, criterion in criteria.items()
             if name in judged_criteria
         }
         return {
-            name: futures[name].result() if name in futures else _grade_one(name, criterion, view)
+            name: futures[name].result() if name in futures else grade_one(name, criterion, view)
             for name, criterion in criteria.items()
         }
 
 
-def _grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
+def grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
+    """The grade of a criterion. One that fails is not evaluated."""
     try:
         grade = criterion(view)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
@@ -280,7 +261,6 @@ class Side:
         session = self._session
         journal = self.journal
         addresses = self.addresses(task)
-        grade_addresses = addresses.grades
         is_again = task.key in self.again
         known_trial = None if is_again else journal.trial(addresses.trial, task.key)
         trial = known_trial or self._run(task, addresses.trial)
@@ -301,31 +281,34 @@ class Side:
             for event in turn.events or ()
             if event.model_version
         )
-        graded_trial = grade(
-            trial,
-            task,
-            {
-                name: criterion
-                for name, criterion in self._criteria[task.suite.key].items()
-                if name not in idle_criteria
-            },
-            find=lambda name: (
-                journal.grade(grade_addresses[name]) if name in grade_addresses else None
-            ),
-            # an interrupted judge may have left a partial score
-            keep=lambda name, score: (
-                journal.add_grade(grade_addresses[name], score)
-                if name in grade_addresses
-                and not (session.stop.is_set() or session.has_other_code(task.suite, name))
-                else None
-            ),
-            show=journal.without_secrets,
-        )
-        if session.stop.is_set() and any(
-            name not in idle_criteria and journal.grade(grade_addresses[name]) is None
-            for name in grade_addresses
-        ):
+        stored_grades = {
+            name: stored_grade
+            for name, address in addresses.grades.items()
+            if (stored_grade := journal.grade(address)) is not None
+        }
+        criteria = {
+            name: criterion
+            for name, criterion in self._criteria[task.suite.key].items()
+            if name not in idle_criteria
+        }
+        grades = grade(trial, task, criteria, stored_grades=stored_grades)
+        # an interrupted judge may have left a partial score
+        missing_names = addresses.grades.keys() - stored_grades.keys() - idle_criteria
+        if session.stop.is_set() and missing_names:
             return
+        for name in missing_names:
+            score = grades[name]
+            # other grades are not stored: a resumed run may succeed
+            if isinstance(score, Score) and not session.has_other_code(task.suite, name):
+                journal.add_grade(addresses.grades[name], score)
+        graded_trial = GradedTrial(
+            key=trial.key,
+            failure=outcome if isinstance(outcome, AgentFailure) else None,
+            grades={name: journal.without_secrets(grades[name]) for name in grades},
+            seconds=trial.seconds,
+            attempts=trial.attempts,
+            tokens=budget.tokens_of(budget.calls_of(outcome)),
+        )
         if task.key.is_first:
             self.graded[task.key] = graded_trial
             session.share(task, trial, graded_trial)
@@ -423,6 +406,7 @@ class Session:
             retries=settings.retries,
             stop=self.stop,
             say=watcher.say,
+            say_once=cache(watcher.say),
             simulate=user.simulation_of(panel, settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
@@ -554,7 +538,7 @@ class Session:
         return Run(
             suites=side.suites,
             trials=tuple(side.graded[key] for key in keys if key in side.graded),
-            transcripts=side.journal,
+            transcripts=side.journal.find,
             repeats=self._repeats,
             confirmations=tuple(
                 sorted(

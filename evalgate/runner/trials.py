@@ -163,7 +163,7 @@ class TrialRunner:
 
     `retries`: further attempts after an infrastructure failure, with growing, jittered pauses.
     `stop`: set when the run is to end; it also ends pauses. `simulate` makes the user of a trial.
-    `pace` decides when an attempt starts. `messages`: messages that were logged once."""
+    `pace` decides when an attempt starts. `say_once`: logs a text the first time only."""
 
     retries: int
     stop: threading.Event
@@ -171,7 +171,7 @@ class TrialRunner:
     simulate: Simulate
     pace: Pace
     pause_s: float = BACKOFF_S
-    messages: set[str] = field(default_factory=set)
+    say_once: Callable[[str], object] = lambda _: None
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time in seconds. Never raises for an
@@ -198,11 +198,6 @@ class TrialRunner:
                 break
         return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)
 
-    def _say_once(self, text: str) -> None:
-        if text not in self.messages:
-            self.messages.add(text)
-            self.say(text)
-
     def _attempt(self, task: Task, agent: Agent, watch: Stopwatch) -> Outcome:
         try:
             with watch:
@@ -210,7 +205,7 @@ class TrialRunner:
             if transcript is not None:
                 return transcript
             user = self.simulate(task.suite, task.case, task.key)
-            return converse(agent, task, user, watch, say=self._say_once)
+            return converse(agent, task, user, watch, say=self.say_once)
         except AgentFailed as failed:
             return failed.failure
         except Exception as error:  # noqa: BLE001 - the wall of one trial: a fault of a driver must not end the run
@@ -230,7 +225,7 @@ def converse(
     user: UserSimulator,
     watch: Stopwatch,
     *,
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], object] = lambda _: None,
 ) -> Outcome:
     """Run the conversation of the case's user with a fresh session of the agent; `watch` times it.
     Raises AgentFailed.

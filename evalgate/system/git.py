@@ -33,6 +33,9 @@ from evalgate.values import Environ, frozen_dataclass
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
 
+Settings = Sequence[tuple[str, str]]
+"""Settings of git, by key; one may occur several times."""
+
 USER_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
     "DBUS_SESSION_BUS_ADDRESS",  # for credential helpers of a desktop
@@ -56,7 +59,7 @@ FIXED_VARIABLES = {
     "GIT_DEFAULT_REF_FORMAT": "files",
 }
 
-SAFE_SETTINGS: Sequence[tuple[str, str]] = (
+SAFE_SETTINGS = (
     ("safe.directory", "*"),
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -97,7 +100,7 @@ def user_settings(environ: Environ) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def with_settings(environment: Environ, settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+def with_settings(environment: Environ, settings: Settings) -> dict[str, str]:
     """`environment` with settings that git (2.31 and newer) reads from it; the last value of a key
     wins."""
     setting_variables = {"GIT_CONFIG_COUNT": str(len(settings))}
@@ -164,7 +167,7 @@ class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
         self.complaint = complaint
 
 
-_COMPLAINTS: Sequence[tuple[Complaint, re.Pattern[str]]] = (
+_COMPLAINTS = (
     (
         Complaint.CREDENTIALS,
         re.compile(
@@ -211,15 +214,11 @@ class Git:
     token."""
 
     environment: Environ
-    settings: Sequence[tuple[str, str]] = ()
+    settings: Settings = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def run(
-        self,
-        *arguments: str,
-        cwd: str,
-        timeout_s: float = LOCAL_TIMEOUT_S,
-        settings: Sequence[tuple[str, str]] = (),
+        self, *arguments: str, cwd: str, timeout_s: float = LOCAL_TIMEOUT_S, settings: Settings = ()
     ) -> bytes:
         """The output of `git ARGUMENTS`. Raises GitFailed for a nonzero exit, a timeout or too much
         output."""
@@ -301,9 +300,7 @@ def find_source(root: Path) -> UserRepository:
             pointer = git_dir / "commondir"
             common = git_dir
             if pointer.is_file():
-                common = (
-                    git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").strip()
-                ).resolve()
+                common = (git_dir / pointer.read_text("utf-8", "surrogateescape").strip()).resolve()
             return UserRepository(working_tree=folder, git_dir=git_dir, common_dir=common)
     raise UnavailableError(
         f"{root} is not in a git repository, so there is no base to compare with",
@@ -342,17 +339,15 @@ def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str,
 def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> Remote:
     """The remote `origin`, else the only remote; of its settings only those that cannot run
     anything."""
-    last_values: dict[str, str] = {}
-    headers = []
-    for key, value in settings:
-        last_values[key] = value
-        if key == "http.extraheader" or (key.startswith("http.") and key.endswith(".extraheader")):
-            headers.append((key, value))
-    names = [
-        key.removeprefix("remote.").removesuffix(".url")
-        for key in last_values
-        if re.fullmatch(r"remote\..*\.url", key)
+    all_settings = tuple(settings)
+    last_values = dict(all_settings)
+    headers = [
+        (key, value)
+        for key, value in all_settings
+        if re.fullmatch(r"http\.(?:.*\.)?extraheader", key)
     ]
+    matches = (re.fullmatch(r"remote\.(.*)\.url", key) for key in last_values)
+    names = [match[1] for match in matches if match]
     name = "origin" if "origin" in names else names[0] if len(names) == 1 else ""
     if not name:
         return Remote()
@@ -520,8 +515,6 @@ def _remove_with_lock(folder: Path, lock: filelock.FileLock) -> None:
 
 GITHUB = "https://github.com"
 
-Settings = Sequence[tuple[str, str]]
-
 
 @frozen_dataclass
 class Repository:
@@ -548,7 +541,7 @@ class Repository:
         """Like `run`, as bytes; see `Git.run`."""
         return self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
 
-    def run_with_remote(self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S) -> bytes:
+    def run_with_remote(self, *arguments: str) -> bytes:
         """Like `run_bytes`, with the remote `origin`: with the credentials of the checkout, else
         with the token.
 
@@ -565,7 +558,7 @@ class Repository:
                     f"--git-dir={self.git_dir}",
                     *arguments,
                     cwd=str(self.folder),
-                    timeout_s=timeout_s,
+                    timeout_s=NETWORK_TIMEOUT_S,
                     settings=[*way, *self.remote.partial],
                 )
             except GitFailed as error:
@@ -637,7 +630,7 @@ def open_repository(
             (git_dir / patterns).parent.mkdir(exist_ok=True)
             with suppress(FileNotFoundError):
                 shutil.copyfile(source.git_dir / patterns, git_dir / patterns)
-        ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
+        ways = [[*remote.headers, ("remote.origin.url", remote.url)]]
         if token:
             server = environ.get("GITHUB_SERVER_URL") or GITHUB
             url = over_https(remote.url, server=server)

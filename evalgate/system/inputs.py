@@ -30,7 +30,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote_to_bytes
 
 import pathspec
@@ -45,7 +44,7 @@ ABSENT = "absent"
 LINK = "link "
 APART = "apart "
 """Kinds of names; LINK precedes its target, APART the kind of an excluded one."""
-OUTSIDE: Final = "outside"
+OUTSIDE = "outside"
 
 _KINDS = frozenset(
     {FILE, "name", FOLDER, "entries", "module", "packages", GLOB, "pyc", NAMES, EVERYTHING}
@@ -327,17 +326,15 @@ class Snapshot:
         kind = self._find(path, follows=False)[0]
         if kind == OUTSIDE:
             raise Unknown
-        return (
-            f"{kind}\n{self._target_kind(path)}"
-            if kind.startswith(LINK)
-            else kind.removeprefix(APART)
-        )
+        if kind.startswith(LINK):
+            return f"{kind}\n{self._target_kind(path)}"
+        return kind.removeprefix(APART)
 
     def _answer_folder(self, path: str) -> str:
         kind, folder = self._resolve_folder(path)
-        return (
-            _digest(self._descriptions(folder, self._visible(folder))) if kind == FOLDER else kind
-        )
+        if kind == FOLDER:
+            return _digest(self._descriptions(folder, self._visible(folder)))
+        return kind
 
     def _answer_entries(self, path: str) -> str:
         kind, folder = self._resolve_folder(path)

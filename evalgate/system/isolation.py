@@ -45,9 +45,7 @@ skipped."""
 def _are_mapped(numbers: range) -> bool:
     """True if users and groups may have these numbers: not in a container that has only 65,536."""
     try:
-        texts = [
-            Path(f"/proc/self/{name}_map").read_text(encoding="ascii") for name in ("uid", "gid")
-        ]
+        texts = [Path(f"/proc/self/{name}_map").read_text("ascii") for name in ("uid", "gid")]
     except OSError:  # no Linux
         return False
     maps = [[tuple(map(int, line.split())) for line in text.splitlines()] for text in texts]
@@ -201,12 +199,12 @@ class Sandbox:
         """`variables` for its processes: with their own home, paths in the copy, and readable
         copies of closed credential files that variables name (as `env` grants them)."""
         account = account or self.agent
-        shared_variables = {
-            name: text for name, text in variables.items() if not _matches(name, HOME_VARIABLES)
+        placed_variables = {
+            name: self._placed_value(name, text)
+            for name, text in variables.items()
+            if not _matches(name, HOME_VARIABLES)
         }
-        return {
-            name: self._placed_value(name, text) for name, text in shared_variables.items()
-        } | account.environment()
+        return placed_variables | account.environment()
 
     def reachable(self, path: Path) -> Path:
         """A path of a file or folder of this program that the sandbox's processes can reach:
@@ -377,11 +375,11 @@ def refusal_reason() -> str:
         return "there is no `setpriv` (util-linux)"
     trial = (*_drop_rights(TRIAL_UID, TRIAL_UID), "--", "/bin/true")
     error_text = "" if landlock_rights() else _tool_error(trial)
-    return (
-        f"the system refuses it ({error_text}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
-        if error_text
-        else ""
-    )
+    if error_text:
+        return (
+            f"the system refuses it ({error_text}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
+        )
+    return ""
 
 
 @contextmanager
@@ -576,11 +574,7 @@ def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
     """The prefix that starts a command as this user, with Landlock if it is supported."""
     rights = landlock_rights()
     places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
-    return (
-        *_drop_rights(uid, gid),
-        *(_landlock_options(rights, places) if rights else ()),
-        "--",
-    )
+    return (*_drop_rights(uid, gid), *(_landlock_options(rights, places) if rights else ()), "--")
 
 
 NAMESPACES = (
@@ -608,13 +602,9 @@ def _namespaces(
         for place in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - everybody's
     )
     python = shutil.which("python3")
-    prefixes = [
-        sys.prefix,
-        sys.base_prefix,
-        *([str(Path(python).resolve().parent.parent)] if python else []),
-    ]
     candidates = [
-        *prefixes,
+        *(sys.prefix, sys.base_prefix),
+        *([str(Path(python).resolve().parent.parent)] if python else []),
         str(Path(__file__).parent.parent),
         *os.environ.get("PATH", "").split(":"),
     ]
@@ -663,11 +653,9 @@ def _tool_error(command: Sequence[str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return (
-        ""
-        if finished.returncode == 0
-        else finished.stderr.strip()[-500:] or f"exit code {finished.returncode}"
-    )
+    if finished.returncode == 0:
+        return ""
+    return finished.stderr.strip()[-500:] or f"exit code {finished.returncode}"
 
 
 def _run_tool(name: str, *arguments: str) -> None:
@@ -711,7 +699,7 @@ def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozen
 
 
 def _numbers(pid: str, lines: Collection[str]) -> set[int]:
-    status = Path("/proc", pid, "status").read_text(encoding="utf-8", errors="replace")
+    status = Path("/proc", pid, "status").read_text("utf-8", "replace")
     fields = (line.partition("\t") for line in status.splitlines())
     return {
         int(number) for name, _, numbers in fields if name in lines for number in numbers.split()
@@ -719,7 +707,7 @@ def _numbers(pid: str, lines: Collection[str]) -> set[int]:
 
 
 def _has_ended(pid: str) -> bool:
-    text = Path("/proc", pid, "stat").read_text(encoding="utf-8", errors="replace")
+    text = Path("/proc", pid, "stat").read_text("utf-8", "replace")
     return text.rpartition(")")[2].split()[0] in {"Z", "X"}
 
 
@@ -862,13 +850,13 @@ def _link(source: str, target: str) -> None:
 def _set_base(environment: Path, name: str, base: Path) -> None:
     """Turn a copied environment into one of another Python."""
     settings = environment / "pyvenv.cfg"
-    lines = settings.read_text(encoding="utf-8").splitlines()
+    lines = settings.read_text("utf-8").splitlines()
     new_lines = [
         f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line
         for line in lines
     ]
     settings.unlink()  # it may be a link to the user's own file
-    settings.write_text("\n".join(new_lines) + "\n", encoding="utf-8")
+    settings.write_text("\n".join(new_lines) + "\n", "utf-8")
     for program in {"python", "python3", name}:
         link = environment / "bin" / program
         link.unlink(missing_ok=True)

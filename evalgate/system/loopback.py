@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from evalgate.errors import ConfigError
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-HOST: Final = "127.0.0.1"
-NAMES: Final = (HOST, "localhost")
-OWN_SITES: Final = ("same-origin", "none")
+HOST = "127.0.0.1"
+NAMES = (HOST, "localhost")
+OWN_SITES = ("same-origin", "none")
 """The values of Sec-Fetch-Site for requests of our own page, and of a typed address."""
 
-FOREIGN_TEXT: Final = "this server answers its own pages on this machine, and nobody else\n"
+FOREIGN_TEXT = "this server answers its own pages on this machine, and nobody else\n"
 
 
 def new_token() -> str:
@@ -36,7 +36,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32}")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
 
 
 def kept_token(path: Path) -> str:

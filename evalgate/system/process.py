@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 from evalgate.system import isolation
 from evalgate.values import Environ, frozen_dataclass
@@ -289,7 +289,7 @@ def _interpreter_problem(program: Path) -> str:
     return f"the file exists, but the interpreter in its first line does not: {interpreter_line}{reason}"
 
 
-LEAST_MEMORY: Final = 256 * 2**20
+LEAST_MEMORY = 256 * 2**20
 """With less address space a new thread may end before it reports its start, and its starter waits
 for that report forever."""
 

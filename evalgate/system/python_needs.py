@@ -420,11 +420,9 @@ def _parts(specifier: str) -> set[str]:
 def _required_python(file: Path, root: str) -> PythonRule | None:
     if file.name != "pyproject.toml":
         match = _SETUP_PYTHON.search(_text(file))
-        return (
-            None
-            if match is None
-            else _rule(match[1].strip(), "python_requires", match[1].strip(), file, root)
-        )
+        if match is None:
+            return None
+        return _rule(match[1].strip(), "python_requires", match[1].strip(), file, root)
     try:
         tables = tomllib.loads(_text(file))
     except tomllib.TOMLDecodeError:
@@ -434,11 +432,9 @@ def _required_python(file: Path, root: str) -> PythonRule | None:
         return _rule(requirement, "requires-python", requirement, file, root)
     requirement = _table(tables, "tool", "poetry", "dependencies").get("python")
     requirement = requirement.get("version") if isinstance(requirement, dict) else requirement
-    return (
-        _rule(poetry_specifier(requirement), "python", requirement, file, root)
-        if isinstance(requirement, str)
-        else None
-    )
+    if isinstance(requirement, str):
+        return _rule(poetry_specifier(requirement), "python", requirement, file, root)
+    return None
 
 
 def _rule(specifier: str, name: str, text: str, file: Path, root: str) -> PythonRule:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import quote
+
+from evalgate.values import Redactor
 
 SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 SHORTEST_SECRET = 8
@@ -27,10 +29,10 @@ def is_named(name: str) -> bool:
     return any(word in name.upper() for word in SECRET_WORDS)
 
 
-def redactor_of_files(environment: Mapping[str, str]) -> Callable[[str], str]:
+def redactor_of_files(environment: Mapping[str, str]) -> Redactor:
     """`redactor` for other programs' texts, which may spell a secret as in JSON, HTML, an address
     or Markdown."""
-    spellings: tuple[Callable[[str], str], ...] = (_in_json, html.escape, quote)
+    spellings = (_in_json, html.escape, quote)
     secrets = _secrets(environment)
     redact_plain = _redactor(secrets | {spell(secret) for secret in secrets for spell in spellings})
     if not secrets:
@@ -43,16 +45,14 @@ def redactor_of_files(environment: Mapping[str, str]) -> Callable[[str], str]:
     def redact(text: str) -> str:
         text = redact_plain(text)
         plain = _without_markup(text)  # the pattern is slow, and a report long
-        return (
-            markdown_pattern.sub(MARK, text)
-            if any(secret in plain for secret in plain_secrets)
-            else text
-        )
+        if any(secret in plain for secret in plain_secrets):
+            return markdown_pattern.sub(MARK, text)
+        return text
 
     return redact
 
 
-def redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
+def redactor(environment: Mapping[str, str]) -> Redactor:
     """A function that replaces the values of variables with names of secrets, and passwords in
     addresses, by `***`; also each line of a long value, and parts at a cut. Short values would hide
     ordinary words."""
@@ -109,7 +109,7 @@ def _secrets_in_json(text: str) -> Iterator[str]:
         )
 
 
-def _redactor(secrets: Collection[str]) -> Callable[[str], str]:
+def _redactor(secrets: Collection[str]) -> Redactor:
     if not secrets:
         return str
     longest_first = sorted(secrets, key=lambda secret: (-len(secret), secret))

@@ -155,16 +155,16 @@ def _hide_marker(text: str) -> str:
 def _render_with_code(
     text: str, *, spell_text: Callable[[str], str], spell_name: Callable[[str], str]
 ) -> str:
+    pieces = []
     parts = _QUOTED.split(text)
-    texts = [
-        spell_text(part) if part or index in (0, len(parts) // 2) else SPLIT
-        for index, part in enumerate(parts[::2])
-    ]
-    names_as_code = [spell_name(part) for part in parts[1::2]]
-    return "".join(
-        plain_text + name_text
-        for plain_text, name_text in itertools.zip_longest(texts, names_as_code, fillvalue="")
-    )
+    for index, part in enumerate(parts):
+        if index % 2:
+            pieces.append(spell_name(part))
+        elif part:
+            pieces.append(spell_text(part))
+        elif 0 < index < len(parts) - 1:
+            pieces.append(SPLIT)  # between two names
+    return "".join(pieces)
 
 
 def _prose(text: str) -> str:
@@ -192,8 +192,7 @@ def _escape(match: re.Match[str]) -> str:
 def _escape_html_marks(text: str) -> str:
     # GitHub reads math between dollars even if they are escaped; its documentation advises the
     # span.
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return escaped.replace("$", "<span>$</span>")
+    return html.escape(text, quote=False).replace("$", "<span>$</span>")
 
 
 @frozen_dataclass

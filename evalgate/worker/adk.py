@@ -8,7 +8,6 @@ import asyncio
 import contextvars
 import gc
 import importlib
-import importlib.abc
 import importlib.util
 import inspect
 import os
@@ -17,19 +16,18 @@ import sys
 import time
 import uuid
 import warnings
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
 from . import approval, description, errors, modules, server, tools, trace
+from .pipe import Emit, Message
 from .stops import STOPS
 from .tools import Patches, SessionTools
-
-Message = dict[str, Any]
 
 MOST_ARTIFACT = 6_000_000
 """Characters of an artifact in base64."""
@@ -56,24 +54,17 @@ def skip_unused_services() -> None:
             try:
                 importlib.import_module(name)
             except ImportError as error:
-                sys.meta_path.insert(0, AbsentModule(name, error))
+                sys.meta_path.insert(0, modules.Finder(partial(raise_known, name, error)))
     gc.freeze()
 
 
-class AbsentModule(importlib.abc.MetaPathFinder):
-    """A module that cannot be imported. It raises the known error without another search."""
-
-    def __init__(self, name: str, error: ImportError) -> None:
-        self._name = name
-        self._error = error
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002 - the interface's signature
-        """See importlib.abc.MetaPathFinder."""
-        if fullname == self._name:
-            raise type(self._error)(*self._error.args, name=self._error.name, path=self._error.path)
+def raise_known(name: str, error: ImportError, fullname: str) -> None:
+    """Raise the known error of the module `name`, which saves another search for it."""
+    if fullname == name:
+        raise type(error)(*error.args, name=error.name, path=error.path)
 
 
-def run_options(*, is_live: bool) -> dict[str, Any]:
+def run_options(*, is_live: bool) -> Message:
     """Further arguments for a turn of the Runner: whether models answer in pieces, and a short
     description of their calls if nothing records them.
 
@@ -86,7 +77,7 @@ def run_options(*, is_live: bool) -> dict[str, Any]:
     return {"run_config": RunConfig(**fields)} if fields else {}
 
 
-def _short_telemetry() -> dict[str, Any]:
+def _short_telemetry() -> Message:
     from google.adk.telemetry.context import TelemetryConfig
     from opentelemetry import _logs, trace
 
@@ -331,9 +322,9 @@ async def _module_agent(module: ModuleType, closing: AsyncExitStack) -> tuple[An
 
 
 def _split_app(app_or_agent: Any) -> tuple[Any, Any]:
-    return (
-        (app_or_agent, app_or_agent.root_agent) if _is_app(app_or_agent) else (None, app_or_agent)
-    )
+    if _is_app(app_or_agent):
+        return (app_or_agent, app_or_agent.root_agent)
+    return (None, app_or_agent)
 
 
 def _is_app(candidate: Any) -> bool:
@@ -467,16 +458,15 @@ class AdkSession:
         from google.adk.runners import Runner
         from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-        self._app_name = start.get("app_name") or default_app
-        self._user_id = start.get("user_id") or "test_user_id"
-        self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
-        self._state = start.get("state") or {}
+        self._ids = {
+            "app_name": start.get("app_name") or default_app,
+            "user_id": start.get("user_id") or "test_user_id",
+            "session_id": start.get("session_id") or f"evalgate-{uuid.uuid4()}",
+        }
+        self._start = start
         self._root_agent = loaded.root_agent
         self._is_traced = is_traced
         self._approve = approve
-        self._history = start.get("history") or ()
-        self._reports_state = bool(start.get("states"))
-        self._root = str(loaded.root_agent.name)
         self._names = {str(agent.name) for agent in _tree(loaded.root_agent)}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
         self.live = False
@@ -485,7 +475,7 @@ class AdkSession:
             # `plugins`, as google-adk's own evaluation passes them: a test may make warnings errors
             warnings.simplefilter("ignore", DeprecationWarning)
             self._runner = Runner(
-                **_target(loaded, plugins, self._app_name),
+                **_target(loaded, plugins, self._ids["app_name"]),
                 session_service=self._service,
                 artifact_service=artifact_service or InMemoryArtifactService(),
                 memory_service=InMemoryMemoryService(),
@@ -493,16 +483,10 @@ class AdkSession:
 
     async def open(self) -> AdkSession:
         """Create the session with its initial state."""
-        creation = self._service.create_session(
-            app_name=self._app_name,
-            user_id=self._user_id,
-            session_id=self._session_id,
-            state=self._state,
-        )
-        session = await _await_result(creation)
-        self._session_id = session.id
-        if self._history:
-            await self._replay_history(session)
+        state = self._start.get("state") or {}
+        session = await _await_result(self._service.create_session(**self._ids, state=state))
+        self._ids["session_id"] = session.id
+        await self._replay_history(session)
         return self
 
     async def _replay_history(self, session: Any) -> None:
@@ -510,8 +494,8 @@ class AdkSession:
         agent that is active then."""
         from google.genai import types
 
-        agent = self._root
-        for number, turn in enumerate(self._history):
+        agent = str(self._root_agent.name)
+        for number, turn in enumerate(self._start.get("history") or ()):
             user_content = types.Content.model_validate(turn.get("user_content") or {})
             user_content.role = "user"
             messages = [("user", user_content)]
@@ -562,14 +546,7 @@ class AdkSession:
             )
 
     async def _read_session(self, **config: Any) -> Any:
-        return await _await_result(
-            self._service.get_session(
-                app_name=self._app_name,
-                user_id=self._user_id,
-                session_id=self._session_id,
-                **config,
-            )
-        )
+        return await _await_result(self._service.get_session(**self._ids, **config))
 
     async def _read_state(self) -> Message:
         """The session's state, without ADK's temporary keys."""
@@ -585,7 +562,7 @@ class AdkSession:
             }
         }
 
-    async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
+    async def turn(self, content: Message, emit: Emit) -> Message:
         """Run one turn and give every event and every record to `emit` at once.
 
         Raises the agent's errors, and errors.ModelAnsweredError if a model's outage is the last
@@ -625,7 +602,7 @@ class AdkSession:
             answer["agents"] = agents
         if watch.usage:
             answer["model_calls"] = list(watch.usage.values())
-        if self._reports_state or self.live:
+        if self._start.get("states") or self.live:
             answer.update(await self._read_state())
         return answer
 
@@ -635,10 +612,10 @@ class AdkSession:
         from google.genai import types
 
         for _ in range(approval.MOST_ROUNDS):
-            answers: dict[str, Any] = {}
+            answers: Message = {}
             async for event in self._runner.run_async(
-                user_id=self._user_id,
-                session_id=self._session_id,
+                user_id=self._ids["user_id"],
+                session_id=self._ids["session_id"],
                 new_message=message,
                 **run_options(is_live=self.live),
             ):
@@ -654,17 +631,13 @@ class AdkSession:
             parts = [types.Part(function_response=answer) for answer in answers.values()]
             message = types.Content(role="user", parts=parts)
 
-    async def _show(self, event: Any, emit: Callable[[Message], None]) -> None:
+    async def _show(self, event: Any, emit: Emit) -> None:
         """Give `emit` the messages for people: pieces of texts, and saved files."""
         if event.partial:
             emit({**_event(event), "partial": True})
         for name, version in event.actions.artifact_delta.items():
             part = await self._runner.artifact_service.load_artifact(
-                app_name=self._app_name,
-                user_id=self._user_id,
-                session_id=self._session_id,
-                filename=name,
-                version=version,
+                **self._ids, filename=name, version=version
             )
             message = {"type": "artifact", "name": name, "version": version}
             part_json = trace.dump_model(part)
@@ -697,7 +670,7 @@ def _target(loaded: ImportedAgent, plugins: tuple[Any, ...], app_name: str) -> M
 
 def _event(event: Any) -> Message:
     """The fields of a protocol event."""
-    fields: Message = {"author": event.author, "final": bool(event.is_final_response())}
+    fields = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
         fields["content"] = trace.dump_model(event.content)
     for name in ("usage_metadata", "grounding_metadata"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .pipe import Message
+
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
 QUESTIONS = frozenset({CONFIRMATION, INPUT, "adk_request_credential"})
@@ -12,7 +14,7 @@ MOST_ROUNDS = 20
 """Rounds of answers in one turn: an agent may ask again after each."""
 
 
-def answer(call: Any, *, is_approved: bool) -> dict[str, Any] | None:
+def answer(call: Any, *, is_approved: bool) -> Message | None:
     """The response to a call, or None if neither yes nor no can answer it, as for a credential."""
     if call.name == CONFIRMATION:
         return {"confirmed": is_approved}

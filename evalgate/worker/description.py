@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-Message = dict[str, Any]
+from .pipe import Message
 
 MOST_AGENTS = 100
 MOST_TOOLS = 200

@@ -13,6 +13,8 @@ from types import CodeType
 from typing import Any
 from urllib.parse import urlsplit
 
+from .pipe import Message
+
 RATE_LIMITED = "rate_limited"
 UNREACHABLE = "unreachable"
 MODEL_ERROR = "model_error"
@@ -42,7 +44,7 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
-        self.description: dict[str, Any] = {"kind": "start", "message": message, "detail": detail}
+        self.description = {"kind": "start", "message": message, "detail": detail}
 
     @classmethod
     def of(cls, error: BaseException, subject: str) -> LoadFailed:
@@ -74,7 +76,7 @@ class ModelAnsweredError(Exception):
             f": {error_message}" if error_message else ""
         )
         code = _status(name)
-        self.description: dict[str, Any] = {
+        self.description: Message = {
             "kind": _kind_of_status(code) or MODEL_ERROR,
             "message": text,
             "detail": "",
@@ -102,11 +104,7 @@ class ServiceDown(BaseException):
         )
         super().__init__(message)
         detail = "" if isinstance(error, str) else _plain_addresses(user_traceback(error))
-        self.description: dict[str, Any] = {
-            "kind": UNREACHABLE,
-            "message": message,
-            "detail": detail,
-        }
+        self.description = {"kind": UNREACHABLE, "message": message, "detail": detail}
 
 
 def _plain_addresses(text: str) -> str:
@@ -134,7 +132,7 @@ def address_of(service: Any) -> str:
     return host or (str(command) if command else "")
 
 
-def describe(error: BaseException) -> dict[str, Any]:
+def describe(error: BaseException) -> Message:
     """The fields of `turn_failed` for an exception: `kind`, `message`, `detail` and, if known, the
     HTTP `code` and the `retry_after_s` from the provider."""
     kind = RAISED
@@ -147,7 +145,7 @@ def describe(error: BaseException) -> dict[str, Any]:
         if kind != RAISED:
             retry_after_s = _wait_of(cause)
             break
-    description: dict[str, Any] = {
+    description: Message = {
         "kind": kind,
         "message": sentence(error),
         "detail": user_traceback(error),

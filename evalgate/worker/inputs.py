@@ -17,7 +17,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-Message = dict[str, Any]
+from .pipe import Message
 
 FILE = "file"
 NAME = "name"
@@ -59,8 +59,8 @@ SUPPORT_SETS = (
     "supports_effective_ids",
 )
 
-read_link: Callable[[str], str] = os.readlink  # the originals, which ask nothing
-status_of: Callable[[str], os.stat_result] = os.stat
+read_link = os.readlink  # the originals, which ask nothing
+status_of = os.stat
 
 
 def start(top: str) -> Tracer | None:
@@ -160,19 +160,19 @@ class Tracer:
         OSError."""
         if not isinstance(path, (str, bytes)) and not hasattr(path, "__fspath__"):
             return None  # a descriptor: the call that opened it has asked
-        full_path: str = os.fsdecode(path)
+        full_path = os.fsdecode(path)
         if not full_path.startswith("/"):
             base = os.getcwd() if dir_fd in (None, -1) else read_link(f"/proc/self/fd/{dir_fd}")
             full_path = f"{base}/{full_path}"
         if self.is_skipped(full_path):
             return None
-        return (
-            full_path
-            if full_path.startswith(self._top_prefixes)
+        if (
+            full_path.startswith(self._top_prefixes)
             or full_path in self._tops
             or self._leads_inside(full_path)
-            else None
-        )
+        ):
+            return full_path
+        return None
 
     def _leads_inside(self, path: str) -> bool:
         """True if a path outside the checkout leads into it by a link or by `..`."""

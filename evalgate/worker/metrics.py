@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.abc
-import importlib.machinery
 import importlib.util
 import inspect
 import math
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
 from . import errors, modules, server
+from .pipe import Message
 
-Message = dict[str, Any]
 STATUSES = {1: "passed", 2: "failed", 3: "not_evaluated", 4: "not_evaluated"}
 
 
@@ -52,9 +53,8 @@ class Host(server.Host):
         roots = dict.fromkeys((*home.roots, *(options.get("import_roots") or ())))
         self._finder.roots = tuple(roots)
         self._finder.packages = _packages_of(home)
-        aliases = modules.HomeFinder(home)
-        sys.meta_path[:0] = [self._finder, aliases]
-        sys.meta_path.append(modules.AgentFinder(aliases))
+        sys.meta_path[:0] = [self._finder, modules.Finder(partial(modules.find_home, home))]
+        sys.meta_path.append(modules.Finder(partial(modules.find_agent, home)))
         # after the installed packages: a file of the repository cannot take the name of a package
         sys.path.extend(roots)
         return {"framework": "metrics"}
@@ -116,23 +116,18 @@ class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.packages: dict[str, str] = {}
         self.metric_modules: set[str] = set()
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Any = None,  # noqa: ARG002 - the interface's signature
-        target: Any = None,  # noqa: ARG002 - the interface's signature
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""
         folder = self.packages.get(fullname)
         if folder is not None:
-            spec = importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+            spec = ModuleSpec(fullname, self, is_package=True)
             spec.submodule_search_locations = [folder]
             return spec
         if fullname in self.metric_modules and fullname not in sys.stdlib_module_names:
-            return importlib.machinery.PathFinder.find_spec(fullname, list(self.roots))
+            return PathFinder.find_spec(fullname, list(self.roots))
         return None
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:  # noqa: ARG002 - as above
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # noqa: ARG002 - as above
         """None: the import system makes an empty module."""
         return None
 
@@ -267,7 +262,7 @@ def _metric(wire_metric: Message, code: str) -> Any:
     criterion = dict(wire_metric.get("criterion") or {})
     if wire_metric.get("threshold") is not None:
         criterion.setdefault("threshold", wire_metric["threshold"])
-    fields: Message = {"metric_name": wire_metric.get("metric_name") or code}
+    fields = {"metric_name": wire_metric.get("metric_name") or code}
     if "threshold" in criterion:
         fields["criterion"] = eval_metrics.BaseCriterion.model_validate(criterion)
     model_fields = eval_metrics.EvalMetric.model_fields

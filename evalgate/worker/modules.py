@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.abc
-import importlib.machinery
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -121,9 +123,9 @@ def _is_name_taken(name: str, place: str) -> bool:
     return not all(os.path.isfile(os.path.join(package_folder, file)) for file in files)
 
 
-def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
+def _installed(name: str) -> ModuleSpec | None:
     folders = [entry for entry in sys.path if "-packages" in entry]
-    return importlib.machinery.PathFinder.find_spec(name, folders)
+    return PathFinder.find_spec(name, folders)
 
 
 def add_folders(roots: tuple[str, ...]) -> None:
@@ -169,12 +171,14 @@ def import_home(home: Home) -> ModuleType:
     """Import the agent's package (or file) and let every alias mean it. Raises the errors of its
     code."""
     add_folders(home.roots)
-    finder = HomeFinder(home)
-    sys.meta_path.insert(0, finder)
-    name = os.path.basename(home.own_folder)
-    if _is_name_taken(name, home.own_folder):
-        sys.meta_path.insert(0, InstalledFinder(name))
-    sys.meta_path.append(AgentFinder(finder))
+    sys.meta_path.insert(0, Finder(partial(find_home, home)))
+    folder_name = os.path.basename(home.own_folder)
+    if _is_name_taken(folder_name, home.own_folder):
+        # the installed package with the same name as the agent's folder
+        sys.meta_path.insert(
+            0, Finder(lambda name: _installed(name) if name == folder_name else None)
+        )
+    sys.meta_path.append(Finder(partial(find_agent, home)))
     return importlib.import_module(home.name)
 
 
@@ -187,71 +191,40 @@ def import_module_of(package: ModuleType, name: str) -> ModuleType | None:
     return None
 
 
-class HomeFinder(importlib.abc.MetaPathFinder):
-    """Finds the agent's package at its place, even if another module has its name, and finds its
-    aliases as the same modules."""
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds modules by a function that gets their full name, and returns None for others."""
 
-    def __init__(self, home: Home) -> None:
-        self.home = home
-        self.aliases = tuple(alias for alias in home.aliases if alias != "agent")
+    def __init__(self, find: Callable[[str], ModuleSpec | None]) -> None:
+        self._find = find
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Any = None,  # noqa: ARG002 - the interface's signature
-        target: Any = None,  # noqa: ARG002 - the interface's signature
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""
-        if fullname == self.home.name:
-            return _spec(self.home)
-        for alias in self.aliases:
-            if fullname == alias or fullname.startswith(alias + "."):
-                return self.alias_spec(fullname, self.home.name + fullname[len(alias) :])
+        return self._find(fullname)
+
+
+def find_home(home: Home, fullname: str) -> ModuleSpec | None:
+    """The agent's package at its place, even if another module has its name, and its aliases as the
+    same modules."""
+    if fullname == home.name:
+        return _spec(home)
+    for alias in home.aliases:
+        if alias != "agent" and f"{fullname}.".startswith(f"{alias}."):
+            return _alias_spec(fullname, home.name + fullname[len(alias) :])
+    return None
+
+
+def find_agent(home: Home, fullname: str) -> ModuleSpec | None:
+    """The package as `agent`, its name in `adk eval`, if nothing else has this name."""
+    if "agent" in home.aliases and f"{fullname}.".startswith("agent."):
+        return _alias_spec(fullname, home.name + fullname[len("agent") :])
+    return None
+
+
+def _alias_spec(alias: str, name: str) -> ModuleSpec | None:
+    """A spec for `alias` with the module of `name`; None if that does not exist."""
+    if name not in sys.modules and importlib.util.find_spec(name) is None:
         return None
-
-    def alias_spec(self, alias: str, name: str) -> importlib.machinery.ModuleSpec | None:
-        """A spec for `alias` with the module of `name`; None if that does not exist."""
-        if name not in sys.modules and importlib.util.find_spec(name) is None:
-            return None
-        return importlib.machinery.ModuleSpec(alias, RenamedModule(name))
-
-
-class InstalledFinder(importlib.abc.MetaPathFinder):
-    """Finds the installed package with the same name as the agent's folder."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Any = None,  # noqa: ARG002 - the interface's signature
-        target: Any = None,  # noqa: ARG002 - the interface's signature
-    ) -> importlib.machinery.ModuleSpec | None:
-        """See importlib.abc.MetaPathFinder."""
-        return _installed(fullname) if fullname == self.name else None
-
-
-class AgentFinder(importlib.abc.MetaPathFinder):
-    """Finds the package as `agent`, its name in `adk eval`, if nothing else has this name."""
-
-    def __init__(self, finder: HomeFinder) -> None:
-        self.finder = finder
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Any = None,  # noqa: ARG002 - the interface's signature
-        target: Any = None,  # noqa: ARG002 - the interface's signature
-    ) -> importlib.machinery.ModuleSpec | None:
-        """See importlib.abc.MetaPathFinder."""
-        if "agent" in self.finder.home.aliases and (
-            fullname == "agent" or fullname.startswith("agent.")
-        ):
-            return self.finder.alias_spec(
-                fullname, self.finder.home.name + fullname[len("agent") :]
-            )
-        return None
+    return ModuleSpec(alias, RenamedModule(name))
 
 
 class RenamedModule(importlib.abc.Loader):
@@ -259,9 +232,9 @@ class RenamedModule(importlib.abc.Loader):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.spec: importlib.machinery.ModuleSpec | None = None
+        self.spec: ModuleSpec | None = None
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:  # noqa: ARG002 - the interface's signature
+    def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002 - the interface's signature
         """The module itself, imported if it is not loaded yet."""
         module = importlib.import_module(self.name)
         self.spec = module.__spec__
@@ -272,9 +245,9 @@ class RenamedModule(importlib.abc.Loader):
         module.__spec__ = self.spec
 
 
-def _spec(home: Home) -> importlib.machinery.ModuleSpec | None:
+def _spec(home: Home) -> ModuleSpec | None:
     if home.file is None:
-        spec = importlib.machinery.ModuleSpec(home.name, None, is_package=True)
+        spec = ModuleSpec(home.name, None, is_package=True)
         spec.submodule_search_locations = [home.folder or ""]
         return spec
     search_folders = [home.folder] if home.folder else None

@@ -9,8 +9,13 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+Message = dict[str, Any]
+"""A message of the protocol, or a part of one: a JSON object."""
+Emit = Callable[[Message], None]
+"""Gets each message of a turn at once."""
 
 BUFFER_BYTES = 64 * 1024
 
@@ -24,7 +29,7 @@ class Pipe:
         self._lock = threading.Lock()
         self._buffer = bytearray()
 
-    def messages(self) -> Iterator[dict[str, Any]]:
+    def messages(self) -> Iterator[Message]:
         """Every message until the end of input. Raises ValueError for a line without a JSON
         object."""
         for line in self._source:
@@ -35,14 +40,14 @@ class Pipe:
                 raise ValueError("a protocol message is a JSON object")  # noqa: TRY004 - an error of the text
             yield message
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Message) -> None:
         """Write one message after the kept ones. A missing parent ends the worker."""
         line = encode(message)
         with self._lock:
             self._buffer += line
             self._write()
 
-    def keep(self, message: dict[str, Any]) -> None:
+    def keep(self, message: Message) -> None:
         """Keep one message for the next `send`, because nobody waits for it and each write wakes
         the reader."""
         line = encode(message)
@@ -60,7 +65,7 @@ class Pipe:
             os._exit(0)
 
 
-def encode(message: dict[str, Any]) -> bytes:
+def encode(message: Message) -> bytes:
     """One line of strict JSON. A value without a JSON form is written as text, never as an invalid
     token."""
     try:

@@ -37,13 +37,12 @@ from types import FrameType
 from typing import Any, Protocol
 
 from . import errors, inputs, modules, pipe, tools
-from .pipe import Pipe
+from .pipe import Emit, Message, Pipe
 from .tools import SessionTools
 
 PROTOCOL = 1
 CLOSE_GRACE_S = 5.0
 
-Message = dict[str, Any]
 Interval = tuple[float, float]
 
 
@@ -113,8 +112,8 @@ class TurnWatch:
     def __init__(self) -> None:
         self.started = time.monotonic()
         self.trace: Any = None
-        self.requests: dict[str, Any] = {}
-        self.usage: dict[Any, dict[str, Any]] = {}
+        self.requests: Message = {}
+        self.usage: dict[Any, Message] = {}
         self._open_calls: dict[tuple[str, Any], tuple[float, str]] = {}
         self._calls: dict[tuple[str, Any, float], tuple[str, float]] = {}
 
@@ -126,7 +125,7 @@ class TurnWatch:
             str(getattr(request, "model", None) or ""),
         )
 
-    def model_answers(self, key: Any, name: str = "", usage: dict[str, Any] | None = None) -> None:
+    def model_answers(self, key: Any, name: str = "", usage: Message | None = None) -> None:
         """Note a chunk of the model's answer.
 
         `name`: the model, if the request lacks it. `usage`: its tokens; a later chunk has the full
@@ -149,7 +148,7 @@ class TurnWatch:
             start_time, open_name = self._open_calls[kind, key]
             self._calls[kind, key, start_time] = (name or open_name, time.monotonic())
 
-    def timings(self) -> dict[str, Any]:
+    def timings(self) -> Message:
         """Wall times in seconds, to the millisecond, with ADK's rules: overlaps count once, and as
         model time rather than tool time."""
         calls = [(kind, name, start, end) for (kind, _, start), (name, end) in self._calls.items()]
@@ -172,7 +171,7 @@ class TurnWatch:
             ],
         }
 
-    def agents(self, authors: list[str]) -> list[dict[str, Any]]:
+    def agents(self, authors: list[str]) -> list[Message]:
         """Instructions and tools of the agents among `authors` that called a model, in that
         order."""
         agents = []
@@ -181,7 +180,7 @@ class TurnWatch:
             if request is None:
                 continue
             config = request.config
-            details: dict[str, Any] = {"name": author}
+            details: Message = {"name": author}
             if instructions := getattr(config, "system_instruction", None):
                 details["instructions"] = (
                     instructions if isinstance(instructions, str) else str(instructions)
@@ -202,11 +201,11 @@ def seconds_of(intervals: list[Interval]) -> float:
     return total
 
 
-def declaration(tool: Any) -> dict[str, Any]:
+def declaration(tool: Any) -> Message:
     """A google.genai Tool as JSON. Also takes a function or a client that the model's library would
     convert."""
     if hasattr(tool, "model_dump"):
-        tool_fields: dict[str, Any] = tool.model_dump(mode="json", exclude_none=True)
+        tool_fields: Message = tool.model_dump(mode="json", exclude_none=True)
         return tool_fields
     if isinstance(tool, dict):
         return tool
@@ -231,9 +230,7 @@ SESSION: ContextVar[str] = ContextVar("evalgate_session", default="")
 """The session of the running task."""
 
 
-def watch_for_stalls(
-    loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, Any]], None], over: threading.Event
-) -> None:
+def watch_for_stalls(loop: asyncio.AbstractEventLoop, send: Emit, over: threading.Event) -> None:
     """Report each stall of the running loop, and its end, until `over` is set. Call this in the
     loop's thread."""
     last_beat = time.monotonic()
@@ -297,7 +294,7 @@ class Session(Protocol):
 
     live: bool
 
-    async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
+    async def turn(self, content: Message, emit: Emit) -> Message:
         """Run a turn. Every event and every `trace` message goes to `emit`. Returns the fields of
         `turn_end`. Raises the agent's errors."""
 
@@ -439,10 +436,7 @@ class Server:
                 "protocol": PROTOCOL,
                 "about": {**details, "installed": fingerprint},
                 "sessions": self._host.sessions,
-                "description": {
-                    "packages": packages,
-                    "agents": self._try_read(self._host.agents),
-                },
+                "description": {"packages": packages, "agents": self._try_read(self._host.agents)},
                 "surroundings": {
                     "models": self._try_read(self._host.models),
                     "variables": self._try_read(variables),

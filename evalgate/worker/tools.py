@@ -18,9 +18,7 @@ from functools import partial, wraps
 from typing import Any
 
 from . import errors
-from .pipe import to_json
-
-Message = dict[str, Any]
+from .pipe import Emit, Message, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
 
@@ -33,7 +31,7 @@ class SessionTools:
     """The tool calls of one session; used from the event loop and from the threads of plain
     functions."""
 
-    def __init__(self, send: Callable[[Message], None], session: str) -> None:
+    def __init__(self, send: Emit, session: str) -> None:
         self._send = send
         self._session = session
         self._lock = threading.Lock()
@@ -145,11 +143,9 @@ def result_of(answer: Message) -> Any:
 
 def result_json(result: Any) -> Any:
     """A result as JSON. A result of another type becomes `{"result": ...}`, as frameworks do it."""
-    return (
-        to_json(result)
-        if result is None or isinstance(result, JSON_TYPES)
-        else {"result": to_json(result)}
-    )
+    if result is None or isinstance(result, JSON_TYPES):
+        return to_json(result)
+    return {"result": to_json(result)}
 
 
 def failure(error: Exception) -> Message:
@@ -480,20 +476,18 @@ class Tools:
         self._session_tools = session_tools
 
     def call(
-        self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
+        self, name: str, args: Message | None = None, run: Callable[..., Any] | None = None
     ) -> Any:
         """The result of the tool `name`. `run` gets the arguments by name, and is called only if
         the call must run."""
         arguments = dict(args or {})
         run_tool = partial(_run, name, arguments, run)
-        return (
-            run_tool()
-            if self._session_tools is None
-            else self._session_tools.ask(name, arguments).wait(run_tool)
-        )
+        if self._session_tools is None:
+            return run_tool()
+        return self._session_tools.ask(name, arguments).wait(run_tool)
 
     async def call_async(
-        self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
+        self, name: str, args: Message | None = None, run: Callable[..., Any] | None = None
     ) -> Any:
         """`call` for a coroutine function."""
         arguments = dict(args or {})
@@ -502,11 +496,9 @@ class Tools:
             result = _run(name, arguments, run)
             return await result if inspect.isawaitable(result) else result
 
-        return (
-            await run_tool()
-            if self._session_tools is None
-            else await self._session_tools.ask(name, arguments).settle(run_tool)
-        )
+        if self._session_tools is None:
+            return await run_tool()
+        return await self._session_tools.ask(name, arguments).settle(run_tool)
 
     def wrap(self, function: Callable[..., Any], *, name: str = "") -> Callable[..., Any]:
         """The function with a question before each call. A coroutine function stays one.
@@ -516,7 +508,7 @@ class Tools:
         tool = name or function.__name__
         signature = inspect.signature(function)
 
-        def arguments_of(positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+        def arguments_of(positional: tuple[Any, ...], keywords: Message) -> Message:
             bound_arguments = signature.bind(*positional, **keywords)
             bound_arguments.apply_defaults()
             return dict(bound_arguments.arguments)
@@ -543,7 +535,7 @@ class Tools:
         return ask_first
 
 
-def _run(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Any:
+def _run(name: str, args: Message, run: Callable[..., Any] | None) -> Any:
     if run is None:
         raise TypeError(f"the tool {name!r} has no function to run")
     return run(**args)

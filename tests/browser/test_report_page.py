@@ -26,7 +26,6 @@ from evalgate.model import (
     Attachment,
     Content,
     FailureKind,
-    InMemoryTranscripts,
     Policy,
     Report,
     Text,
@@ -87,11 +86,9 @@ def with_trace(*trace: dict[str, object]) -> Report:
             invocations=tuple(dataclasses.replace(turn, trace=trace) for turn in told.invocations),
         )
         for trial in report.run.trials
-        if (told := report.run.transcripts.find(key := trial.key)) is not None
+        if (told := report.run.transcripts(key := trial.key)) is not None
     }
-    return dataclasses.replace(
-        report, run=dataclasses.replace(report.run, transcripts=InMemoryTranscripts(known))
-    )
+    return dataclasses.replace(report, run=dataclasses.replace(report.run, transcripts=known.get))
 
 
 def forged_failure() -> Report:

@@ -33,7 +33,6 @@ from evalgate.model import (
     FailureKind,
     Grade,
     GradedTrial,
-    InMemoryTranscripts,
     Invocation,
     Links,
     NotEvaluated,
@@ -167,9 +166,9 @@ def run_of(
     return Run(
         suites=tuple(suites),
         trials=tuple(_graded(key, each, suites) for key, each in keyed),
-        transcripts=InMemoryTranscripts(
-            {key: Transcript(invocations=each.turns) for key, each in keyed if each.failure is None}
-        ),
+        transcripts={
+            key: Transcript(invocations=each.turns) for key, each in keyed if each.failure is None
+        }.get,
         repeats=max((len(repeats) for repeats in done.values()), default=1),
         started_at="2026-01-02T03:04:05+00:00",
         seconds=12.5,

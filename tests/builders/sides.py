@@ -38,7 +38,6 @@ from evalgate.model import (
     GateVerdict,
     Grade,
     GradedTrial,
-    InMemoryTranscripts,
     Need,
     NotEvaluated,
     Policy,
@@ -120,7 +119,7 @@ def run(
         ),
         trials=tuple(trial for trial in trials if trial.key.is_first),
         confirmations=tuple(trial for trial in trials if not trial.key.is_first),
-        transcripts=InMemoryTranscripts(),
+        transcripts={}.get,
         repeats=max((len(word.partition("+")[0]) for word in rows[0]), default=1),
         truncated=truncated,
     )

@@ -25,7 +25,6 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     GradedTrial,
-    InMemoryTranscripts,
     NotEvaluated,
     Purpose,
     Reason,
@@ -204,7 +203,7 @@ def side(suites: tuple[Suite, ...], broken: str, cases: frozenset[str]) -> Run:
         suites=suites,
         trials=tuple(trials((Purpose.FIRST, 0))),
         confirmations=tuple(again),
-        transcripts=InMemoryTranscripts({}),
+        transcripts={}.get,
     )
 
 

@@ -284,5 +284,5 @@ def test_where_evalgate_judges_otherwise(double: CesDouble, repository: Path) ->
     assert "turn 2: says" in table
     assert table.splitlines()[1] in output
     stored = file.read_results(repository / "evalgate-report/results.json", of="")
-    transcripts = [stored.run.transcripts.find(trial.key) for trial in stored.run.trials]
+    transcripts = [stored.run.transcripts(trial.key) for trial in stored.run.trials]
     assert [each.platform["evaluationStatus"] for each in transcripts] == ["PASS", "PASS"]

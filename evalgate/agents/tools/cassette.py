@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 from evalgate.agents.base import ToolError, ToolFile, ToolReply
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, frozen_dataclass, mapped_json
+from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass, mapped_json
 
 VERSION = 1
 MAX_EXACT_FLOAT = 2.0**53
@@ -47,7 +47,7 @@ def sorted_keys(value: Any) -> Any:
     return json.loads(json.dumps(value, sort_keys=True))
 
 
-def redacted(value: Any, redact: Callable[[str], str]) -> Any:
+def redacted(value: Any, redact: Redactor) -> Any:
     """The same JSON with `redact` applied to every text and key."""
     return mapped_json(
         value, lambda member: redact(member) if isinstance(member, str) else member, key=redact
@@ -237,7 +237,7 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.key):
         reply = entry.reply
-        call: JsonObject = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
+        call = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
         call |= (
             {"error": dataclasses.asdict(reply.error)}
             if reply.error

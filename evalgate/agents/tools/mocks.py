@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self, TypeAlias, assert_never
+from typing import Any, Literal, Self, assert_never
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -32,7 +32,7 @@ from evalgate.errors import Place, Problem
 from evalgate.model import TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass
 
 LONGEST_LATENCY_S = 600.0
 
@@ -46,11 +46,9 @@ class Latency(ToolFile):
     @model_validator(mode="before")
     @classmethod
     def _seconds_alone(cls, value: Any) -> Any:
-        return (
-            {"seconds": value}
-            if isinstance(value, int | float) and not isinstance(value, bool)
-            else value
-        )
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return {"seconds": value}
+        return value
 
 
 class CallPattern(ToolFile):
@@ -142,7 +140,7 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
         )
     if document.raw is None:
         return MockReading()
-    locate = Locator(document.node, file)
+    locate = document.places
     try:
         mocks = MockFile.model_validate(document.raw)
     except ValidationError as error:
@@ -167,7 +165,7 @@ def _of_error(detail: Any, locate: Locator) -> Problem:
     )
 
 
-RuleName: TypeAlias = tuple[str, int]
+RuleName = tuple[str, int]
 
 
 class MockRules:
@@ -234,7 +232,7 @@ class ConversationTools:
         entries: Sequence[RecordedCall] | None,
         cassette: str,
         keep: Callable[[tuple[RecordedCall, ...]], None],
-        redact: Callable[[str], str],
+        redact: Redactor,
         turn_rules: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
     ) -> None:
         self.is_optional = mode is ToolMode.LIVE

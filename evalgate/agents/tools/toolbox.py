@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.model import Case, Suite, TrialKey, TurnSetup
 from evalgate.system import redact as system_redact
 from evalgate.text import words
+from evalgate.values import Redactor
 
 
 class Toolbox:
@@ -41,7 +42,7 @@ class Toolbox:
         root: Path,
         checkout: Path,
         folder: str,
-        redact: Callable[[str], str],
+        redact: Redactor,
         seed: int,
         is_resumed: bool,
     ) -> None:
@@ -123,7 +124,7 @@ def within(root: Path, name: str) -> Path:
 def read_entries(path: Path) -> tuple[RecordedCall, ...] | None:
     """The calls in a cassette; None if there is no file. Raises CassetteError."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -319,7 +320,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
         return MockReading()
     path = root / rule.mocks
     try:
-        return tools_mocks.parse_mocks(path.read_text(encoding="utf-8-sig"), file=rule.mocks)
+        return tools_mocks.parse_mocks(path.read_text("utf-8-sig"), file=rule.mocks)
     except FileNotFoundError:
         siblings = [sibling.name for sibling in path.parent.glob("*.*") if sibling.is_file()]
         hint = words.did_you_mean(path.name, siblings)

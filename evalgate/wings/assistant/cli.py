@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -21,8 +21,8 @@ from evalgate.values import JsonObject
 from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.read import LOCAL_APP
 
-NAME: Final = "evalgate"
-CLIENTS: Final[Mapping[str, tuple[str, str, JsonObject]]] = {
+NAME = "evalgate"
+CLIENTS = {
     "claude": (".mcp.json", "mcpServers", {"type": "stdio"}),
     "gemini": (".gemini/settings.json", "mcpServers", {}),
     "cursor": (".cursor/mcp.json", "mcpServers", {"type": "stdio"}),
@@ -31,7 +31,7 @@ CLIENTS: Final[Mapping[str, tuple[str, str, JsonObject]]] = {
 """For each assistant: its file in a project, the key of its servers, and the fields of each
 server."""
 
-_OPTIONS: Final = (
+_OPTIONS = (
     click.option(
         "--root",
         default=".",

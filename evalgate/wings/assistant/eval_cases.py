@@ -6,8 +6,8 @@ the changed values of a file differ."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -27,12 +27,12 @@ from evalgate.wings.ces.compare import MISSING, FieldChange
 from evalgate.wings.ces.edit import EVERYTHING, Refused, invalid
 from evalgate.wings.ces.resources import Done, Resources, check_etag, etag_of
 
-FIELDS: Final = tuple(
+FIELDS = tuple(
     name for name in EvalCaseWire.model_fields if name not in ("eval_id", "creation_timestamp")
 )
 """The fields of a case that may change."""
 
-_WHAT: Final[Mapping[str, str]] = {
+_WHAT = {
     "conversation": "turn",
     "user_content": "user input",
     "final_response": "expected answer",
@@ -44,7 +44,7 @@ _WHAT: Final[Mapping[str, str]] = {
     "session_input": "session",
     "conversation_scenario": "scenario",
 }
-_FREE: Final = frozenset(
+_FREE = frozenset(
     {
         "conversation.invocation_id",
         "conversation.creation_timestamp",
@@ -60,8 +60,8 @@ _FREE: Final = frozenset(
 )
 """Fields that neither ask nor expect anything, by their keys: an argument may have the same
 name."""
-_STATE: Final = "final_session_state"
-_NEW: Final = frozenset(
+_STATE = "final_session_state"
+_NEW = frozenset(
     {
         "rubrics",
         _STATE,
@@ -142,7 +142,7 @@ class EvalCases:
             change = WaitingChange(
                 name=f"{file}:{eval_id}",
                 texts={file: (stored_case.source.text, text)},
-                reasons=tuple(map(str, relaxed)),
+                reasons=relaxed,
             )
             if not preview:
                 self._resources.make(change)

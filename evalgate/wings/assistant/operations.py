@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from evalgate.config import load
 from evalgate.errors import EvalgateError, ExitCode
@@ -20,16 +20,16 @@ from evalgate.gate import prepare, run as gate_run
 from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact
-from evalgate.values import Environ, JsonObject
+from evalgate.values import JsonObject
 from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.edit import CODES, Refused, invalid
 
-MOST_RUNS: Final = 100
+MOST_RUNS = 100
 """The most runs of one evaluation in one operation."""
 MOST_WAITING = 100
 MOST_KEPT = 1000
 """Operations that are not over, and that are remembered."""
-_CODES: Final = {
+_CODES = {
     ExitCode.CONFIG: "FAILED_PRECONDITION",
     ExitCode.NOT_MEASURED: "UNAVAILABLE",
     ExitCode.NOTHING_TO_DO: "NOT_FOUND",
@@ -62,7 +62,7 @@ class Operation:
 
     def json(self) -> JsonObject:
         """The operation as google.longrunning.Operation."""
-        metadata: JsonObject = {
+        metadata = {
             "state": self.state,
             "evaluations": list(self.names) or list(self.paths),
             "createTime": self.created_at,
@@ -106,9 +106,8 @@ class Operation:
 class Operations:
     """The runs of this process, below a root."""
 
-    def __init__(self, resources: ServerResources, *, environ: Environ = os.environ) -> None:
+    def __init__(self, resources: ServerResources) -> None:
         self._resources = resources
-        self._environ = environ
         self._operations: dict[str, Operation] = {}
         self._queue: queue.SimpleQueue[Operation] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -132,11 +131,7 @@ class Operations:
             del self._operations[old_operation]
         name = f"operations/run-{uuid.uuid4().hex[:12]}"
         operation = Operation(
-            name=name,
-            paths=tuple(paths),
-            names=tuple(names),
-            runs=runs,
-            created_at=_timestamp(),
+            name=name, paths=tuple(paths), names=tuple(names), runs=runs, created_at=_timestamp()
         )
         self._operations[name] = operation
         self._queue.put(operation)
@@ -190,7 +185,7 @@ class Operations:
         response: JsonObject = {}
         context = prepare.make_context(
             settings,
-            environ=self._environ,
+            environ=os.environ,
             watcher=operation,
             present=lambda report: response.update(response_of(report)),
         )
@@ -210,7 +205,7 @@ class Operations:
 
     def _error(self, status: str, message: str) -> JsonObject:
         """The error as google.rpc.Status, without secrets."""
-        text = redact.redactor(self._environ)(message)[:2000]
+        text = redact.redactor(os.environ)(message)[:2000]
         return {"code": CODES[status], "status": status, "message": text}
 
 
@@ -229,11 +224,7 @@ def response_of(report: Report) -> JsonObject:
 
 
 def _case(verdict: CaseVerdict) -> JsonObject:
-    summary: JsonObject = {
-        "file": verdict.suite,
-        "evalId": verdict.case_id,
-        "outcome": verdict.kind.value,
-    }
+    summary = {"file": verdict.suite, "evalId": verdict.case_id, "outcome": verdict.kind.value}
     if verdict.reason:
         summary["reason"] = str(verdict.reason)
     criteria = []

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from evalgate.results import output
 from evalgate.text import words
@@ -17,16 +17,11 @@ from evalgate.wings.ces.edit import Refused, invalid
 from evalgate.wings.ces.library import RUNS
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 from evalgate.wings.ces.resources import Resources
-from evalgate.wings.ces.shapes import (
-    AggregatedMetrics,
-    EvaluationResult,
-    ExecutionState,
-    Outcome,
-)
+from evalgate.wings.ces.shapes import AggregatedMetrics, EvaluationResult, ExecutionState, Outcome
 
 PAGE_SIZE = 50
 MAX_PAGE = 1000
-MOST_VERSIONS: Final = 3
+MOST_VERSIONS = 3
 """The most versions of the agent whose metrics are shown: the newest."""
 _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
@@ -173,13 +168,13 @@ class ServerResources(Resources):
         return view if is_full else _summary(view)
 
 
-_LIST_FIELDS: Final = (
+_LIST_FIELDS = (
     *("name", "displayName", "description", "tags", "etag", "state", "progress"),
     *("evaluationStatus", "executionState", "createTime", "errorInfo", "evaluations"),
     *("llmCriteria",),
 )
-_RESULT_FIELDS: Final = ("name", "evaluationStatus", "createTime")
-_VERSION_FIELDS: Final = ("appVersionId", "passCount", "failCount")
+_RESULT_FIELDS = ("name", "evaluationStatus", "createTime")
+_VERSION_FIELDS = ("appVersionId", "passCount", "failCount")
 """The fields in a list: of a resource, of its last result and of a version's metrics."""
 
 

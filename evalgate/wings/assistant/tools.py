@@ -3,10 +3,10 @@ calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any, Final
+from typing import Any, TypeAlias
 
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
@@ -20,8 +20,8 @@ from evalgate.wings.ces.read import COLLECTION_OF, Kind
 from evalgate.wings.ces.resources import Done
 from evalgate.wings.ces.shapes import Proto
 
-RELAXATIONS: Final = "evalgate/relaxations"
-CHANGES: Final = "evalgate/changes"
+RELAXATIONS = "evalgate/relaxations"
+CHANGES = "evalgate/changes"
 
 
 @frozen_dataclass
@@ -35,6 +35,9 @@ class ToolAnswer:
     meta: JsonObject = field(default_factory=dict)
 
 
+ToolAction: TypeAlias = Callable[[ServerResources, JsonObject], ToolAnswer]
+
+
 @frozen_dataclass
 class Tool:
     """A tool; `takes` and `gives` are JSON schemas."""
@@ -42,8 +45,8 @@ class Tool:
     name: str
     description: str
     takes: JsonObject
-    gives: JsonObject
-    call: Callable[[ServerResources, JsonObject], ToolAnswer]
+    call: ToolAction
+    gives: JsonObject = field(default_factory=lambda: {"type": "object"})
     read_only: bool = False
     destructive: bool = False
     open_world: bool = False
@@ -63,13 +66,7 @@ class Tool:
         return self.call(resources, arguments)
 
 
-_JSON_TYPES: Final[Mapping[str, type]] = {
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-    "object": dict,
-    "array": list,
-}
+_JSON_TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
 
 
 def _fault(value: Any, schema: Json) -> str:
@@ -90,7 +87,7 @@ def _wrong(field_name: str, description: str, message: str) -> Refused:
 
 def _calling(
     action: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **names: str
-) -> Callable[[ServerResources, JsonObject], ToolAnswer]:
+) -> ToolAction:
     """The call of a tool: `action`, with each argument under its name in Python, or the name in
     `names`."""
 
@@ -118,7 +115,7 @@ def error_of(refused: Refused) -> JsonObject:
 # --- schemas --------------------------------------------------------------------------------------
 
 
-_TYPES: Final[Mapping[str, JsonObject]] = {
+_TYPES = {
     "bool": {"type": "boolean"},
     "int32": {"type": "integer"},
     "float": {"type": "number"},
@@ -140,10 +137,10 @@ def schema_of(name: str) -> JsonObject:
             if "handling" not in field or key == "etag"
         }
         required_keys = [shapes.key_of(owner, key) for key in definition.get("required", ())]
-        schema: JsonObject = {"type": "object", "properties": properties}
-        return (
-            {**schema, "required": required_keys} if required_keys and message != name else schema
-        )
+        schema = {"type": "object", "properties": properties}
+        if required_keys and message != name:
+            return {**schema, "required": required_keys}
+        return schema
 
     def refer(message: str) -> JsonObject:
         if message not in definitions:
@@ -203,8 +200,8 @@ def _with(
 
 # --- the table ------------------------------------------------------------------------------------
 
-_NAME: Final = _text("Its full name, as the list gives it.")
-_MASK: Final[JsonObject] = {
+_NAME = _text("Its full name, as the list gives it.")
+_MASK: JsonObject = {
     "description": "The fields to replace, such as `displayName,golden.turns`: text with commas, a list, or "
     "{paths: [...]}; `*` replaces all. A masked field that is absent is cleared. Without a mask: the fields given.",
     "anyOf": [
@@ -213,17 +210,17 @@ _MASK: Final[JsonObject] = {
         _object((), paths={"type": "array", "items": {"type": "string"}}),
     ],
 }
-_ETAG: Final = _text("The etag that was read; a stale one is refused with ABORTED.")
-_PARENT: Final = _text("projects/P/locations/L/apps/A; without it all that is there.")
-_TEXTS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
-_CHOICES: Final[JsonObject] = {
+_ETAG = _text("The etag that was read; a stale one is refused with ABORTED.")
+_PARENT = _text("projects/P/locations/L/apps/A; without it all that is there.")
+_TEXTS: JsonObject = {"type": "array", "items": {"type": "string"}}
+_CHOICES: JsonObject = {
     "evaluationDataset": _text("The name of a dataset: its evaluations."),
     "tags": {**_TEXTS, "description": "Evaluations that have one of these tags."},
 }
-_TELLS: Final = " The answer says what of the change may relax (`_meta`, evalgate/relaxations)."
+_TELLS = " The answer says what of the change may relax (`_meta`, evalgate/relaxations)."
 
 
-_NAMES: Final = {
+_NAMES = {
     Kind.EVALUATION: "evaluation",
     Kind.DATASET: "evaluation_dataset",
     Kind.EXPECTATION: "evaluation_expectation",
@@ -233,16 +230,13 @@ _NAMES: Final = {
 """The tools' name for a resource."""
 
 
-_SELECTION_FIELDS: Final = {"evaluations": "names", "evaluationDataset": "dataset"}
+_SELECTION_FIELDS = {"evaluations": "names", "evaluationDataset": "dataset"}
 
 
 def _changed(done: Done) -> ToolAnswer:
     """A change with its relaxations, also as text: not every client shows `_meta`."""
     notes = tuple(f"This may relax: {relaxation}" for relaxation in done.relaxations)
-    meta: JsonObject = {
-        RELAXATIONS: list(done.relaxations),
-        CHANGES: [str(change) for change in done.changes],
-    }
+    meta = {RELAXATIONS: list(done.relaxations), CHANGES: [str(change) for change in done.changes]}
     return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
 
@@ -256,7 +250,7 @@ def _previewed(done: Done) -> ToolAnswer:
     return ToolAnswer(content=content)
 
 
-_PREVIEW: Final = {
+_PREVIEW = {
     "type": "object",
     "properties": {
         "resource": {"type": "object"},
@@ -273,7 +267,7 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     noun = tool_noun.replace("_", " ")
     view_text = "BASIC, the default, has what a list needs."
     about_failing = "Only those whose last run here did not pass."
-    filters: JsonObject = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
+    filters = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
     takes = _object(
         (),
         parent=_PARENT,
@@ -300,7 +294,6 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
             name=f"get_{tool_noun}",
             description=f"Gets one {noun}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
-            gives={"type": "object"},
             call=_calling(partial(ServerResources.get, kind=kind), _plain),
             read_only=True,
         ),
@@ -313,7 +306,6 @@ def _deleter(kind: Kind, tool_noun: str) -> Tool:
         name=f"delete_{tool_noun}",
         description=f"Deletes the specified {tool_noun.replace('_', ' ')}.{_TELLS}",
         takes=_object(("name",), name=_NAME, etag=_ETAG, force=about),
-        gives={"type": "object"},
         call=_calling(partial(ServerResources.delete, kind=kind), _changed),
         destructive=True,
     )
@@ -323,7 +315,6 @@ def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     key = to_camel(tool_noun)
     noun = tool_noun.replace("_", " ")
     names = {key: "body", f"{key}Id": "resource_id", "updateMask": "mask"}
-    gives: JsonObject = {"type": "object"}
     description = f"The {noun}, with its `name`; an `etag` guards against changes of others."
     # the schema occurs once: tools are listed together, and cannot refer to each other
     same = {"type": "object", "description": f"The {noun}, as update_{tool_noun} takes it."}
@@ -335,14 +326,12 @@ def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
             name=f"create_{tool_noun}",
             description=f"Creates the {noun} in a file of its own.",
             takes=takes_new,
-            gives=gives,
             call=_calling(partial(ServerResources.create, kind=kind), _changed, **names),
         ),
         Tool(
             name=f"update_{tool_noun}",
             description=f"Updates the specified {noun}. Always pass an update mask.{_TELLS}",
             takes=_with(key, read.RESOURCES[kind], description, (key,), updateMask=_MASK),
-            gives=gives,
             call=_calling(update, _changed, **names),
         ),
         Tool(
@@ -358,8 +347,8 @@ def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
 
 # --- ADK evaluation sets --------------------------------------------------------------------------
 
-_FILE: Final = _text("The evaluation file, as list_eval_sets gives it.")
-_EVAL_ID: Final = _text("The id of the case.")
+_FILE = _text("The evaluation file, as list_eval_sets gives it.")
+_EVAL_ID = _text("The id of the case.")
 
 
 def _of_cases() -> tuple[Tool, ...]:
@@ -376,10 +365,14 @@ def _of_cases() -> tuple[Tool, ...]:
     takes = _object(
         ("file", "evalId", "evalCase"), **place, evalCase=case, updateMask=mask, etag=_ETAG
     )
-    names = {"evalCase": "body", "updateMask": "mask"}
 
-    def update(resources: ServerResources, **more: Any) -> Done:
-        return EvalCases(resources).update(**more)
+    def calling(
+        method: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **fixed: Any
+    ) -> ToolAction:
+        def action(resources: ServerResources, **arguments: Any) -> Any:
+            return method(EvalCases(resources), **arguments, **fixed)
+
+        return _calling(action, answer, evalCase="body", updateMask="mask")
 
     return (
         Tool(
@@ -390,7 +383,7 @@ def _of_cases() -> tuple[Tool, ...]:
                 "type": "object",
                 "properties": {"evalSets": {"type": "array", "items": {"type": "object"}}},
             },
-            call=_calling(lambda resources: EvalCases(resources).listed(), _plain),
+            call=calling(EvalCases.listed, _plain),
             read_only=True,
         ),
         Tool(
@@ -398,7 +391,7 @@ def _of_cases() -> tuple[Tool, ...]:
             description="Gives one case of an ADK evaluation set as it is written, with the etag of its content.",
             takes=_object(("file", "evalId"), **place),
             gives=view,
-            call=_calling(lambda resources, **place: EvalCases(resources).get(**place), _plain),
+            call=calling(EvalCases.get, _plain),
             read_only=True,
         ),
         Tool(
@@ -406,14 +399,14 @@ def _of_cases() -> tuple[Tool, ...]:
             description=f"Updates one case of an ADK evaluation set. Always pass an update mask.{_TELLS}",
             takes=takes,
             gives=view,
-            call=_calling(update, _changed, **names),
+            call=calling(EvalCases.update, _changed),
         ),
         Tool(
             name="preview_update_eval_case",
             description="Tells what update_eval_case would change and may relax, with the file's difference; no write.",
             takes=takes,
             gives=_PREVIEW,
-            call=_calling(partial(update, preview=True), _previewed, **names),
+            call=calling(EvalCases.update, _previewed, preview=True),
             read_only=True,
         ),
     )
@@ -421,7 +414,7 @@ def _of_cases() -> tuple[Tool, ...]:
 
 # --- runs -----------------------------------------------------------------------------------------
 
-_OPERATION: Final = _holds(
+_OPERATION = _holds(
     *("name", "done", "metadata"),
     name="string",
     done="boolean",

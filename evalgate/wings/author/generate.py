@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from evalgate import criteria, errors, formats
 from evalgate.agents import opening, rule_use, with_defaults
@@ -36,10 +36,10 @@ from evalgate.model import (
 )
 from evalgate.simulation import personas
 from evalgate.text import words
-from evalgate.values import Environ, Json
+from evalgate.values import Environ
 
-VERSION: Final = "1"
-_MAX_CHARACTERS: Final = 4_000  # of a prompt or plan
+VERSION = "1"
+_MAX_CHARACTERS = 4_000  # of a prompt or plan
 USAGE_NAME = "generate"
 """The name of this use of the judge, in place of a criterion's."""
 QUESTION = "Hello! What can you do for me, and what do you need to know for it?"
@@ -73,7 +73,7 @@ _REPLY = """\
 Reply with one JSON object and nothing else:
 {"scenarios": [{"starting_prompt": "...", "conversation_plan": "...", "user_persona": "NOVICE"}]}"""
 
-_SCHEMA: Final[Json] = {
+_SCHEMA = {
     "type": "object",
     "properties": {
         "scenarios": {

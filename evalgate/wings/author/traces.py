@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -157,7 +157,7 @@ def _spans(raw: Any) -> Iterator[Span]:
     for resource in _dicts(raw, "resource_spans"):
         for scope in _dicts(resource, "scope_spans"):
             for span in _dicts(scope, "spans"):
-                fields = {to_snake(key): value for key, value in span.items()}
+                fields = _snake_fields(span, "")
                 yield Span(
                     trace=str(fields.get("trace_id") or ""),
                     id=str(fields.get("span_id") or ""),
@@ -172,13 +172,10 @@ def _spans(raw: Any) -> Iterator[Span]:
 
 
 def _dicts(raw: Any, key: str) -> list[JsonObject]:
-    fields = raw.items() if isinstance(raw, dict) else ()
-    elements = next((value for name, value in fields if to_snake(name) == key), None)
-    return (
-        [element for element in elements if isinstance(element, dict)]
-        if isinstance(elements, list)
-        else []
-    )
+    elements = _snake_fields(raw, "").get(key)
+    if isinstance(elements, list):
+        return [element for element in elements if isinstance(element, dict)]
+    return []
 
 
 def _value(raw: Any, depth: int = 20) -> Any:
@@ -382,11 +379,7 @@ def _requested_positions(
 
     A call matches a request by its id, else by its arguments, else by its tool, because a span may
     spell arguments differently. Times are in seconds. No request counts twice."""
-    key_functions: tuple[Callable[[ToolCall], str | None], ...] = (
-        lambda call: call.id,
-        _signature,
-        lambda call: call.name,
-    )
+    key_functions = (lambda call: call.id, _signature, lambda call: call.name)
     remaining_requests = dict(enumerate(requests))
     positions = set[int]()
     for key in key_functions:
@@ -514,18 +507,10 @@ def _call(name: Any, args: Any, call_id: Any) -> ToolCall:
 def _content(raw: Any) -> Content:
     """A message in one of three shapes: `gen_ai`'s ({role, parts: [{type}]}), google.genai's
     ({role, parts}), or {role, content}."""
-    fields = (
-        {to_snake(key): value for key, value in raw.items()}
-        if isinstance(raw, dict)
-        else {"content": raw}
-    )
+    fields = _snake_fields(raw, "content")
     parts: list[Part] = []
     for raw_part in [*_as_list(fields.get("parts")), *_as_list(fields.get("content"))]:
-        part = (
-            {to_snake(key): value for key, value in raw_part.items()}
-            if isinstance(raw_part, dict)
-            else {"text": raw_part}
-        )
+        part = _snake_fields(raw_part, "text")
         call_fields = part if part.get("type") == "tool_call" else part.get("function_call")
         if isinstance(call_fields, dict):
             parts.append(
@@ -544,6 +529,13 @@ def _content(raw: Any) -> Content:
     return Content(parts=tuple(parts), role=str(fields.get("role") or ""))
 
 
+def _snake_fields(raw: Any, key: str) -> JsonObject:
+    """The fields of an object, in snake_case; any other value as the field `key`."""
+    if not isinstance(raw, dict):
+        return {key: raw}
+    return {to_snake(name): value for name, value in raw.items()}
+
+
 def _spoken_text(content: Content) -> str:
     return "\n".join(
         part.text
@@ -560,7 +552,7 @@ def _last_text(raw: Any, depth: int = 8) -> str:
         return next(
             (text for element in reversed(raw) if (text := _last_text(element, depth - 1))), ""
         )
-    fields = {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}
+    fields = _snake_fields(raw, "")
     for key in ("new_message", "messages", "contents", "content", "parts", "text"):
         if key in fields and (text := _last_text(fields[key], depth - 1)):
             return text

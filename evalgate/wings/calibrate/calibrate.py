@@ -29,14 +29,10 @@ from evalgate.model import (
     Grade,
     JudgeUse,
     Suite,
-    Transcript,
-    Trial,
-    TrialKey,
 )
 from evalgate.model.deviations import Deviations
 from evalgate.results import file
 from evalgate.runner import session
-from evalgate.runner.trials import Task
 from evalgate.text import plain, words
 from evalgate.values import Environ, frozen_dataclass
 from evalgate.wings.calibrate import agreement, evidence, labels
@@ -97,7 +93,7 @@ def calibrate(
         answers = _ask(
             settings, reading, conversations=conversations, environ=environ, cache=cache, say=say
         )
-    groups: defaultdict[str, list[LabelledVerdict]] = defaultdict(list)
+    groups = defaultdict(list)
     for verdict in answers.verdicts:
         groups[repr(verdict.criterion_judge)].append(verdict)  # a judge's config is unhashable
     calibrations = [
@@ -237,17 +233,7 @@ def _address(item: LabelledItem) -> str:
 
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as in a run, with its error handling."""
-    evidence = item.evidence
-    use = item.use
-    key = TrialKey(suite=UNUSED_SUITE, case_id=evidence.case.case_id)
-    outcome = Transcript(
-        invocations=evidence.actual, final_state=evidence.final_state, ended_by=evidence.ended_by
-    )
-    task = Task(suite=_suite([use]), case=evidence.case, key=key)
-    graded_trial = session.grade(
-        Trial(key=key, outcome=outcome), task, {use.name: criteria.build(use, services)}
-    )
-    return graded_trial.grades[use.name]
+    return session.grade_one(item.use.name, criteria.build(item.use, services), item.evidence)
 
 
 def raise_errors(problems: Sequence[Problem]) -> None:

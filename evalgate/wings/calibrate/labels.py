@@ -4,7 +4,7 @@ drafts it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -36,7 +36,7 @@ from evalgate.results.file import Stored
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass
 
-COMMON_LABELS: Mapping[str, bool] = {
+COMMON_LABELS = {
     **dict.fromkeys(
         ("yes", "pass", "passed", "true", "valid", "right", "correct", "good", "1"), True
     ),
@@ -300,11 +300,13 @@ def _defect(
     invalid_key = next(
         (name for name, value in subjects.items() if value and name != verdicts.unit), None
     )
-    return (
-        ("label-subject-unknown", f"`{line.criterion}` has no verdict on a {invalid_key}", "")
-        if invalid_key
-        else None
-    )
+    if invalid_key:
+        return (
+            "label-subject-unknown",
+            f"`{line.criterion}` has no verdict on a {invalid_key}",
+            "",
+        )
+    return None
 
 
 def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
 
 from evalgate.model import Report, Run
 from evalgate.reports import Renderer
@@ -15,20 +14,20 @@ from evalgate.wings.ces import outcomes, results_files
 from evalgate.wings.ces.outcomes import Check, Group
 from evalgate.wings.ces.shapes import EvaluationResult, Outcome
 
-MOST: Final = 50
+MOST = 50
 """The most differences in the list."""
-_EVALUATION: Final = "evaluations"
-_ROWS: Final = {
+_EVALUATION = "evaluations"
+_ROWS = {
     Group.EXPECTATION: "calls, transfers, variables, literal answers",
     Group.SIMILARITY: "answers by meaning",
     Group.HALLUCINATION: "claims of a turn",
     Group.NAMED: "evaluation expectations",
     Group.GOAL: "goals of users",
 }
-_AGREE: Final = ("both pass", "both fail")
-_DIFFER: Final = ("only CES passes", "only evalgate passes")
-_OPEN: Final = "undecided"
-_COLUMNS: Final = {
+_AGREE = ("both pass", "both fail")
+_DIFFER = ("only CES passes", "only evalgate passes")
+_OPEN = "undecided"
+_COLUMNS = {
     (Outcome.PASS, Outcome.PASS): _AGREE[0],
     (Outcome.FAIL, Outcome.FAIL): _AGREE[1],
     (Outcome.PASS, Outcome.FAIL): _DIFFER[0],
@@ -56,10 +55,7 @@ def pairs(run: Run) -> Iterator[OutcomePair]:
         sides = (result.evaluation_status, measured.status or outcomes.UNKNOWN)
         column = _COLUMNS.get(sides, _OPEN)
         yield OutcomePair(
-            row=_EVALUATION,
-            where=str(trial.key),
-            column=column,
-            reasons=("", measured.reason),
+            row=_EVALUATION, where=str(trial.key), column=column, reasons=("", measured.reason)
         )
         parts = result.golden_result or result.scenario_result
         if parts is None or measured.result is None or not transcript.invocations:
@@ -121,10 +117,10 @@ def _difference(side: str, pair: OutcomePair) -> str:
     return f"- {side} {markdown.code(where)}: {markdown.prose('. '.join([pair.column, *reasons]))}"
 
 
-RENDERER: Final = Renderer(
+RENDERER = Renderer(
     name="ces-agreement",
     file_name="ces-agreement.md",
     summary="outcomes of CES's platform beside evalgate's, of evaluations that it ran",
     render=render,
 )
-RENDERERS: Final = (results_files.RENDERER, RENDERER)
+RENDERERS = (results_files.RENDERER, RENDERER)

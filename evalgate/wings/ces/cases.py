@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from evalgate import errors
 from evalgate.errors import Problem
@@ -54,22 +53,22 @@ from evalgate.wings.ces.shapes import (
     UserGoalBehavior,
 )
 
-EXPECTATIONS: Final = "ces_expectations"
-SIMILARITY: Final = "ces_semantic_similarity"
-HALLUCINATION: Final = "ces_hallucination"
-NAMED: Final = "ces_evaluation_expectations"
-GOAL: Final = "ces_user_goal"
-GOALS: Final = "ces_goals"
-RUBRICS: Final = "ces_rubrics"
-PLATFORM: Final = "ces_platform"
+EXPECTATIONS = "ces_expectations"
+SIMILARITY = "ces_semantic_similarity"
+HALLUCINATION = "ces_hallucination"
+NAMED = "ces_evaluation_expectations"
+GOAL = "ces_user_goal"
+GOALS = "ces_goals"
+RUBRICS = "ces_rubrics"
+PLATFORM = "ces_platform"
 """The platform's own outcome of evaluations that it runs."""
-CRITERIA: Final = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
+CRITERIA = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
 """The criteria in the order of the reports."""
 
-RUN: Final = (Kind.EVALUATION, Kind.CONVERSATIONS, Kind.SIMULATIONS)
+RUN = (Kind.EVALUATION, Kind.CONVERSATIONS, Kind.SIMULATIONS)
 """The kinds that run; a tool test needs a tool without its agent, which no driver has."""
 
-WELCOME: Final = "<event>welcome</event>"
+WELCOME = "<event>welcome</event>"
 """The first message of a conversation in which the agent speaks first."""
 
 
@@ -138,17 +137,17 @@ def _app(library: Library, folder: str) -> _App:
         resource.message
         for reading in readings
         for resource in reading.resources
-        if resource.kind is Kind.PERSONA
+        if isinstance(resource.message, EvaluationPersona)
     ]
     return _App(
         settings=app.evaluation_settings or EvaluationSettings(),
         thresholds=app.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
         prompts={**prompts, **read.written_prompts(readings)},
-        personas=tuple(persona for persona in personas if isinstance(persona, EvaluationPersona)),
+        personas=tuple(personas),
     )
 
 
-ALL_SKIPPED: Final = "it skips every expectation"
+ALL_SKIPPED = "it skips every expectation"
 
 
 def _expectations(turns: Iterable[GoldenTurn]) -> list[GoldenExpectation]:
@@ -306,11 +305,11 @@ def _plain(content: SessionInput | Chunk) -> list[Part]:
     if content.text is not None:
         return [Text(text=content.text)]
     media = content.image or content.blob
-    return (
-        [Attachment(data={"inline_data": {"mime_type": media.mime_type, "data": media.data}})]
-        if media
-        else []
-    )
+    if media:
+        return [
+            Attachment(data={"inline_data": {"mime_type": media.mime_type, "data": media.data}})
+        ]
+    return []
 
 
 def _response(response: ToolResponse) -> AdkResponse:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from evalgate.formats.json_source import Path, path_text
 from evalgate.values import Json, frozen_dataclass
@@ -19,8 +19,8 @@ class _Missing:
         return "(not set)"
 
 
-MISSING: Final = _Missing()
-LONGEST_SHOWN: Final = 200
+MISSING = _Missing()
+LONGEST_SHOWN = 200
 
 
 @frozen_dataclass
@@ -116,13 +116,13 @@ def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int
 
 # --- what may relax -------------------------------------------------------------------------------
 
-_LARGEST: Final[Mapping[str, float]] = {
+_LARGEST = {
     "semanticSimilaritySuccessThreshold": 4,
     "overallToolInvocationCorrectnessThreshold": 1.0,
     "toolInvocationParameterCorrectnessThreshold": 1.0,
 }
 """Thresholds and their largest values, which are at least as strict as any earlier default."""
-_OPEN_LISTS: Final = frozenset(
+_OPEN_LISTS = frozenset(
     {
         ("tags",),
         ("evaluations",),
@@ -132,9 +132,9 @@ _OPEN_LISTS: Final = frozenset(
     }
 )
 """Lists to which anything may be added."""
-_DEMANDS: Final = frozenset({"noToolCalls", "updatedVariables"})
+_DEMANDS = frozenset({"noToolCalls", "updatedVariables"})
 """Expectations that only restrict the agent."""
-_CONDITIONS: Final = frozenset({*_DEMANDS, "agentResponse", "agentTransfer", "toolCall"})
+_CONDITIONS = frozenset({*_DEMANDS, "agentResponse", "agentTransfer", "toolCall"})
 
 
 def relaxation(change: FieldChange) -> str:

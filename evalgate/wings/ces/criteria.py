@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from evalgate.criteria import judged, rubrics
-from evalgate.criteria.base import (
-    CriterionSpec,
-    NoOptions,
-    Verdicts as Words,
-)
+from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
@@ -173,11 +169,9 @@ def _grade_checks(
 def _share(checks: Iterable[Check]) -> float | None:
     """The share of met checks, among those that count; None if none counts or one is unknown."""
     check_outcomes = [check.outcome for check in checks if check.outcome is not Outcome.SKIPPED]
-    return (
-        None
-        if not check_outcomes or outcomes.UNKNOWN in check_outcomes
-        else check_outcomes.count(Outcome.PASS) / len(check_outcomes)
-    )
+    if not check_outcomes or outcomes.UNKNOWN in check_outcomes:
+        return None
+    return check_outcomes.count(Outcome.PASS) / len(check_outcomes)
 
 
 def _finding(check: Check) -> Finding:
@@ -210,12 +204,12 @@ def grade_platform(evidence: TrialView) -> Grade:
 
 # --- checks by a judge ----------------------------------------------------------------------------
 
-_GROUPS: Final[Mapping[str, Group]] = {
+_GROUPS = {
     cases.SIMILARITY: Group.SIMILARITY,
     cases.HALLUCINATION: Group.HALLUCINATION,
     cases.GOAL: Group.GOAL,
 }
-_CRITERIA: Final[Mapping[Kind, str]] = {
+_CRITERIA = {
     Kind.ANSWER: cases.SIMILARITY,
     Kind.SAID: cases.SIMILARITY,
     Kind.ARGUMENT: cases.SIMILARITY,
@@ -239,7 +233,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     replies = [
         _verdict_of(question, result) for question, result in zip(questions, results, strict=True)
     ]
-    verdicts: Verdicts = {
+    verdicts = {
         question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
     }
     lack = next((lack for _, _, lack in replies if lack is not None), None)
@@ -269,29 +263,27 @@ def _verdict_of(
     )
 
 
-VERSION: Final = "1"
-_ANSWERS: Final = {
+VERSION = "1"
+_ANSWERS = {
     "fully_consistent": 4,
     "mostly_consistent": 3,
     "partially_consistent": 2,
     "largely_inconsistent": 1,
     "contradictory": 0,
 }
-_YES: Final = {"yes": 1, "no": 0}
-_CLAIMS: Final = {"justified": 1, "not_justified": 0, "no_claim": -1}
-_GOAL_WORDS: Final = {"satisfied": 1, "not_satisfied": 0, "unspecified": -1}
-_WORDS: Final[Mapping[Kind, Mapping[str, int]]] = {
+_YES = {"yes": 1, "no": 0}
+_CLAIMS = {"justified": 1, "not_justified": 0, "no_claim": -1}
+_GOAL_WORDS = {"satisfied": 1, "not_satisfied": 0, "unspecified": -1}
+_WORDS = {
     Kind.ANSWER: _ANSWERS,
     Kind.SAID: _YES,
     Kind.ARGUMENT: _YES,
     Kind.HALLUCINATION: _CLAIMS,
     Kind.GOAL: _GOAL_WORDS,
 }
-_SCORES: Final[Mapping[str, int]] = {
-    word: score for scores in _WORDS.values() for word, score in scores.items()
-}
+_SCORES = {word: score for scores in _WORDS.values() for word, score in scores.items()}
 
-_RULES: Final[Mapping[Kind, str]] = {
+_RULES = {
     Kind.ANSWER: """\
 You compare what an AI agent said in one turn with the answer that its test expects, by meaning. Form, length, order
 and politeness are free; names, values, dates, decisions and questions are not.
@@ -327,14 +319,14 @@ came of it, not how.
 - not_satisfied: it is not, or only in part, or the agent refused it.
 - unspecified: the task is too vague to tell.""",
 }
-_TASKS: Final[Mapping[Kind, str]] = {
+_TASKS = {
     Kind.ANSWER: "How consistent is the text in agent_answer with the text in expected_answer?",
     Kind.SAID: "Does the agent say what is in expected_answer, somewhere in agent_answers?",
     Kind.ARGUMENT: "Do agent_argument and expected_argument mean the same?",
     Kind.HALLUCINATION: "Is what the agent said in the last turn borne out?",
     Kind.GOAL: "Did the user get what user_task asks for?",
 }
-_REPLY: Final = """\
+_REPLY = """\
 Reply with one JSON object and nothing else: first the reasons, in one to three sentences, then the verdict, then the
 code.
 {{"rationale": "...", "verdict": "{first}", "code": "..."}}

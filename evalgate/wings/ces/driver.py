@@ -18,7 +18,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 import filelock
 from pydantic import BaseModel, Field, field_validator, model_validator
@@ -78,19 +77,19 @@ from evalgate.wings.ces.shapes import (
     ExecutionState,
 )
 
-_KINDS: Final = {
+_KINDS = {
     "UNREACHABLE": FailureKind.UNREACHABLE,
     "DEADLINE_EXCEEDED": FailureKind.TIMEOUT,
     "UNKNOWN": FailureKind.PROTOCOL,
 }
 """The kinds of failures by code, if the HTTP status does not show them."""
-_OURS: Final = re.compile(
+_OURS = re.compile(
     APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}"
 )
 """The names of resources that a run creates."""
-_EVENT: Final = re.compile(r"<event>([^<>]+)</event>")
-_CREDENTIALS: Final = "GOOGLE_APPLICATION_CREDENTIALS"
-MAX_EXPORT_BYTES: Final = 50 * 1024 * 1024
+_EVENT = re.compile(r"<event>([^<>]+)</event>")
+_CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
+MAX_EXPORT_BYTES = 50 * 1024 * 1024
 """The largest export of an app."""
 
 
@@ -203,11 +202,9 @@ def _parse_record(line: str) -> tuple[str, str] | None:
         base, name = (json.loads(line)[key] for key in ("base", "name"))
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-    return (
-        (base, name)
-        if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name)
-        else None
-    )
+    if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name):
+        return (base, name)
+    return None
 
 
 def delete_leftovers(folder: Path, live: Live) -> int:
@@ -237,10 +234,9 @@ class CesConversation(Turns):
     takes_history = True
 
     def __init__(self, live: Live, config: Json, setting: AgentSetting, case: Case) -> None:
-        super().__init__(setting.limits, redact.redactor(setting.world.environment))
+        super().__init__(case, setting.limits, redact.redactor(setting.world.environment))
         self._live, self._config = live, dict(config)
         self._app = str(config["session"]).partition("/sessions/")[0]
-        self._case = case
         self._variables: JsonObject = {}
         self._has_variables = False
         if case.history:
@@ -250,7 +246,7 @@ class CesConversation(Turns):
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        setup = self.begin(self._case)
+        setup = self.begin()
         initial_state = (
             dict(self._case.session.state) if self._case.session and not self.done else {}
         )
@@ -355,11 +351,9 @@ def _variables_in(message: Json) -> JsonObject | None:
         for key in ("updatedVariables", "defaultVariables")
         if isinstance(chunk.get(key), dict)
     ]
-    return (
-        {name: value for values in variables for name, value in values.items()}
-        if variables
-        else None
-    )
+    if variables:
+        return {name: value for values in variables for name, value in values.items()}
+    return None
 
 
 def _is_text(event: Event) -> bool:
@@ -467,12 +461,12 @@ def _inputs(content: Content, app: str) -> list[JsonObject]:
 
 # --- evaluations that the platform runs -----------------------------------------------------------
 
-_OUTCOME_FIELDS: Final = (
+_OUTCOME_FIELDS = (
     *("golden", "scenario"),
     *("evaluationMetricsThresholdOverride", "evaluationMetricsConfigOverride"),
 )
 """The parts of an evaluation that decide its outcome."""
-_ERRORS: Final = {
+_ERRORS = {
     ErrorType.QUOTA_EXHAUSTED: FailureKind.RATE_LIMITED,
     ErrorType.USER_SIMULATION_FAILURE: FailureKind.SIMULATOR,
 }
@@ -498,7 +492,7 @@ class AppEvaluations:
             if key not in self._names:
                 self._names[key] = self._find_or_write(live, plan)
             name = self._names[key]
-        request: JsonObject = {**self._request, "evaluations": [name], "runCount": 1}
+        request = {**self._request, "evaluations": [name], "runCount": 1}
         # a copy of an earlier result would be no evidence
         request["evaluationRunCachingSettings"] = {"runCachingMode": "FORCE_RUN"}
         if case.conversation is not None:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import yaml as pyyaml
 
@@ -19,10 +19,10 @@ from evalgate.values import Json, JsonObject
 from evalgate.wings.ces import compare, shapes
 from evalgate.wings.ces.shapes import Handling, Proto
 
-EVERYTHING: Final = "*"
+EVERYTHING = "*"
 
 
-CODES: Final[Mapping[str, int]] = {
+CODES = {
     "CANCELLED": 1,
     "INVALID_ARGUMENT": 3,
     "NOT_FOUND": 5,
@@ -245,28 +245,16 @@ class _Splicer:
         self._edits = edits
         self._is_json = is_json
         indent = re.search(r"\n([ \t]+)\S", text)
-        self._unit: str | None = indent[1] if indent else None
+        self._unit = indent[1] if indent else None
 
     def change(self, node: _Node, old: Any, new: Any) -> None:
         """Note the edits that turn the value at the node into `new`."""
         if json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True):
             return
-        if (
-            isinstance(old, dict)
-            and isinstance(new, dict)
-            and node.kind == "dict"
-            and new
-            and node.members
-        ):
-            self._change_object(node, old, new)
-        elif (
-            isinstance(old, list)
-            and isinstance(new, list)
-            and node.kind == "list"
-            and new
-            and node.members
-        ):
-            self._change_list(node, old, new)
+        is_same_kind = type(old) is type(new) and type(new).__name__ == node.kind
+        if is_same_kind and new and node.members:
+            change = self._change_object if node.kind == "dict" else self._change_list
+            change(node, old, new)
         else:
             self._edits.append((node.start, node.end, self._value(new, node)))
 
@@ -390,7 +378,7 @@ class _Splicer:
         begins."""
         if indent is None or self._unit is None or not self._is_json:
             return json.dumps(value, ensure_ascii=False)
-        unit: str | int = "\t" if self._unit.startswith("\t") else len(self._unit)
+        unit = "\t" if self._unit.startswith("\t") else len(self._unit)
         return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", f"\n{indent}")
 
 

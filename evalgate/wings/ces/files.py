@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_in
@@ -139,13 +139,13 @@ def pairs(
 # --- a live app ----------------------------------------------------------------------------------
 
 
-ORDER: Final = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
+ORDER = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
 """The order of writing: a resource comes before those that refer to it."""
 
-PULLED: Final = f"{kept.FOLDER}/ces/pulled"
+PULLED = f"{kept.FOLDER}/ces/pulled"
 """The resources as they were pulled, by name and etag: the base of the next pull."""
 
-_OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
+_OF_APP = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
 
 
 @frozen_dataclass
@@ -179,7 +179,7 @@ class Done:
 class AppFiles:
     """An app and the files of its evaluations below a folder."""
 
-    def __init__(self, folder: Path, *, app: str, environment: Environ, endpoint: str = "") -> None:
+    def __init__(self, folder: Path, *, app: str, environment: Environ, endpoint: str) -> None:
         """`app`: its name. Without one, the files name it, except in CI, where anybody may have
         written them. Raises ConfigError."""
         if not folder.is_dir():
@@ -561,7 +561,7 @@ def _difference(
         yield Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)
 
 
-_APP_HINT: Final = "Name it: --app projects/P/locations/L/apps/A"
+_APP_HINT = "Name it: --app projects/P/locations/L/apps/A"
 
 
 def _app_name(library: Library) -> str:
@@ -582,7 +582,7 @@ def _app_name(library: Library) -> str:
     return apps.pop()
 
 
-_REFUSALS: Final = frozenset(
+_REFUSALS = frozenset(
     {
         "ABORTED",
         "INVALID_ARGUMENT",

@@ -30,7 +30,7 @@ FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
 def kind_at(tree: SearchedTree, path: str) -> Kind | None:
     """The kind of a file by its first bytes; None if it is not a CES file."""
     head = walk.read_head(tree.root, path, size=HEAD_BYTES)
-    return read.kind_of(head.decode("utf-8", errors="replace"), file=path)
+    return read.kind_of(head.decode("utf-8", "replace"), file=path)
 
 
 @frozen_dataclass
@@ -249,9 +249,9 @@ class CesFormat(Format):
 
     def differences(self, base: Case, head: Case) -> list[str] | None:
         """See `cases.differences`."""
-        return (
-            cases.differences(base, head) if base.ces is not None and head.ces is not None else None
-        )
+        if base.ces is not None and head.ces is not None:
+            return cases.differences(base, head)
+        return None
 
 
 FORMAT = CesFormat()

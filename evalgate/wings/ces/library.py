@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from evalgate.config import load
 from evalgate.discovery.walk import Tree
@@ -18,10 +18,10 @@ from evalgate.text import plain
 from evalgate.wings.ces import format as ces_format, read
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Reading
 
-RUNS: Final = f"{kept.FOLDER}/ces"
+RUNS = f"{kept.FOLDER}/ces"
 """The folder of the results of runs that were started here."""
-_TICK_NS: Final = 100_000_000
-_COARSE_TICK_NS: Final = 2_000_000_000
+_TICK_NS = 100_000_000
+_COARSE_TICK_NS = 2_000_000_000
 """Longer than a file system's clock stands still; of one that counts whole seconds."""
 _Stamp: TypeAlias = tuple[int, ...]
 

@@ -1,6 +1,6 @@
 """The API of Customer Engagement Suite over REST: resources, operations and sessions of an app.
 
-Every update has a mask, and every update and deletion has the etag that was read. A request that
+Every update has a mask and the etag that was read. A request that
 fails only for the moment is repeated (`LiveFailed.is_passing`)."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from evalgate.system import http
@@ -19,16 +19,16 @@ from evalgate.values import Environ, Json, JsonObject
 from evalgate.wings.ces import shapes
 from evalgate.wings.ces.shapes import Proto
 
-ENDPOINT: Final = "https://ces.googleapis.com"
-ENDPOINT_VARIABLE: Final = "CES_API_ENDPOINT"
+ENDPOINT = "https://ces.googleapis.com"
+ENDPOINT_VARIABLE = "CES_API_ENDPOINT"
 """The variable with another address of the API; `cxas` reads it too."""
 
 APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
 TIMEOUT_S = 60.0
 OPERATION_S = 900.0
-TRIES: Final = 5
-FIRST_PAUSE_S: Final = 0.5
-LONGEST_PAUSE_S: Final = 30.0
+TRIES = 5
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
 """The longest wait, even if the API asks for a longer one."""
 _MOST_BYTES = 64 * 1024 * 1024
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -72,7 +72,7 @@ class Live:
     (`another`)."""
 
     def __init__(
-        self, environment: Environ, *, endpoint: str = "", token: GoogleToken | None = None
+        self, environment: Environ, *, endpoint: str, token: GoogleToken | None = None
     ) -> None:
         """`environment`: credentials and proxies. Raises LiveFailed for an address that must not
         get a token."""
@@ -130,9 +130,9 @@ class Live:
             )
         return self.call("PATCH", str(body["name"]), query={"updateMask": mask}, body=body)
 
-    def delete(self, name: str, *, etag: str = "") -> None:
+    def delete(self, name: str) -> None:
         """Delete a resource, and wait if that takes time. Raises LiveFailed."""
-        answer = self.call("DELETE", name, query={"etag": etag} if etag else {})
+        answer = self.call("DELETE", name)
         if answer.get("name"):
             self.wait(answer)
 
@@ -153,8 +153,7 @@ class Live:
                 str(operation["error"].get("code", "UNKNOWN")),
                 str(operation["error"].get("message")),
             )
-        response: JsonObject = operation.get("response") or {}
-        return response
+        return operation.get("response") or {}
 
     def call(
         self,
@@ -239,7 +238,7 @@ def move_to_app(value: Any, app: str, names: Mapping[tuple[str, str], str], key:
     return value
 
 
-_REFERENCES: Final = {
+_REFERENCES = {
     "tool": "tools",
     "toolset": "toolsets",
     "targetAgent": "agents",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -60,31 +60,27 @@ from evalgate.wings.ces.shapes import (
     UserGoalSatisfactionResult,
 )
 
-SIMILARITY_LABELS: Final = {
+SIMILARITY_LABELS = {
     0: "Completely Inconsistent / Contradictory",
     1: "Largely Inconsistent (Major Omissions)",
     2: "Partially Consistent (Minor Omissions)",
     3: "Mostly Consistent",
     4: "Fully Consistent",
 }
-HALLUCINATION_LABELS: Final = {1: "Justified", 0: "Not Justified", -1: "No Claim To Assess"}
-GOAL_LABELS: Final = {
-    1: "User Task Satisfied",
-    0: "User Task Not Satisfied",
-    -1: "User Task Unspecified",
-}
+HALLUCINATION_LABELS = {1: "Justified", 0: "Not Justified", -1: "No Claim To Assess"}
+GOAL_LABELS = {1: "User Task Satisfied", 0: "User Task Not Satisfied", -1: "User Task Unspecified"}
 
-UNEXPECTED_RESPONSE: Final = "UNEXPECTED RESPONSE"
-UNEXPECTED_CALL: Final = "UNEXPECTED TOOL CALL"
-UNEXPECTED_TRANSFER: Final = "UNEXPECTED AGENT TRANSFER"
-UNEXPECTED: Final = (UNEXPECTED_RESPONSE, UNEXPECTED_CALL, UNEXPECTED_TRANSFER)
-UNKNOWN: Final = Outcome.OUTCOME_UNSPECIFIED
-BY_MEANING: Final = ComparisonType.COMPARISON_TYPE_UNSPECIFIED
-LITERAL: Final = (ComparisonType.EQUALS, ComparisonType.CONTAINS)
-YES: Final = frozenset({1})
-NO_CLAIM_OR_YES: Final = frozenset({1, -1})
+UNEXPECTED_RESPONSE = "UNEXPECTED RESPONSE"
+UNEXPECTED_CALL = "UNEXPECTED TOOL CALL"
+UNEXPECTED_TRANSFER = "UNEXPECTED AGENT TRANSFER"
+UNEXPECTED = (UNEXPECTED_RESPONSE, UNEXPECTED_CALL, UNEXPECTED_TRANSFER)
+UNKNOWN = Outcome.OUTCOME_UNSPECIFIED
+BY_MEANING = ComparisonType.COMPARISON_TYPE_UNSPECIFIED
+LITERAL = (ComparisonType.EQUALS, ComparisonType.CONTAINS)
+YES = frozenset({1})
+NO_CLAIM_OR_YES = frozenset({1, -1})
 T = TypeVar("T")
-DEFAULT_SIMILARITY: Final = 3
+DEFAULT_SIMILARITY = 3
 
 
 def outcome_of(*, passed: bool | None) -> Outcome:
@@ -335,8 +331,8 @@ class Verdict:
         return {"score": self.score, "label": label, "explanation": self.explanation}
 
 
-Key: TypeAlias = tuple[str, int, int, str]
-Verdicts: TypeAlias = Mapping[Key, Verdict]
+Key = tuple[str, int, int, str]
+Verdicts = Mapping[Key, Verdict]
 """Verdicts by `JudgeQuestion.key`; an absent key means that the judge was not asked."""
 
 
@@ -442,7 +438,7 @@ def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
     return frozenset({*names, name, *(f"{toolset}{mark}{name}" for mark in ("_", ".", "/", "__"))})
 
 
-_MATCH_TYPES: Final = {ComparisonType.EQUALS: "", ComparisonType.CONTAINS: "contains"}
+_MATCH_TYPES = {ComparisonType.EQUALS: "", ComparisonType.CONTAINS: "contains"}
 """The comparison of a text: by meaning unless the expectation names another one."""
 
 
@@ -490,7 +486,7 @@ class ExpectedCall:
 
     def matches(self, args: Json | None) -> dict[str, bool | None]:
         """True for a parameter that is as expected; None if a judge has to decide."""
-        actual_args: Json = args or {}
+        actual_args = args or {}
         return {
             name: _argument(value, actual_args.get(name, json_match.MISSING), self.comparison)
             for name, value in (self.call.args or {}).items()
@@ -511,7 +507,7 @@ class ExpectedCall:
 
     def questions(self, call: ActualCall) -> Iterator[JudgeQuestion]:
         """The parameters of the agent's call that only a judge can decide."""
-        actual_args: Json = call.args or {}
+        actual_args = call.args or {}
         matches = self.matches(actual_args) if self.is_judged(actual_args) else {}
         for name, is_met in matches.items():
             if is_met is None:
@@ -528,7 +524,7 @@ class ExpectedCall:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
         on one."""
         is_judged = self.is_judged(call.args)
-        scores: dict[str, int | bool | None] = {
+        scores = {
             name: _verdict(verdicts, Kind.ARGUMENT, self.turn, self.step, name).score
             if is_judged and is_met is None
             else is_met
@@ -819,27 +815,20 @@ class _Turn:
     ) -> GoldenExpectationOutcome:
         """The response to the call with the same id in the file, otherwise to any call of the
         tool."""
-        by_id = [
+        call_ids = {
             call.id
             for step, call in self._calls_by_step.items()
             if expected_response.id == self._expected_calls[step].call.id != ""
-        ]
-        tool_responses = [
-            response
-            for response in self._actual.tool_responses
-            if response.name in names_of(expected_response)
-        ]
-        candidates = [
-            response
-            for response in tool_responses
-            if response.id is not None and response.id in by_id
-        ] or tool_responses
+        } - {None}
+        names = names_of(expected_response)
+        of_tool = [response for response in self._actual.tool_responses if response.name in names]
+        candidates = [response for response in of_tool if response.id in call_ids] or of_tool
         right_responses = [
             response
             for response in candidates
             if _same_response(expected_response.response or {}, response)
         ]
-        if right_responses and not self._fed_tools.isdisjoint(names_of(expected_response)):
+        if right_responses and not self._fed_tools.isdisjoint(names):
             # evalgate's own response says nothing about the agent
             skipped = ToolInvocationResult(
                 outcome=Outcome.SKIPPED, explanation=str(Sentence("ces_own_response"))
@@ -1016,14 +1005,20 @@ def scenario_result(
         if plan.compares_scenario
         else ()
     )
-    ratings = [
+    claims = (
         _claims(plan, number, invocation, verdicts) for number, invocation in enumerate(actual)
-    ]
+    )
+    ratings = tuple(rating for rating in claims if rating is not None)
     goal = verdicts.get((Kind.GOAL, -1, -1, ""))
     satisfied = None
     if plan.compares_scenario and UNKNOWN not in {outcome.outcome for outcome in outcomes}:
         satisfied = all(outcome.outcome is not Outcome.FAIL for outcome in outcomes)
-    result = ScenarioResult(
+    goal_score = goal.score if goal else None
+    rating_scores = {rating.score for rating in ratings}
+    completed = None
+    if None not in (satisfied, goal_score, *rating_scores):
+        completed = bool(satisfied) and 0 not in rating_scores and goal_score == 1
+    return ScenarioResult(
         task=scenario.task,
         user_facts=scenario.user_facts,
         expectation_outcomes=outcomes,
@@ -1036,29 +1031,15 @@ def scenario_result(
             for number, text in enumerate(scenario.rubrics)
             for verdict in (_verdict(verdicts, Kind.RUBRIC, step=number),)
         ),
-        hallucination_result=tuple(rating for rating in ratings if rating is not None),
+        hallucination_result=ratings,
         user_goal_satisfaction_result=UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS))
         if goal
         else None,
         all_expectations_satisfied=satisfied,
+        # with all claims justified and the user's goal met; None if one of these is unknown
+        task_completed=completed,
         evaluation_expectation_results=_expectation_results(plan, verdicts),
     )
-    return result.model_copy(update={"task_completed": _is_completed(result)})
-
-
-def _is_completed(result: ScenarioResult) -> bool | None:
-    """True if all expectations are met, no claim is unsupported, and the user's goal is met; None
-    if one of these is unknown."""
-    goal = result.user_goal_satisfaction_result
-    claim_scores = [rating.score for rating in result.hallucination_result]
-    if (
-        result.all_expectations_satisfied is None
-        or goal is None
-        or goal.score is None
-        or None in claim_scores
-    ):
-        return None
-    return result.all_expectations_satisfied and 0 not in claim_scores and goal.score == 1
 
 
 def _scenario_outcomes(

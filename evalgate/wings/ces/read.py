@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from posixpath import basename, dirname
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import yaml as pyyaml
 from pydantic import Field, ValidationError
@@ -43,11 +43,11 @@ from evalgate.wings.ces.shapes import (
     ToolCall,
 )
 
-ENDINGS: Final = (".json", ".yaml", ".yml")
-LOCAL_APP: Final = "projects/local/locations/local/apps/local"
+ENDINGS = (".json", ".yaml", ".yml")
+LOCAL_APP = "projects/local/locations/local/apps/local"
 """The app of resources that name none."""
 
-MATCH_TYPES: Final = ("ignore", "semantic", "contains", "regexp")
+MATCH_TYPES = ("ignore", "semantic", "contains", "regexp")
 """The comparison of an argument: `{"$matchType": ..., "$originalValue": ...}` in place of a
 value."""
 
@@ -67,7 +67,7 @@ class Kind(enum.StrEnum):
     TOOL_TESTS = "cxas tool tests"
 
 
-RESOURCES: Final[Mapping[Kind, type[Proto]]] = {
+RESOURCES: Mapping[Kind, type[Proto]] = {
     Kind.EVALUATION: Evaluation,
     Kind.EXPECTATION: EvaluationExpectation,
     Kind.DATASET: EvaluationDataset,
@@ -77,7 +77,7 @@ RESOURCES: Final[Mapping[Kind, type[Proto]]] = {
 }
 """Files with one resource."""
 
-CXAS: Final[Mapping[Kind, type[Proto]]] = {
+CXAS: Mapping[Kind, type[Proto]] = {
     Kind.CONVERSATIONS: Conversations,
     Kind.SIMULATIONS: Simulations,
     Kind.TOOL_TESTS: ToolTests,
@@ -92,13 +92,13 @@ class AppEvaluation(Proto):
     evaluation_personas: Annotated[tuple[EvaluationPersona, ...], Field(max_length=30)] = ()
 
 
-SHAPES: Final[Mapping[Kind, type[Proto]]] = {**RESOURCES, Kind.APP: AppEvaluation}
+SHAPES: Mapping[Kind, type[Proto]] = {**RESOURCES, Kind.APP: AppEvaluation}
 """Resources that are a message of the API."""
 
-APPLIES: Final = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
+APPLIES = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
 """Settings for the evaluations of the same app."""
 
-COLLECTIONS: Final[Mapping[str, Kind]] = {
+COLLECTIONS = {
     "evaluations": Kind.EVALUATION,
     "evaluationExpectations": Kind.EXPECTATION,
     "evaluationDatasets": Kind.DATASET,
@@ -108,7 +108,7 @@ COLLECTIONS: Final[Mapping[str, Kind]] = {
 }
 """The collections in names of resources, and the folders of an export."""
 
-COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
+COLLECTION_OF = {kind: name for name, kind in COLLECTIONS.items()}
 
 
 @frozen_dataclass
@@ -172,7 +172,7 @@ _KEY = r"[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:"
 _TOP_KEY = re.compile(f"^{_KEY}", re.MULTILINE)
 _INNER_KEY = re.compile(rf"^[ \t]+(?:-[ \t]+)?{_KEY}|^-[ \t]+{_KEY}", re.MULTILINE)
 _HEAD = 65_536  # the number of characters that are read
-_MARKS: Final = (
+_MARKS = (
     # the keys at the top, and one key below
     (Kind.CONVERSATIONS, "conversations", "turns"),
     (Kind.SIMULATIONS, "evals", "steps"),
@@ -221,7 +221,7 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     return kind_by_folder(file) if not top or not top.isdisjoint(_OF_EVALUATION) else None
 
 
-_OF_EVALUATION: Final = frozenset({"display_name", "golden", "scenario"})
+_OF_EVALUATION = frozenset({"display_name", "golden", "scenario"})
 
 
 def _flow_keys(head: str) -> tuple[set[str], set[str]]:
@@ -322,8 +322,7 @@ def _yaml(text: str, problems: Problems) -> Any:
         problems.error(document.code, document.message, place=document.place)
         return None
     if document.raw is not None:
-        locator = yaml.Locator(document.node, problems.file)
-        problems.use_places(lambda path: _yaml_place(locator, document.raw, path))
+        problems.use_places(lambda path: _yaml_place(document.places, document.raw, path))
     for warning in document.warnings:
         problems.warning(warning.code, warning.message, place=warning.place, hint=warning.hint)
     return document.raw
@@ -399,7 +398,7 @@ class _Reader:
         document = self.message(CXAS[self.kind], raw, ())
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
-                path: Path = ("conversations", number)
+                path = ("conversations", number)
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
@@ -678,7 +677,7 @@ _EXPECTED = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
     **dict.fromkeys(("tuple_type", "list_type"), "a list"),
 }
-_MEANT: Final[Mapping[str, Mapping[str, str]]] = {
+_MEANT = {
     "ToolCall": {"arguments": "args", "params": "args", "parameters": "args", "toolName": "tool"},
     "ToolResponse": {"output": "response", "result": "response"},
     "CalledTool": {"tool": "action", "name": "action", "arguments": "args", "response": "output"},
@@ -883,5 +882,5 @@ def used_of_app(message: Proto) -> set[tuple[str, str]]:
     return used
 
 
-_OF_APP_FIELDS: Final = ("tool", "toolset", "target_agent")
+_OF_APP_FIELDS = ("tool", "toolset", "target_agent")
 _OF_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+/(tools|toolsets|agents)/([^/]+)")

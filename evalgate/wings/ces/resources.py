@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import filelock
 import platformdirs
@@ -32,10 +32,10 @@ from evalgate.wings.ces.library import StoredFiles
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 from evalgate.wings.ces.shapes import Proto
 
-WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
-LOCK_SECONDS: Final = 30.0
-ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
-_APP: Final = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
+WRITABLE = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
+LOCK_SECONDS = 30.0
+ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
+_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
 Texts: TypeAlias = dict[str, tuple[str, str | None]]
 
 
@@ -75,11 +75,9 @@ class Resources:
 
     def name_of(self, resource: Resource) -> str:
         """The name of a resource; without one, a name from its title."""
-        return (
-            resource.name
-            if "/" in resource.name
-            else f"{self._app}/{COLLECTION_OF[resource.kind]}/{resource.id}"
-        )
+        if "/" in resource.name:
+            return resource.name
+        return f"{self._app}/{COLLECTION_OF[resource.kind]}/{resource.id}"
 
     def view(self, resource: Resource) -> JsonObject:
         """A resource as the API shows it; its etag is one of the content."""
@@ -439,11 +437,9 @@ def _parsed(text: str, file: str, kind: Kind) -> Resource:
 
 def _made_id(title: str) -> str:
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", title).strip("-")[:36].rstrip("-")
-    return (
-        slug
-        if len(slug) > 4
-        else f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
-    )
+    if len(slug) > 4:
+        return slug
+    return f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
 
 
 def _refused(problems: Sequence[Problem], prefix: str) -> Refused:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from evalgate.model import AgentFailure, FailureKind, Invocation, Timings
 from evalgate.values import JsonObject, frozen_dataclass
@@ -48,7 +47,7 @@ from evalgate.wings.ces.shapes import (
     TurnReplayResult,
 )
 
-_ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
+_ERRORS = {
     FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
     FailureKind.SIMULATOR: ErrorType.USER_SIMULATION_FAILURE,
 }
@@ -220,7 +219,7 @@ def _seconds(duration: str | None) -> float | None:
 
 
 def run_of(
-    measured: Sequence[Measured], batch: Batch, *, dataset: str = ""
+    measured: Sequence[Measured], batch: Batch
 ) -> tuple[EvaluationRun, list[EvaluationResult]]:
     """The run of some evaluations, and the result of each."""
     results = [result_of(measurement, batch) for measurement in measured]
@@ -235,14 +234,11 @@ def run_of(
         display_name=batch.display_name or f"run - {batch.created_at}",
         create_time=batch.created_at,
         evaluation_results=tuple(evaluation_result.name for evaluation_result in results),
-        evaluations=() if dataset else tuple(names),
-        evaluation_dataset=dataset,
+        evaluations=tuple(names),
         evaluation_type=_TYPES.get(kinds, EvaluationType.MIXED),
         state=EvaluationRunState.COMPLETED,
         progress=Progress(
-            total_count=len(results),
-            completed_count=len(results) - counts["error_count"],
-            **counts,
+            total_count=len(results), completed_count=len(results) - counts["error_count"], **counts
         ),
         evaluation_run_summaries={
             name: EvaluationRunSummary(
@@ -269,10 +265,7 @@ def _evaluation_of(result: str) -> str:
     return result.partition("/results/")[0]
 
 
-_TYPES: Final = {
-    frozenset({True}): EvaluationType.GOLDEN,
-    frozenset({False}): EvaluationType.SCENARIO,
-}
+_TYPES = {frozenset({True}): EvaluationType.GOLDEN, frozenset({False}): EvaluationType.SCENARIO}
 """The type of a run by whether its evaluations are goldens."""
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from evalgate.model import (
     AgentFailure,
@@ -24,14 +23,9 @@ from evalgate.values import JsonObject
 from evalgate.wings.ces import cases, criteria as ces, outcomes, read, results
 from evalgate.wings.ces.outcomes import Plan
 from evalgate.wings.ces.results import Batch, Measured
-from evalgate.wings.ces.shapes import (
-    EvaluationResult,
-    EvaluationRun,
-    GoldenRunMethod,
-    Outcome,
-)
+from evalgate.wings.ces.shapes import EvaluationResult, EvaluationRun, GoldenRunMethod, Outcome
 
-FILE: Final = "ces-results.json"
+FILE = "ces-results.json"
 
 
 def render(report: Report) -> str:
@@ -86,9 +80,7 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
         yield results.run_of(measured, batch)
 
 
-def measurements(
-    run: Run,
-) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
+def measurements(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
     """Each first trial of a CES evaluation, with its outcomes."""
     cases_by_key = {
         (suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases
@@ -97,7 +89,7 @@ def measurements(
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
             plan = Plan.model_validate(case.ces)
-            transcript = run.transcripts.find(trial.key)
+            transcript = run.transcripts(trial.key)
             yield plan, trial, transcript, _measured(case, plan, trial, transcript)
 
 
@@ -144,7 +136,7 @@ def _measured(
     )
 
 
-RENDERER: Final = Renderer(
+RENDERER = Renderer(
     name="ces",
     file_name=FILE,
     summary="runs, results and metrics of CES evaluations, as CES's API has them",

@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from evalgate.agents.base import Agent, AgentSetting
 from evalgate.agents.pool import WorkerPool
@@ -31,9 +31,9 @@ from evalgate.values import JsonObject
 from evalgate.worker import adk, errors, metrics, pipe, server
 from evalgate.worker.adk import ImportedAgent
 
-ENDED: Final = Ended(returncode=0)
-TAIL_BYTES: Final = 1024
-OVER: Final = "the test was over before the agent could answer"
+ENDED = Ended(returncode=0)
+TAIL_BYTES = 1024
+OVER = "the test was over before the agent could answer"
 
 
 class Guest:

@@ -8,7 +8,7 @@ import math
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 import uvicorn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -26,10 +26,10 @@ from evalgate.text import plain, words
 from evalgate.values import JsonObject, mapped_json
 from evalgate.wings.ui.workspace import LATEST, Workspace
 
-MOST_BYTES: Final = 8 * 1024 * 1024
+MOST_BYTES = 8 * 1024 * 1024
 """The longest body of one request."""
-TELL_EVERY_S: Final = 0.15
-HEADERS: Final = {
+TELL_EVERY_S = 0.15
+HEADERS = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -37,7 +37,7 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-NOTHING: Final = "default-src 'none'; frame-ancestors 'none'"
+NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 
 class Order(BaseModel):
@@ -143,10 +143,7 @@ class Numbered(Order):
 
 
 def _say(
-    space: Workspace,
-    text: str,
-    files: Sequence[File],
-    replies: Sequence[FunctionResponse],
+    space: Workspace, text: str, files: Sequence[File], replies: Sequence[FunctionResponse]
 ) -> JsonObject:
     parts: list[Part] = [
         ToolResponse(id=reply.id, name=reply.name, response=reply.response) for reply in replies
@@ -170,12 +167,12 @@ def _edit(space: Workspace, calls: Mapping[int, Sequence[Call]], **more: Any) ->
 Action = Callable[..., JsonObject]
 """Gets the workspace, and the fields of the request by name."""
 
-READS: Final[Mapping[str, tuple[type[Order], Action]]] = {
+READS: Mapping[str, tuple[type[Order], Action]] = {
     "case": (OfCase, Workspace.case),
     "chat-trace": (Numbered, Workspace.trace),
     "chat-file": (Numbered, Workspace.chat_file),
 }
-CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
+CHANGES: Mapping[str, tuple[type[Order], Action]] = {
     "run": (RunOrder, Workspace.run),
     "rebuild": (Order, Workspace.rebuild),
     "stop": (Order, Workspace.stop),

@@ -8,10 +8,9 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
-from typing import Final
 
 from evalgate.agents import opening
-from evalgate.agents.base import AgentFailed, Conversation, ToolMode
+from evalgate.agents.base import AgentFailed, ToolMode
 from evalgate.agents.conversation import WorkerConversation
 from evalgate.agents.protocol import ArtifactMessage, EventMessage
 from evalgate.agents.tools import cassette, toolbox
@@ -39,10 +38,10 @@ from evalgate.reports import turns
 from evalgate.system import redact
 from evalgate.values import Json, JsonObject
 
-CASE: Final = "chat"
-LIVE_TEXT: Final = 20_000
+CASE = "chat"
+LIVE_TEXT = 20_000
 """The most characters of a running answer that the page shows: its last ones."""
-FILES_ROOM: Final = 100_000_000
+FILES_ROOM = 100_000_000
 """The most characters, in base64, of all files that a session keeps for the page."""
 
 
@@ -81,7 +80,7 @@ class Chat:
             agent = self._agent = self._stack.enter_context(open_agents)[
                 fingerprints.agent_key(suite.agent)
             ]
-            self._conversation: Conversation = self._stack.enter_context(
+            self._conversation = self._stack.enter_context(
                 agent.converse(
                     Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE)
                 )
@@ -246,7 +245,7 @@ def _entries_of(turn: Invocation) -> list[JsonObject]:
     """The trace of an agent that records none, made from its events and times."""
     events = turn.events or ()
     author = next((event.author for event in events), "agent")
-    entries: list[JsonObject] = [
+    entries = [
         {"kind": "model", "agent": author, "name": call.name, "at": call.at, "s": call.seconds}
         for call in (turn.timings.calls if turn.timings else ())
         if call.kind == "model"

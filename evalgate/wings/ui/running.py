@@ -9,17 +9,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any
 
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.system.process import Child, ChildStartError, Ended, LineSplitter, LineTooLong
 from evalgate.values import JsonObject
 
-LONGEST_LINE: Final = 1_000_000
-LINES: Final = 200
-STOP_S: Final = 30.0
+LONGEST_LINE = 1_000_000
+LINES = 200
+STOP_S = 30.0
 """The time that a stopped run has to write its results."""
-STOPPED: Final = {"kind": "not_measured", "reason": "", "complete": False}
+STOPPED = {"kind": "not_measured", "reason": "", "complete": False}
 
 
 class Running:
@@ -147,9 +147,5 @@ class Running:
             self._about["running"] = self._about["stopping"] = False
             if "verdict" not in self._about and self._about["error"] is None and child is not None:
                 output = child.stderr.text(limit=2000).strip()
-                self._about["error"] = {
-                    "message": f"the run {end}",
-                    "hint": output,
-                    "problems": [],
-                }
+                self._about["error"] = {"message": f"the run {end}", "hint": output, "problems": []}
             self.serial += 1

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from evalgate.agents.tools import toolbox
 from evalgate.config import load
@@ -43,11 +42,11 @@ from evalgate.values import JsonObject
 from evalgate.wings.ui.chat import Chat
 from evalgate.wings.ui.running import Running
 
-LATEST: Final = ""
+LATEST = ""
 """Used as the name of a run: the newest results of each case."""
-OF_RUN: Final = ":base"
+OF_RUN = ":base"
 """The suffix of a run's name that means the base of its comparison."""
-NONE: Final = "none"
+NONE = "none"
 
 
 class Workspace:

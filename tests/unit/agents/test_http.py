@@ -8,7 +8,6 @@ import pytest
 from evalgate.agents import http
 from evalgate.agents.base import AgentFailed, AgentLimits
 from evalgate.agents.http import (
-    EndpointClient,
     EndpointConversation,
     HttpOptions,
     ResponseOptions,
@@ -41,9 +40,15 @@ def conversation(
         response=ResponseOptions.model_validate({"text": "answer"} | paths),
     )
     assert options.response is not None
-    client = EndpointClient(exchange, limits=AgentLimits(), redact=str)  # type: ignore[arg-type]  # a double of the same shape
     case = Case(case_id="c", session=SessionInput(app_name="a", user_id="u/1", state={"vip": True}))
-    return EndpointConversation(client, options=options, response=options.response, case=case)
+    return EndpointConversation(
+        exchange,  # type: ignore[arg-type]  # a double of the same shape
+        case,
+        options=options,
+        response=options.response,
+        limits=AgentLimits(),
+        redact=str,
+    )
 
 
 def ask(talk: EndpointConversation, text: str = "hi") -> Invocation:

@@ -20,7 +20,6 @@ from evalgate.model import (
     FailOn,
     FailureKind,
     GradedTrial,
-    InMemoryTranscripts,
     NotEvaluated,
     Policy,
     Reason,
@@ -72,7 +71,7 @@ def run_of(text: str, *, complete: bool = True) -> Run:
     return Run(
         suites=tuple(suites),
         trials=tuple(trials),
-        transcripts=InMemoryTranscripts(),
+        transcripts={}.get,
         complete=complete,
     )
 

@@ -107,13 +107,14 @@ def test_a_run_can_be_typed_at_a_desk(
         ({"budget": "tokens=1,5"}, "limits need names: `agent_calls`, `tokens` and `usd`"),
         (
             {"budget": "calls=3"},
-            "`calls` is not a valid limit; limits are `agent_calls`, `tokens` and `usd`",
+            "`budget.calls`: unknown key, found '3'",
         ),
         (
             {"budget": "usd=0, tokens=many"},
-            "`tokens` must be a whole number of at least 1; `usd` must be a number above 0, found",
+            "`budget.tokens`: must be a valid integer, found 'many'",
         ),
-        ({"budget": "usd"}, "`usd` must be a number above 0, found 'usd'"),
+        ({"budget": "usd=0"}, "`budget.usd`: must be greater than 0, found '0'"),
+        ({"budget": "usd"}, "limits need names"),
         ({"fail_on": "red"}, "`fail-on`"),
         ({"config": "missing.yml"}, "does not exist"),
         ({"env": "GITHUB_TOKEN"}, "never passed to an agent"),
@@ -133,8 +134,8 @@ def test_what_cannot_be(
     ("line", "said"),
     [
         ("budget: 3", "`budget`: limits need names: `agent_calls`, `tokens` and `usd`"),
-        ("budget: {calls: 3}", "`budget`: `calls` is not a valid limit"),
-        ("budget: {usd: -1}", "`budget`: `usd` must be a number above 0, found"),
+        ("budget: {calls: 3}", "`budget.calls`: unknown key, found 3"),
+        ("budget: {usd: -1}", "`budget.usd`: must be greater than 0, found -1"),
         ("runs: 0", "`runs`: must be greater than or equal to 1, found 0"),
     ],
 )

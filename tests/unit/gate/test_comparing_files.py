@@ -18,7 +18,6 @@ from evalgate.model import (
     CaseStatus,
     ConversationScenario,
     EvalSet,
-    InMemoryTranscripts,
     Report,
     Run,
     Transcript,
@@ -87,9 +86,7 @@ def test_the_conversations_of_a_renamed_file_are_found(
         )
         said = Transcript(invocations=(build.turn("Hello.", answer=answer),))
         at = TrialKey(suite=key, case_id="c0")
-        return dataclasses.replace(
-            run, suites=(suite,), transcripts=InMemoryTranscripts({at: said})
-        )
+        return dataclasses.replace(run, suites=(suite,), transcripts={at: said}.get)
 
     comparison = compared(side(OLD, "Hi."), side(NEW, "Go away."), tmp_path, monkeypatch).comparison
     assert comparison is not None

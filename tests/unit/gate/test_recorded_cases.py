@@ -17,7 +17,6 @@ from evalgate.gate import record
 from evalgate.model import (
     Content,
     Event,
-    InMemoryTranscripts,
     Invocation,
     Run,
     Text,
@@ -56,9 +55,7 @@ def run(*keys: str) -> Run:
     three = build.suite(build.case("b", TURN), key="three.json")
     found = {TrialKey(suite=key, case_id="a"): Transcript(invocations=(TURN, TURN)) for key in keys}
     found |= {TrialKey(suite="three.json", case_id="b"): Transcript(invocations=(TURN,))}
-    return Run(
-        suites=(one, two, three), trials=(), transcripts=InMemoryTranscripts(found), repeats=1
-    )
+    return Run(suites=(one, two, three), trials=(), transcripts=found.get, repeats=1)
 
 
 def test_each_scenario_becomes_a_case_with_what_was_said_and_called() -> None:
@@ -85,7 +82,7 @@ def test_no_two_cases_have_one_name_and_thoughts_alone_are_no_answer() -> None:
     suites = tuple(
         build.suite(led_scenarios.led(case_id, line=1), key=key) for key, case_id in ids.items()
     )
-    led = Run(suites=suites, trials=(), transcripts=InMemoryTranscripts(found), repeats=1)
+    led = Run(suites=suites, trials=(), transcripts=found.get, repeats=1)
     cases, _ = record.cases_of(led)
     assert [case.case_id for case in cases] == ["a", "a_2", "a_2_2"]
     assert [turn.final_response for case in cases for turn in case.conversation or ()] == [None] * 3
@@ -100,7 +97,7 @@ def test_where_the_first_run_failed_the_next_one_counts() -> None:
     later = {
         TrialKey(suite="two.json", case_id="a", number=2): Transcript(invocations=(TURN, TURN))
     }
-    repeated = dataclasses.replace(run(), transcripts=InMemoryTranscripts(later), repeats=3)
+    repeated = dataclasses.replace(run(), transcripts=later.get, repeats=3)
     cases, left_out = record.cases_of(repeated)
     assert ([len(case.conversation or ()) for case in cases], left_out) == ([2], 1)
 

@@ -25,7 +25,6 @@ from evalgate.model import (
     FailureKind,
     Finding,
     GradedTrial,
-    InMemoryTranscripts,
     Invocation,
     NotEvaluated,
     Opinion,
@@ -212,9 +211,7 @@ def failing(draw: Draw) -> tuple[Report, list[dict[str, Any]]]:
             )
             for key, outcome in made.items()
         ]
-        known = InMemoryTranscripts(
-            {key: each for key, each in made.items() if isinstance(each, Transcript)}
-        )
+        known = {key: each for key, each in made.items() if isinstance(each, Transcript)}.get
         sides.append(
             dataclasses.replace(
                 run,

@@ -142,7 +142,7 @@ def test_all_of_a_case_is_in_it(scenario: str) -> None:
     for run in sides:
         for trial in run.trials:
             strings = set(report_page.strings(found.cases[trial.key.case_id]))
-            transcript = run.transcripts.find(trial.key)
+            transcript = run.transcripts(trial.key)
             for turn in transcript.invocations if transcript else ():
                 assert set(report_page.strings(build_strings(turn))) <= strings
             told = (each for grade in trial.grades.values() for each in grade.findings)

@@ -130,7 +130,7 @@ def test_without_a_base_conversation_the_case_is_named_all_the_same() -> None:
     made = report([[WRONG]], [[RIGHT]])
     assert made.comparison is not None
     assert made.comparison.base is not None
-    base = dataclasses.replace(made.comparison.base, transcripts=build.InMemoryTranscripts())
+    base = dataclasses.replace(made.comparison.base, transcripts={}.get)
     made = dataclasses.replace(made, comparison=dataclasses.replace(made.comparison, base=base))
     assert told(made) == [(TOOLS, [f"case_1 1.00 {ARROW} 0.50"], 0)]
     assert f"case_1</code> · 1.00 {ARROW} 0.50</summary>" in reports.RENDERERS["comment"].render(

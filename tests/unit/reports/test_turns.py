@@ -146,9 +146,7 @@ def test_a_simulated_conversation_has_no_expected_side() -> None:
 
 def test_a_lost_transcript_is_no_conversation() -> None:
     made = build.report("fail")
-    made = dataclasses.replace(
-        made, run=dataclasses.replace(made.run, transcripts=build.InMemoryTranscripts({}))
-    )
+    made = dataclasses.replace(made, run=dataclasses.replace(made.run, transcripts={}.get))
     assert turns_of(made) == ()
 
 

@@ -57,12 +57,12 @@ def graded(given_grades: Mapping[str, Grade]) -> Mapping[str, Grade]:
     criteria = {
         name: (lambda _evidence, found=found: found) for name, found in given_grades.items()
     }
-    return session.grade(TRIAL, TASK, criteria).grades
+    return session.grade(TRIAL, TASK, criteria, stored_grades={})
 
 
-def test_criteria_that_ask_a_judge_do_so_at_the_same_time_and_are_kept_in_their_order() -> None:
+def test_criteria_that_ask_a_judge_do_so_at_the_same_time_and_stay_in_their_order() -> None:
     """Each waits for the other: one after the other they would wait for good."""
-    both, kept = threading.Barrier(2), list[str]()
+    both = threading.Barrier(2)
 
     def asks(value: float, pause_s: float) -> Criterion:
         def judged(_: TrialView) -> Grade:
@@ -80,14 +80,13 @@ def test_criteria_that_ask_a_judge_do_so_at_the_same_time_and_are_kept_in_their_
         TRIAL,
         Task(key=KEY, suite=suite, case=CASE),
         {"slow": asks(0.1, 0.05), "plain": lambda _: Score(value=0.2), "quick": asks(0.3, 0.0)},
-        keep=lambda name, _: kept.append(name),
+        stored_grades={},
     )
-    assert [(name, grade) for name, grade in made.grades.items()] == [
+    assert [(name, grade) for name, grade in made.items()] == [
         ("slow", Score(value=0.1)),
         ("plain", Score(value=0.2)),
         ("quick", Score(value=0.3)),
     ]
-    assert kept == ["slow", "plain", "quick"]
 
 
 def test_a_criterion_that_breaks_breaks_no_other() -> None:
@@ -100,8 +99,8 @@ def test_a_criterion_that_breaks_breaks_no_other() -> None:
         TRIAL,
         Task(key=KEY, suite=suite, case=CASE),
         {"one": broken, "two": lambda _: Score(value=1.0), "known": broken},
-        find=lambda name: Score(value=0.5) if name == "known" else None,
-    ).grades
+        stored_grades={"known": Score(value=0.5)},
+    )
     assert found["one"] == NotEvaluated(
         reason=Reason.CRITERION_FAILED, message="one raised ValueError: no"
     )

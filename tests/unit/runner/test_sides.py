@@ -229,7 +229,7 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     for own in ("trials", "confirmations", "repeats", "seed", "fingerprints", "inputs", "complete"):
         assert untimed(getattr(read.run, own)) == untimed(getattr(run, own)), own
     for trial in run.trials:
-        assert read.run.transcripts.find(trial.key) == run.transcripts.find(trial.key)
+        assert read.run.transcripts(trial.key) == run.transcripts(trial.key)
     for before, after in zip(run.suites, read.run.suites, strict=True):
         assert [case.conversation for case in after.eval_set.cases] == [
             case.conversation for case in before.eval_set.cases

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import partial
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from evalgate.worker import adk, modules
-from evalgate.worker.adk import AbsentModule
 
 
 def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     error = ModuleNotFoundError("No module named 'a2a'", name="a2a")
-    monkeypatch.setattr(
-        sys, "meta_path", [AbsentModule("evalgate_absent_module", error), *sys.meta_path]
-    )
+    finder = modules.Finder(partial(adk.raise_known, "evalgate_absent_module", error))
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     raised = []
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError) as found:

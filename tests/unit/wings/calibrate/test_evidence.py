@@ -7,6 +7,7 @@ import dataclasses
 import json
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,7 +24,6 @@ from evalgate.model import (
     FailureKind,
     Finding,
     GradedTrial,
-    InMemoryTranscripts,
     Run,
     Score,
     Transcript,
@@ -77,14 +77,14 @@ def stored(*uses: CriterionUse) -> Stored:
     )
     good, bad = TrialKey(suite=KEY, case_id="loan"), TrialKey(suite=KEY, case_id="loan", number=1)
     failure = AgentFailure(kind=FailureKind.RAISED, message="KeyError")
-    transcripts = InMemoryTranscripts({good: Transcript(invocations=TURNS)})
+    transcripts = {good: Transcript(invocations=TURNS)}.get
     grades = {**GRADES, "safety_v1": Score(value=1.0, findings=(verdict("safe", 1.0, 1),))}
     trials = (
         GradedTrial(key=good, failure=None, grades=grades),
         GradedTrial(key=bad, failure=failure, grades={}),
     )
     run = Run(suites=(own,), trials=trials, transcripts=transcripts, repeats=2)
-    return Stored(run=run, outcomes=transcripts, version="1", criteria={})  # type: ignore[arg-type]  # finds as they do
+    return Stored(run=run, outcomes=SimpleNamespace(find=transcripts), version="1", criteria={})  # type: ignore[arg-type]  # finds as they do
 
 
 def read(*lines: dict[str, Any]) -> tuple[Any, ...]:

@@ -17,7 +17,6 @@ from evalgate.model import (
     Finding,
     Grade,
     GradedTrial,
-    InMemoryTranscripts,
     NotEvaluated,
     Reason,
     Run,
@@ -45,7 +44,7 @@ def run(platform: dict[str, Any] | None, **grades: Grade) -> Run:
     transcript = Transcript(invocations=view.actual, platform=platform)
     failure = None if platform else AgentFailure(kind=FailureKind.UNREACHABLE, message="no")
     trial = GradedTrial(key=KEY, failure=failure, grades=grades)
-    transcripts = InMemoryTranscripts({KEY: transcript} if platform else {})
+    transcripts = ({KEY: transcript} if platform else {}).get
     return Run(suites=(suite,), trials=(trial,), transcripts=transcripts)
 
 

@@ -159,11 +159,6 @@ def test_a_run_counts_each_state_once() -> None:
     assert found["goldenRunMethod"] == "STABLE"
     mixed, _ = results.run_of([golden(), golden(method=NAIVE), scenario()], BATCH)
     assert "goldenRunMethod" not in valid(mixed)  # of two none is that of the run
-    of_dataset = valid(
-        results.run_of([scenario()], BATCH, dataset=f"{APP}/evaluationDatasets/d")[0]
-    )
-    assert of_dataset["evaluationDataset"] == f"{APP}/evaluationDatasets/d"
-    assert "evaluations" not in of_dataset  # one or the other
 
 
 def test_percentiles_are_by_nearest_rank() -> None:
