@@ -606,7 +606,7 @@ def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]
 
 
 _ANSWERING = re.compile(
-    r"(answer|ask|chat|generate|respond|reply|query|handle|process|agent|run|invoke)(_\w*)?|"
+    r"(answer|ask|chat|respond|reply|query|handle|process|agent|run|invoke)(_\w*)?|"
     r"\w*_(answer|response|reply)"
 )
 _ANSWERING_FUNCTION = re.compile(rf"\bdef\s+({_ANSWERING.pattern})\b")
@@ -950,8 +950,8 @@ def _importable(
 ) -> tuple[str, str]:
     """The folder from which to import a module, and its name there: the root or `src`, or the
     deepest folder that is not an identifier. A module that imports by names from a folder above it
-    is imported from there; one whose top folder is named like an installed package, from its own
-    folder."""
+    is imported from there, as one of a project in a folder; one whose top folder is named like an
+    installed package, from its own folder."""
     path = PurePosixPath(file.removesuffix("/__init__.py").removesuffix(".py"))
     folder = path.parent
     bare_names = {name for level, name in imports if not level}
@@ -961,6 +961,9 @@ def _importable(
             _in(str(base), name.split("."), graph.read) for name in names
         ):
             return str(base), ".".join(path.relative_to(base).parts)
+        if graph.read(str(base / "pyproject.toml")) is not None:
+            start = base / "src" if path.is_relative_to(base / "src") else base
+            return str(start), ".".join(path.relative_to(start).parts)
     place = str(PurePosixPath(file).parent)
     # `from smolagents import Agent` in a folder smolagents/ is of the installed package
     is_shadowed = any(
@@ -970,14 +973,14 @@ def _importable(
     if is_shadowed and graph.read(str(folder / "__init__.py")) is None:
         return str(folder), path.name
     parts = path.parts
-    start = max(
+    first = max(
         (index + 1 for index, part in enumerate(parts[:-1]) if not part.isidentifier()),
         default=int(parts[0] == "src" and len(parts) > 1),
     )
     # `from ..words import` needs two folders to be packages
     highest_level = max((level for level, _ in imports), default=0)
-    start = min(start, max(len(parts) - 1 - highest_level, 0))
+    first = min(first, max(len(parts) - 1 - highest_level, 0))
     is_package = highest_level > 0 or (graph.read(str(folder / "__init__.py")) is not None)
-    if start and parts[0] != "src" and not is_package:
+    if first and parts[0] != "src" and not is_package:
         return str(folder), path.name
-    return "/".join(parts[:start]) or ".", ".".join(parts[start:])
+    return "/".join(parts[:first]) or ".", ".".join(parts[first:])

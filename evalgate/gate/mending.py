@@ -32,7 +32,8 @@ _PACKAGE = re.compile(
     r"pip install (?:-U |--upgrade )?['\"`]?(?P<advised>[A-Za-z][\w.-]*(?:\[[\w,-]+\])?)"
 )
 _GONE = re.compile(
-    r"there is no version of ([\w.-]+)==|Because ([\w.-]+)==\S+ has no wheels with a matching platform"
+    r"there is no version of ([\w.-]+)==|"
+    r"(?:Because |Failed to build `)([\w.-]+)==\S+(?: has no wheels with a matching platform|`)"
 )
 _NEEDED = re.compile(r"which needs ([^:]+): ")
 _CHANGED = re.compile(

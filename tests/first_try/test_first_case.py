@@ -108,8 +108,8 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
          {"driver": "python", "call": "main:Desk.run"}),
         # an object that is made of the text
         ({"main.py": "class Desk:\n    def __init__(self, topic, model='m'):\n        self.topic = topic\n"
-          "    def generate_content(self, key=None):\n        return 'of ' + self.topic\n"},
-         {"driver": "python", "call": "main:Desk.generate_content"}),
+          "    def run(self, key=None):\n        return 'of ' + self.topic\n"},
+         {"driver": "python", "call": "main:Desk.run"}),
         # what it imports lies beside it, and not at the root
         ({"backend/desk.py": "import words_of_desk\ndef answer(text):\n    return words_of_desk.YES + text\n",
           "backend/words_of_desk.py": "YES = 'yes '\n"},

@@ -207,6 +207,16 @@ CLERK = "from strands import Agent\nclerk = Agent()"
             {"backend/bot.py": f"import tools\n{CLERK}", "backend/tools.py": ""},
             ["strands bot:clerk backend"],
         ),
+        # a project in a folder, with a package of the folder's name
+        (
+            {
+                "desk/pyproject.toml": "",
+                "desk/bot.py": CLERK,
+                "desk/src/desk/__init__.py": "",
+                "desk/src/desk/main.py": CLERK,
+            },
+            ["strands bot:clerk desk", "strands desk.main:clerk desk/src"],
+        ),
         # a kernel is an agent where nothing else is
         ({"bot.py": KERNEL}, ["semantic-kernel bot:kernel"]),
         (

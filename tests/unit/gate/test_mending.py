@@ -56,6 +56,8 @@ def repository(folder: Path, files: dict[str, str]) -> Settings:
         # a version that the index no longer has, a package of another system
         (LISTED, {}, FailureKind.INSTALL, "Because pywin32==310 has no wheels with a matching platform tag (e.g., `a`)",
          ["requirements.txt", f"--override=pywin32; sys_platform != {sys.platform!r}"]),
+        (LISTED, {}, FailureKind.INSTALL, "installing failed: Failed to build `pywinpty==2.0.15`: The build backend",
+         ["requirements.txt", f"--override=pywinpty; sys_platform != {sys.platform!r}"]),
         (LISTED, {}, FailureKind.INSTALL, "installing failed: Because there is no version of av==14.3.0 and you",
          ["requirements.txt", "--override=av"]),
         # nothing declared: the framework alone
