@@ -393,15 +393,13 @@ class Client:
         answer = self._answer(endpoint, self._url(endpoint, values), body=body)
         return _parse(endpoint, answer, shape.model_validate_json)
 
-    def remove(self, endpoint: Endpoint, **values: object) -> bool:
-        """DELETE; False if it was already gone. Raises GitHubFailed."""
+    def remove(self, endpoint: Endpoint, **values: object) -> None:
+        """DELETE, if it is still there. Raises GitHubFailed."""
         try:
             self._answer(endpoint, self._url(endpoint, values))
         except GitHubFailed as error:
-            if error.status in (404, 410):
-                return False
-            raise
-        return True
+            if error.kind not in (GitHubFault.NOT_FOUND, GitHubFault.GONE):
+                raise
 
     def download(self, endpoint: Endpoint, *, most_bytes: int, **values: object) -> bytes:
         """GET a file from another host, which never sees the token. Raises GitHubFailed."""
