@@ -83,30 +83,23 @@ def grade(
         repeat=trial.key.repeat,
         platform=outcome.platform,
     )
-    new_grades = _grade_all(
-        {name: criteria[name] for name in criteria if name not in stored_grades},
-        view,
-        judged_criteria={use.name for use in task.suite.criteria if use.is_judged},
-    )
-    grades = {**new_grades, **stored_grades}
-    return {name: grades[name] for name in criteria}
-
-
-def _grade_all(
-    criteria: Mapping[str, Criterion], view: TrialView, *, judged_criteria: Container[str]
-) -> Mapping[str, Grade]:
-    """The grades by criterion name. Criteria that ask a judge run in parallel, so they take only as
-    long as the slowest."""
+    judged_names = {use.name for use in task.suite.criteria if use.is_judged}
+    grades: dict[str, Grade] = {}
+    # criteria that ask a judge take only as long as the slowest
     with ThreadPoolExecutor(len(criteria) or 1, thread_name_prefix="grade") as pool:
         futures = {
             name: pool.submit(grade_one, name, criterion, view)
             for name, criterion in criteria.items()
-            if name in judged_criteria
+            if name in judged_names and name not in stored_grades
         }
-        return {
-            name: futures[name].result() if name in futures else grade_one(name, criterion, view)
-            for name, criterion in criteria.items()
-        }
+        for name, criterion in criteria.items():
+            if name in stored_grades:
+                grades[name] = stored_grades[name]
+            elif name in futures:
+                grades[name] = futures[name].result()
+            else:
+                grades[name] = grade_one(name, criterion, view)
+    return grades
 
 
 def grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
