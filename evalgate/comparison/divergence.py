@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evalgate.model import Content, Divergence, Invocation, Part, Text, ToolCall, ToolResponse
+from evalgate.model import Content, Divergence, Invocation, Part, ToolCall, ToolResponse
 
 
 def compare(
@@ -40,9 +40,7 @@ def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
     """The part of a turn that the user hears: the agents' texts without thoughts, and tool calls
     with their results if `with_calls`. A final response that repeats the last event's text counts
     once."""
-    event_texts = [
-        _content_text(event.content) for event in turn.events or () if event.content is not None
-    ]
+    event_texts = (_content_text(event.content) for event in turn.events or ())
     texts = [text for text in event_texts if text]
     final_text = _content_text(turn.final_response)
     if final_text and (not texts or texts[-1] != final_text):
@@ -64,10 +62,4 @@ def _step(part: Part) -> tuple[object, ...] | None:
 
 
 def _content_text(content: Content | None) -> str:
-    if content is None:
-        return ""
-    return "\n".join(
-        part.text
-        for part in content.parts
-        if isinstance(part, Text) and part.text and not part.thought
-    )
+    return content.text() if content is not None else ""

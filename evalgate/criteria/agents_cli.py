@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -94,8 +93,7 @@ def grade_prompt(
         schema=prompting.label_schema(_SCORES),
     )
     parse = partial(prompting.parse_label, labels=_SCORES)
-    sampled_request = replace(judged.sampled(ask, question, parse=parse), exhaustive=True)
-    result = ask.panel.vote(sampled_request)
+    result = ask.panel.vote(judged.sampled(ask, question, parse=parse, exhaustive=True))
     scores = [
         float(vote.label)
         for sample in result.samples

@@ -4,6 +4,7 @@ support."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -63,28 +64,25 @@ def grade(view: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Gr
         )
     ]
     splits = ask.panel.vote_all([_split(passage.text, ask) for passage in passages])
-    sentences_by_text = [
-        _split_sentences(result, passage.text)
-        for result, passage in zip(splits, passages, strict=True)
+    texts = [
+        (passage, _split_sentences(result, passage.text))
+        for passage, result in zip(passages, splits, strict=True)
     ]
-    sampled_requests = {
-        index: _validation(passage, sentences, ask)
-        for index, (passage, sentences) in enumerate(zip(passages, sentences_by_text, strict=True))
-        if not isinstance(sentences, NotEvaluated) and sentences
-    }
-    results = ask.votes(sampled_requests)
-    judged_texts = [
-        _judged(passage, sentences, results.get(index))
-        for index, (passage, sentences) in enumerate(zip(passages, sentences_by_text, strict=True))
+    results = ask.votes(
+        {
+            index: _validation(passage, sentences, ask)
+            for index, (passage, sentences) in enumerate(texts)
+            if not isinstance(sentences, NotEvaluated) and sentences
+        }
+    )
+    texts_by_turn: defaultdict[int, list[JudgedTurn]] = defaultdict(list)
+    for index, (passage, sentences) in enumerate(texts):
+        judged_text = _judged(passage, sentences, results.get(index))
+        texts_by_turn[passage.turn].append(judged_text)
+    judged_turns = [
+        _together(texts_by_turn[number], number, ask.deviations)
+        for number in range(1, len(view.actual) + 1)
     ]
-    judged_turns = []
-    for number in range(1, len(view.actual) + 1):
-        turn_texts = [
-            text
-            for passage, text in zip(passages, judged_texts, strict=True)
-            if passage.turn == number
-        ]
-        judged_turns.append(_together(turn_texts, number, ask.deviations))
     no_text = not_evaluated(Reason.NOTHING_RECORDED, "no_answer_text")
     return judged.conclude(judged_turns, nothing=no_text, deviations=ask.deviations)
 

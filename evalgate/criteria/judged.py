@@ -142,10 +142,19 @@ def with_judge(
     None. If the user skips judges, every grade is NotEvaluated(SKIPPED)."""
     if services.judge is None:
         return lambda _: not_evaluated(Reason.SKIPPED, "judged_skipped")
-    ask = Inquiry(
-        criterion=use.name, panel=services.judge, options=options, deviations=services.deviations
-    )
-    return lambda view: unready(view) or rule(view, ask=replace(ask, repeat=view.repeat))
+    judge = services.judge
+
+    def grade(view: TrialView) -> Grade:
+        ask = Inquiry(
+            criterion=use.name,
+            panel=judge,
+            options=options,
+            deviations=services.deviations,
+            repeat=view.repeat,
+        )
+        return unready(view) or rule(view, ask=ask)
+
+    return grade
 
 
 def sampled(
@@ -155,9 +164,11 @@ def sampled(
     parse: Callable[[str], Mapping[str, Vote]],
     names: Mapping[str, str] | None = None,
     num_samples: int | None = None,
+    exhaustive: bool = False,
 ) -> SampledRequest:
     """A sampled request for the question: on one label, or on the items in `names`, which maps them
-    to their names in the prompt. Items that a reply omits are asked again."""
+    to their names in the prompt. Items that a reply omits are asked again. `exhaustive`: the
+    criterion needs all samples."""
     judge = ask.options.judge_model_options
     system, config = prompting.with_instruction(question.system, judge.judge_model_config or {})
     request = JudgeRequest(
@@ -176,7 +187,7 @@ def sampled(
         items=("",) if names is None else tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
         again=partial(_again, question=question, names=names or {}),
-        exhaustive=ask.options.exhaustive,
+        exhaustive=exhaustive or ask.options.exhaustive,
         deviations=ask.deviations,
     )
 

@@ -225,9 +225,7 @@ def grade_coherence_by_model(view: TrialView, *, ask: Inquiry) -> Grade:
         if answer.strip():
             question = ask_coherence(request=prompting.text_of(actual.user_content), answer=answer)
             # a median needs all samples
-            sampled_requests[number] = replace(
-                judged.sampled(ask, question, parse=parse), exhaustive=True
-            )
+            sampled_requests[number] = judged.sampled(ask, question, parse=parse, exhaustive=True)
     return _grade_by_model(ask, sampled_requests, turn_count=len(pairs), score=_median)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
@@ -17,7 +18,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.model import AgentFailure, AgentUse, FailureKind
 from evalgate.system import git, python_env, python_needs
-from evalgate.system.python_needs import EXCLUDE_NEWER, NeedKind, Needs
+from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.values import Json, JsonObject
 
 MOST_PACKAGES = 4
@@ -29,6 +30,9 @@ SETTLED = timedelta(days=14)
 _PACKAGE = re.compile(
     r"[Aa]dd `(?P<named>[^`]+)` to the (?:agent's )?requirements|"
     r"pip install (?:-U |--upgrade )?['\"`]?(?P<advised>[A-Za-z][\w.-]*(?:\[[\w,-]+\])?)"
+)
+_GONE = re.compile(
+    r"there is no version of ([\w.-]+)==|Because ([\w.-]+)==\S+ has no wheels with a matching platform"
 )
 _NEEDED = re.compile(r"which needs ([^:]+): ")
 _CHANGED = re.compile(
@@ -125,6 +129,11 @@ def _additions(
         package = framework
     if package and package not in requirements and len(requirements) <= MOST_PACKAGES:
         yield package
+    for gone_name, foreign_name in _GONE.findall(failure.message):
+        condition = "" if gone_name else f"; sys_platform != {sys.platform!r}"
+        option = f"{OVERRIDE}{gone_name or foreign_name}{condition}"
+        if requirements and option not in requirements:
+            yield option
     is_dated = any(entry.startswith(EXCLUDE_NEWER) for entry in requirements)
     may_be_newer = failure.kind is not FailureKind.INSTALL and _CHANGED.search(failure.message)
     day = git.day_of(settings.root, context.environ)

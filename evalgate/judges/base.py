@@ -7,11 +7,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from evalgate.model import Text, Usage
 from evalgate.model.deviations import OURS, Deviations
+from evalgate.system import http
 from evalgate.text import plain
 from evalgate.values import Environ, Json, Sentence, Wording, frozen_dataclass, mapped_wording
 
@@ -358,6 +360,12 @@ _STATUSES: Final[Mapping[int, JudgeFailureKind]] = MappingProxyType(
         **dict.fromkeys((503, 529), JudgeFailureKind.OVERLOADED),
     }
 )
+
+
+def wait_of(headers: Mapping[Any, Any]) -> float | None:
+    """The wait in seconds that a response asks for; None if it does not."""
+    texts = {str(name).lower(): str(header) for name, header in headers.items()}
+    return http.parse_retry_after(texts, current_moment=datetime.now(UTC))
 
 
 def kind_of_status(status: int) -> JudgeFailureKind:

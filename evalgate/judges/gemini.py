@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -221,9 +220,8 @@ def _api_failure(api_error: APIError, setting: JudgeSetting) -> JudgeFailure:
         kind = JudgeFailureKind.QUOTA_SPENT
     wait_s = parse_google(details)
     if wait_s is None:
-        raw_headers = getattr(getattr(api_error, "response", None), "headers", None) or {}
-        headers = {str(name).lower(): str(value) for name, value in raw_headers.items()}
-        wait_s = http.parse_retry_after(headers, current_moment=datetime.now(UTC))
+        headers = getattr(getattr(api_error, "response", None), "headers", None)
+        wait_s = base.wait_of(headers or {})
     detail = f"{api_error.code} {api_error.message or ''}"
     return setting.failure(kind, detail=detail, retry_after_s=wait_s)
 

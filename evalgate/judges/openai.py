@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evalgate.judges import base, prompting
@@ -204,10 +203,9 @@ def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
     kind = base.kind_of_status(error.status_code)
     if kind is JudgeFailureKind.RATE_LIMITED and "insufficient_quota" in (error.code, error.type):
         kind = JudgeFailureKind.QUOTA_SPENT  # no credit has the same status as too many requests
-    headers = {str(name).lower(): str(value) for name, value in error.response.headers.items()}
     body = error.body if isinstance(error.body, Mapping) else {}
     detail = f"{error.status_code} {body.get('message') or error.message}"
-    wait_s = http.parse_retry_after(headers, current_moment=datetime.now(UTC))
+    wait_s = base.wait_of(error.response.headers)
     return setting.failure(kind, detail=detail, retry_after_s=wait_s)
 
 

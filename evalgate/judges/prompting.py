@@ -197,22 +197,22 @@ def as_json(document: Any) -> str:
 def text_of(content: Content | None, *, with_thoughts: bool = False) -> str:
     """The texts of a message, one per line, with a word for everything else; thoughts only on
     request."""
-    return _texts(
-        content.parts if content else (), with_thoughts=with_thoughts, with_attachments=True
-    )
+    texts = []
+    for part in content.parts if content is not None else ():
+        if isinstance(part, Text) and part.text and (with_thoughts or not part.thought):
+            texts.append(part.text)
+        elif isinstance(part, Attachment):
+            texts.append(f"[{_part_label(part)}]")
+    return "\n".join(texts)
 
 
 def answer_of(
     invocation: Invocation, *, intermediate: bool = False, with_thoughts: bool = False
 ) -> str:
     """The final response as text; if `intermediate`, after the texts of the events before it."""
-    final = invocation.final_response.parts if invocation.final_response else ()
-    groups: list[tuple[Part, ...]] = [final]
-    if intermediate:
-        groups = [
-            event.content.parts for event in invocation.events or () if event.content
-        ] + groups
-    texts = (_texts(parts, with_thoughts=with_thoughts, with_attachments=False) for parts in groups)
+    contents = [event.content for event in invocation.events or () if intermediate]
+    contents.append(invocation.final_response)
+    texts = (content.text(with_thoughts=with_thoughts) for content in contents if content)
     return "\n".join(text for text in texts if text)
 
 
@@ -294,16 +294,6 @@ def conversation_of(invocations: Sequence[Invocation]) -> str:
         for number, invocation in enumerate(invocations, start=1)
     ]
     return as_json(turns)
-
-
-def _texts(parts: Iterable[Part], *, with_thoughts: bool, with_attachments: bool) -> str:
-    texts = []
-    for part in parts:
-        if isinstance(part, Text) and part.text and (with_thoughts or not part.thought):
-            texts.append(part.text)
-        elif isinstance(part, Attachment) and with_attachments:
-            texts.append(f"[{_part_label(part)}]")
-    return "\n".join(texts)
 
 
 def _entry(part: Part) -> JsonObject | None:

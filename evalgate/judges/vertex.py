@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from urllib.parse import quote
 
 from evalgate.judges import base as judges_base
@@ -23,7 +22,6 @@ from evalgate.judges.base import (
     JudgeSetting,
 )
 from evalgate.model import Text
-from evalgate.system import http
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault, GoogleToken, NoToken
 
 _FAULTS = {Fault.TIMEOUT: JudgeFailureKind.TIMEOUT, Fault.UNREACHABLE: JudgeFailureKind.CONNECTION}
@@ -76,7 +74,7 @@ class VertexEvaluation(Judge):
     def _reply(self, answer: Answer) -> JudgeReply | JudgeFailure:
         if not 200 <= answer.status < 300:
             kind = judges_base.kind_of_status(answer.status)
-            wait_s = http.parse_retry_after(answer.headers, current_moment=datetime.now(UTC))
+            wait_s = judges_base.wait_of(answer.headers)
             detail = f"{answer.status} {_message(answer)}"
             return self._setting.failure(kind, detail=detail, retry_after_s=wait_s)
         try:

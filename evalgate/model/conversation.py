@@ -52,6 +52,14 @@ class Content:
     parts: tuple[Part, ...] = ()
     role: str | None = None
 
+    def text(self, *, with_thoughts: bool = False) -> str:
+        """Its non-empty texts, one per line; thoughts only on request."""
+        return "\n".join(
+            part.text
+            for part in self.parts
+            if isinstance(part, Text) and part.text and (with_thoughts or not part.thought)
+        )
+
 
 @frozen_dataclass
 class Usage:

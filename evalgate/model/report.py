@@ -95,6 +95,11 @@ class Report:
     check_run: bool = False  # the same
 
     @property
+    def base(self) -> Run | None:
+        """The base's run, if there is one."""
+        return None if self.comparison is None else self.comparison.base
+
+    @property
     def is_relaxed(self) -> bool:
         """True if only rules that the change relaxes let it pass."""
         return self.edits.decide and not self.verdict.blocks

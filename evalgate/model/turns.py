@@ -13,7 +13,6 @@ from evalgate.model import (
     NotEvaluated,
     Reason,
     Score,
-    Text,
     TrialView,
     not_evaluated,
 )
@@ -37,13 +36,8 @@ def pair(view: TrialView) -> Pairs | NotEvaluated:
 def answer(invocation: Invocation, *, with_thoughts: bool = False) -> str:
     """The text of the final response: its non-empty texts, one per line. Thoughts are not part of
     it without `with_thoughts`."""
-    if invocation.final_response is None:
-        return ""
-    return "\n".join(
-        part.text
-        for part in invocation.final_response.parts
-        if isinstance(part, Text) and part.text and (with_thoughts or not part.thought)
-    )
+    content = invocation.final_response
+    return content.text(with_thoughts=with_thoughts) if content is not None else ""
 
 
 def mean(values: Sequence[Fraction | float]) -> float:

@@ -85,12 +85,11 @@ class AgentChange:
 
 def changes_of(report: Report) -> tuple[AgentChange, ...]:
     """All known differences, most important first; anything unknown on either side is left out."""
-    comparison = report.comparison
-    if comparison is None or comparison.base is None:
+    if report.base is None:
         return ()
     all_changes = (
         change
-        for base_description, head_description in pairs(report.run, comparison.base)
+        for base_description, head_description in pairs(report.run, report.base)
         for change in _compare(base_description, head_description)
     )
     changes = dict.fromkeys(itertools.islice(all_changes, MOST))
@@ -107,10 +106,9 @@ def _rank(change: AgentChange) -> tuple[int, int, str]:
 
 def is_same(report: Report) -> bool:
     """True if all agents are fully known on both sides and equal."""
-    comparison = report.comparison
-    if comparison is None or comparison.base is None or changes_of(report):
+    if report.base is None or changes_of(report):
         return False
-    description_pairs = list(pairs(report.run, comparison.base))
+    description_pairs = list(pairs(report.run, report.base))
     return bool(description_pairs) and all(
         side.agents and side.packages and side.files for pair in description_pairs for side in pair
     )

@@ -196,13 +196,13 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
 @lru_cache(maxsize=256)
 def _turn(moved_case: CaseFall) -> FallTurn | None:
     case = moved_case.case
-    comparison = moved_case.case.report.comparison
-    if case.is_simulated or comparison is None or comparison.base is None:
+    base_run = case.report.base
+    if case.is_simulated or base_run is None:
         return None
-    base_trials = [trial for trial in comparison.base.trials if trial.key.case == case.verdict.key]
+    base_trials = [trial for trial in base_run.trials if trial.key.case == case.verdict.key]
     sign = -1.0 if moved_case.row.rule.lower_is_better else 1.0
     head = _conversations(case.report.run, case.trials, moved_case.row.name)
-    base = _conversations(comparison.base, base_trials, moved_case.row.name)
+    base = _conversations(base_run, base_trials, moved_case.row.name)
     if not head or not base:
         return None
     index = _largest_drop_turn(

@@ -61,7 +61,7 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
     criterion_numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
     packer = _CasePacker()
-    base_run = v.report.comparison.base if v.report.comparison is not None else None
+    base_run = v.report.base
     base_trials = pairing.by_case(base_run.trials if base_run else ())
     head_reruns, base_reruns = (
         pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)
@@ -259,10 +259,9 @@ def _case_and_traces(
     """One case for its page, and the traces of its turns by side and run, if there are any. The
     case has its expectations, the runs of both sides, and the values of its criteria. `reruns`: the
     runs of head and of the base that checked its failure."""
-    comparison = case.report.comparison
     head = case.report.run
     uses = {use.name: use for use in case.suite.criteria}
-    base_run = comparison.base if comparison is not None else None
+    base_run = case.report.base
     base_values = _means(base)
     quarantine = case.verdict.quarantine
     runs = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -213,7 +212,8 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
         yield Line(f"    {phrase('turn_not_reached')}")
         return
     yield from _calls(turn, width - 6)
-    yield from _answers(turn, width - 6)
+    if turn.compares_answers:
+        yield from _answers(turn, width - 6)
     if case.is_new:
         yield from _base(turn, width - 6)
     for finding in _findings(turn)[:FINDINGS]:
@@ -249,7 +249,7 @@ def _call_lines(
 def _answers(turn: Turn, width: int) -> Iterator[Line]:
     expected_answer = turn.expected_answer
     actual_answer = turn.actual_answer
-    if not turn.compares_answers or expected_answer == actual_answer:
+    if expected_answer == actual_answer:
         return
     if expected_answer is None:
         yield from _answer_lines("+", (actual_answer or "").strip(), width)
@@ -340,7 +340,7 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
         for call in turn.actual_calls or ():
             yield from _answer_lines(" ", call_diff.spell(call), width - 6)
     if turn.expected_answer is not None and turn.expected_answer != turn.actual_answer:
-        yield from _answers(replace(turn, scores=()), width - 6)
+        yield from _answers(turn, width - 6)
     else:
         answer = phrase("nothing_answered") if turn.actual_answer is None else turn.actual_answer
         yield from (Line(f"      {row}") for row in plain.wrap(plain.flat(answer), width - 6))

@@ -15,7 +15,6 @@ from evalgate.model import (
     GradedTrial,
     Invocation,
     Run,
-    Text,
     ToolCall,
     TrialKey,
     call_diff,
@@ -204,14 +203,7 @@ def conversation_of(case: CaseView) -> Conversation:
 
 def answer_text(content: Content | None) -> str | None:
     """The texts of a message without thoughts; None if it has none."""
-    if content is None:
-        return None
-    texts = [
-        part.text
-        for part in content.parts
-        if isinstance(part, Text) and not part.thought and part.text
-    ]
-    return "\n".join(texts) if texts else None
+    return (content.text() or None) if content is not None else None
 
 
 def tally(finding: Finding) -> str:
@@ -277,13 +269,13 @@ def _base_turns(case: CaseView, trial: GradedTrial) -> Sequence[Invocation] | No
     """The turns of the base's trial with the number of the shown trial, else of the first trial
     that was kept; None if no trial was kept, or the turns are not shown. Simulated users: only of
     the same number."""
-    comparison = case.report.comparison
-    if comparison is None or comparison.base is None or not (case.is_simulated or case.is_new):
+    base = case.report.base
+    if base is None or not (case.is_simulated or case.is_new):
         return None
-    other_numbers = () if case.is_simulated else range(comparison.base.repeats)
+    other_numbers = () if case.is_simulated else range(base.repeats)
     for number in (trial.key.number, *other_numbers):
         key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number)
-        base_turns = _turns_of(comparison.base, key)
+        base_turns = _turns_of(base, key)
         if base_turns is not None:
             return base_turns
     return None

@@ -593,8 +593,22 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
     omitted_files = () if complete else needs.further_files
     files = [part for file in needs.files if file not in omitted_files for part in ("-r", file)]
     selection += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
-    specifiers = [name for name in needs.specifiers if name not in needs.newest]
+    options = {*needs.newest, *(f"{python_needs.OVERRIDE}{name}" for name in needs.overrides)}
+    specifiers = [name for name in needs.specifiers if name not in options]
+    if needs.overrides:
+        selection += ["--override", _written(folder, "overrides", needs.overrides)]
     return [*pip, *files, *selection, "--", *specifiers]
+
+
+def _written(folder: Path, name: str, lines: Iterable[str]) -> str:
+    """The path of a file with these lines for the installer, in the environment."""
+    file = folder / f"{name}.txt"
+    file.unlink(missing_ok=True)
+    # a file from a build may be a link to another place
+    with file.open("x", encoding="utf-8") as stream:
+        os.fchmod(stream.fileno(), 0o644)
+        stream.writelines(f"{line}\n" for line in lines)
+    return str(file)
 
 
 def _poetry_arguments(
@@ -612,14 +626,8 @@ def _poetry_arguments(
         lines = [
             line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines
         ]
-    for option, name, text in (("-r", "requirements", lines), ("-c", "constraints", pins)):
-        file = folder / f"poetry-{name}.txt"
-        file.unlink(missing_ok=True)
-        # a file from a build may be a link to another place
-        with file.open("x", encoding="utf-8") as stream:
-            os.fchmod(stream.fileno(), 0o644)
-            stream.writelines(f"{line}\n" for line in text)
-        yield from (option, str(file))
+    yield from ("-r", _written(folder, "poetry-requirements", lines))
+    yield from ("-c", _written(folder, "poetry-constraints", pins))
 
 
 def _run(command: Sequence[str], needs: Needs, folder: Path, world: InstallSetup) -> int:

@@ -26,6 +26,7 @@ EVALUATION_PARTS = ("dev", "eval", "evals", "evaluation")
 with them, and an agent may import packages that only they contain."""
 
 EXCLUDE_NEWER = "--exclude-newer="
+OVERRIDE = "--override="
 
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
 _LOCAL_PATHS = (
@@ -89,6 +90,12 @@ class Needs:
         return tuple(
             specifier for specifier in self.specifiers if specifier.startswith(EXCLUDE_NEWER)
         )
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """The options `--override NAME`: any version of this package, whatever requires another."""
+        texts = (text for text in self.specifiers if text.startswith(OVERRIDE))
+        return tuple(text.removeprefix(OVERRIDE) for text in texts)
 
     @property
     def further_files(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,11 @@ def repository(folder: Path, files: dict[str, str]) -> Settings:
         (LISTED, {"requirements": ["requirements.txt", "ddgs"]}, FailureKind.START, RENAMED,
          ["requirements.txt", "ddgs", DAY]),
         (LISTED, {"requirements": ["requirements.txt", "ddgs", DAY]}, FailureKind.START, DDGS, None),
+        # a version that the index no longer has, a package of another system
+        (LISTED, {}, FailureKind.INSTALL, "Because pywin32==310 has no wheels with a matching platform tag (e.g., `a`)",
+         ["requirements.txt", f"--override=pywin32; sys_platform != {sys.platform!r}"]),
+        (LISTED, {}, FailureKind.INSTALL, "installing failed: Because there is no version of av==14.3.0 and you",
+         ["requirements.txt", "--override=av"]),
         # nothing declared: the framework alone
         ({}, {}, FailureKind.INSTALL, "there is no Python that has pydantic_ai for the agent.", ["pydantic-ai"]),
         # a lock decides, unless its framework is too old; so does a named Python

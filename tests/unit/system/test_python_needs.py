@@ -412,3 +412,11 @@ def test_a_day_is_an_option_of_uv_and_a_project_keeps_its_import_roots(tmp_path:
     assert command[command.index("--") + 1 :] == ["ddgs"]
     assert day in command[: command.index("--")]
     assert day in needs.text  # another day is another environment
+
+
+def test_an_override_is_a_file_for_uv(tmp_path: Path) -> None:
+    needs = python_needs.listed_needs(["ddgs", "--override=av"], str(tmp_path))
+    world = python_env.InstallSetup(environment={}, cache="")
+    command = python_env._command(needs, tmp_path, world, complete=True)
+    assert command[command.index("--") + 1 :] == ["ddgs"]
+    assert Path(command[command.index("--override") + 1]).read_text() == "av\n"
