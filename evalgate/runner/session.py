@@ -176,6 +176,8 @@ class Side:
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
         self.inputs = inputs
+        # trials of earlier runs, each with the start of its run (ISO 8601)
+        self.reused: dict[TrialKey, str] = {}
         self._session = session
         self.prints = session.prints
         self._criteria = criteria
@@ -193,6 +195,11 @@ class Side:
             suite.key: [use.name for use in suite.criteria if use.code is not None or use.is_judged]
             for suite in suites
         }
+
+    @property
+    def reused_since(self) -> str:
+        """The start of the oldest reused run (ISO 8601); "" if nothing was reused."""
+        return min(self.reused.values(), default="")
 
     def addresses(self, task: Task) -> Addresses:
         """The journal addresses of a task's results."""
@@ -301,6 +308,7 @@ class Side:
             seconds=trial.seconds,
             attempts=trial.attempts,
             tokens=budget.tokens_of(budget.calls_of(outcome)),
+            reused=task.key in self.reused,
         )
         if task.key.is_first:
             self.graded[task.key] = graded_trial
