@@ -161,18 +161,9 @@ def conversation_of(case: CaseView) -> Conversation:
         else None
     )
     actual = recorded_turns if trial.failure is None else trial.failure.partial
-    base = _base_turns(case, trial)
-    head = actual if recorded_turns is None else recorded_turns
-    divergence_text = ""
-    if case.is_simulated and base is not None and head is not None:
-        difference = divergence.compare(
-            base, head, hears_calls=case.suite.simulator.include_function_calls
-        )
-        divergence_text = _divergence(difference, base, head)
-        # later turns of the same number are no longer comparable
-        if difference is not None and difference.users is not None:
-            base = base[: difference.users - 1]
-    shown_base = base if base is not None and case.is_new else ()
+    base, divergence_text = _beside_base(
+        case, trial, actual if recorded_turns is None else recorded_turns
+    )
     findings = tuple(_findings(None, trial=trial))
     if actual is None:
         return Conversation(findings=findings, divergence=divergence_text)
@@ -190,7 +181,7 @@ def conversation_of(case: CaseView) -> Conversation:
             expected=expected[index] if index < len(expected) else None,
             actual=actual[index] if index < len(actual) else None,
             is_planned=index < len(expected) or is_simulated,
-            base=shown_base[index] if index < len(shown_base) else None,
+            base=base[index] if index < len(base) else None,
             scores=tuple(scores(index, trial=trial, uses=uses)),
             findings=tuple(
                 pair for pair in _findings(index + 1, trial=trial) if pair[0] not in repeated_names
@@ -263,6 +254,26 @@ def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
 def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, Finding]]:
     for name, grade in trial.grades.items():
         yield from ((name, finding) for finding in grade.findings if finding.turn == number)
+
+
+def _beside_base(
+    case: CaseView, trial: GradedTrial, head: Sequence[Invocation] | None
+) -> tuple[Sequence[Invocation], str]:
+    """The base's turns to show beside those of head, for new failures; and where a simulated
+    conversation diverges from the base's, "" if that is unknown."""
+    base = _base_turns(case, trial)
+    if base is None or head is None:
+        return (), ""
+    text = ""
+    if case.is_simulated:
+        difference = divergence.compare(
+            base, head, hears_calls=case.suite.simulator.include_function_calls
+        )
+        text = _divergence(difference, base, head)
+        # later turns of the same number are no longer comparable
+        if difference is not None and difference.users is not None:
+            base = base[: difference.users - 1]
+    return base if case.is_new else (), text
 
 
 def _base_turns(case: CaseView, trial: GradedTrial) -> Sequence[Invocation] | None:

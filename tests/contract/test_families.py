@@ -20,7 +20,9 @@ def modules(parts: Iterable[object]) -> set[str]:
 
 FAMILIES = {
     "agents": modules(type(driver) for driver in agents.DRIVERS.values()),
-    "criteria": modules(spec.build for spec in (*criteria.CRITERIA.values(), criteria.CUSTOM)),
+    # what they share is no member: a wing builds with it
+    "criteria": modules(spec.build for spec in (*criteria.CRITERIA.values(), criteria.CUSTOM))
+    - {"evalgate.criteria.judged"},
     "judges": modules(driver.open for driver in judges.JUDGES.values()),
     "reports": modules(row.render for row in reports.RENDERERS.values())
     | {"evalgate.reports.annotations", "evalgate.reports.terminal"},

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self, TypeAlias, assert_never
+from typing import Any, Literal, Self, assert_never
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -165,7 +165,7 @@ def _of_error(detail: Any, locate: Locator) -> Problem:
     )
 
 
-RuleName: TypeAlias = tuple[str, int]
+RuleName = tuple[str, int]
 
 
 class MockRules:
