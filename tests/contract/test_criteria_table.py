@@ -1,6 +1,5 @@
 """Every criterion stands in the table, on its page, and keeps to the shape of the family."""
 
-import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -33,16 +32,9 @@ SHARED = {"__init__", "base", "judged", "judges", "rubrics", "vertex_service"}
 """What files of the family share."""
 
 
-def _rule(build: Any) -> Any:
-    """What grades, or what builds it: the function in a partial one, a judged criterion's rule."""
-    while isinstance(build, functools.partial):
-        build = build.keywords.get("rule", build.func)
-    return build
-
-
 def test_every_file_of_the_family_stands_in_the_table() -> None:
     files = {path.stem for path in (ROOT / "evalgate/criteria").glob("*.py")} - SHARED
-    rules = [_rule(spec.build) for spec in SPECS]
+    rules = [judging.rule_of(spec.build) for spec in SPECS]
     rooms = [rule.__module__.rpartition(".") for rule in rules]
     assert {name for room, _, name in rooms if room == "evalgate.criteria"} == files
 
