@@ -17,7 +17,7 @@ from typing import Any
 
 from evalgate import __version__, config, errors, reports
 from evalgate.config import Door, load, settings as config_settings
-from evalgate.config.context import Watcher, run_of
+from evalgate.config.context import run_of
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity, below
 from evalgate.gate import earlier, merge, post, prepare, progress, run
@@ -244,7 +244,7 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
 def _run_gate(
     environ: Environ, settings: Settings, event: EventContext, posting: Posting | None
 ) -> Report:
-    watcher: Watcher = progress.PlainWatcher(sys.stdout, times=True)
+    show_progress = None if posting is None else posting.show_progress
     links = events.links_of(environ, event)
     shown_problems = set[Problem]()
     texts = list[str]()
@@ -264,7 +264,7 @@ def _run_gate(
     context = prepare.make_context(
         settings,
         environ=environ,
-        watcher=watcher if posting is None else posting.watch(watcher),
+        watcher=progress.PlainWatcher(sys.stdout, times=True, show_progress=show_progress),
         links=links,
         commit=links.commit,
         reproduce=load.render_command(settings, folder=links.folder),

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-from evalgate.values import Wording, frozen_dataclass
+from evalgate.values import Wording
 
 
 class ExitCode(enum.IntEnum):
@@ -54,7 +54,7 @@ def below(folder: str, file: str) -> str:
     return file if not folder or file.startswith("/") else f"{folder}/{file}"
 
 
-@frozen_dataclass
+@dataclass(frozen=True, slots=True)
 class Place:
     """A position in the user's files; lines and columns count from 1."""
 

@@ -14,7 +14,7 @@ from evalgate.config.settings import Settings
 from evalgate.extensions import Table
 from evalgate.model import AgentUse
 
-DRIVERS: Table[AgentDriver] = Table(
+DRIVERS = Table(
     "evalgate.drivers",
     AgentDriver,
     (

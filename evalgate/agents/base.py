@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set as Abstra
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -127,7 +127,7 @@ class Unmatched:
     message: str
 
 
-ToolAnswer: TypeAlias = Replied | RunTool | Unmatched
+ToolAnswer = Replied | RunTool | Unmatched
 
 
 class TrialTools(Protocol):

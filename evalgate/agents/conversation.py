@@ -174,10 +174,7 @@ class ToolCalls:
             self._tools.finish()
 
 
-_WAITED_FOR: Mapping[Phase, str] = {
-    Phase.STARTING: " to open the session",
-    Phase.ENDING: " to end the session",
-}
+_WAITED_FOR = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
 
 
 def timed_out(limits: AgentLimits, *, case: bool, activity: str = " for the turn") -> str:

@@ -65,13 +65,7 @@ class EndpointTurns(Turns):
     words."""
 
     def __init__(
-        self,
-        exchange: Exchange,
-        case: Case,
-        *,
-        limits: AgentLimits,
-        redact: Redactor,
-        who: str,
+        self, exchange: Exchange, case: Case, *, limits: AgentLimits, redact: Redactor, who: str
     ) -> None:
         super().__init__(case, limits, redact)
         self._exchange = exchange
@@ -251,13 +245,13 @@ class EndpointConversation(EndpointTurns):
     ) -> None:
         super().__init__(exchange, case, who="an endpoint", **more)
         self._options = options
-        self._paths: Mapping[str, ParsedResult] = {
+        self._paths = {
             name: parse_path(path) for name, path in response.model_dump().items() if path
         }
         session = case.session or SessionInput()
         self._final_state: Json | None = None
         self.takes_history = "messages" in names_in(options.request)
-        self._messages: list[dict[str, str]] = [
+        self._messages = [
             {"role": role, "content": text}
             for turn in case.history
             for role, text in (
@@ -277,11 +271,7 @@ class EndpointConversation(EndpointTurns):
         text = _text_of(user_content)
         self._messages.append({"role": "user", "content": text})
         self._values["state"] |= self.begin().state
-        values = self._values | {
-            "text": text,
-            "messages": list(self._messages),
-            "turn": self.turn,
-        }
+        values = self._values | {"text": text, "messages": list(self._messages), "turn": self.turn}
         start_time = time.monotonic()
         url = fill(
             self._options.url, {name: quote(str(value), safe="") for name, value in values.items()}

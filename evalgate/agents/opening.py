@@ -330,7 +330,7 @@ _GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
 
 LITELLM = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
-LACKING: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+LACKING = (
     # os.environ["NAME"], as evalgate's worker reports it; in the traceback of a program, before and
     # since Python 3.13
     (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),

@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from evalgate.agents import protocol, python_process
@@ -97,7 +96,7 @@ class WorkerPool(Agent):
         self._setting = setting
         self._vouches_for_tools = vouches_for_tools
         self._traces = TraceRoom(TRACES_BYTES) if setting.trace else None
-        self._meeting: Callable[[], AbstractContextManager[None]] = setting.meeting
+        self._meeting = setting.meeting
         limits = setting.limits
         self._sessions = 1 if limits.isolate_cases else max(limits.sessions, 1)
         # metrics call no intercepted tools and see no conversation state: one process serves all

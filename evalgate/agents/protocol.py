@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -247,14 +247,10 @@ class ToolResultMessage(WorkerWire):
         )
 
 
-InTurn: TypeAlias = (
-    EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage | ArtifactMessage
-)
+InTurn = EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage | ArtifactMessage
 """The messages that a worker may send any number of times during a turn."""
-SessionMessage: TypeAlias = Started | InTurn | TurnEnd | TurnFailed | EndedMessage
-WorkerMessage: TypeAlias = (
-    Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsMessage
-)
+SessionMessage = Started | InTurn | TurnEnd | TurnFailed | EndedMessage
+WorkerMessage = Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsMessage
 
 _READER: TypeAdapter[WorkerMessage] = TypeAdapter(
     Annotated[WorkerMessage, Field(discriminator="type")]

@@ -83,7 +83,7 @@ class RecordedCases:
         self._readers: dict[str, list[Callable[[], Record]]] = {}
         for path in sorted(paths, key=_order):
             try:
-                text = path.read_text(encoding="utf-8", errors="replace")
+                text = path.read_text("utf-8", "replace")
             except OSError as error:
                 self.problems.append(f"{path.name}: {error.strerror or error}")
                 continue

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import Any, TypeAlias, get_args
+from typing import Any, get_args
 
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentInputs, AgentLimits
@@ -46,7 +46,7 @@ from evalgate.system.process import (
     LineTooLong,
 )
 from evalgate.text import words
-from evalgate.values import Environ, Json, Redactor, frozen_dataclass
+from evalgate.values import Environ, Json, frozen_dataclass
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
@@ -92,8 +92,8 @@ def excerpt(line: bytes) -> str:
     return repr(text[:EXCERPT] + (" ..." if len(text) > EXCERPT or len(line) > EXCERPT * 4 else ""))
 
 
-Step: TypeAlias = EventMessage | TraceMessage | ArtifactMessage
-Mail: TypeAlias = SessionMessage | MetricResult | AgentFailure
+Step = EventMessage | TraceMessage | ArtifactMessage
+Mail = SessionMessage | MetricResult | AgentFailure
 
 
 class Phase(enum.Enum):
@@ -106,7 +106,7 @@ class Phase(enum.Enum):
     METRIC = "grading"
 
 
-_EXPECTED: Mapping[Phase, tuple[type, ...]] = {
+_EXPECTED = {
     Phase.STARTING: (Started, TurnFailed),
     Phase.IDLE: (),
     Phase.TURN: (*get_args(InTurn), TurnEnd, TurnFailed),
@@ -371,7 +371,7 @@ class Worker:
         self._lines = LineSplitter(limit=limits.output_bytes)
         self._greeting: queue.SimpleQueue[Ready | AgentFailure] = queue.SimpleQueue()
         self.boxes = Mailboxes(output_bytes=limits.output_bytes)
-        self.redact: Redactor = redact.redactor(launch.environment)
+        self.redact = redact.redactor(launch.environment)
         self.failure: AgentFailure | None = None
         self.asks = False  # the worker asks before it runs a tool
         self.takes_history = False

@@ -190,7 +190,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     try:
         text = plain.decode(existing_files[0].read_bytes(), file=file)
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error}", place=Place(file=file)) from error
+        raise ConfigError(f"cannot be read: {error}", place=Place(file)) from error
     if isinstance(text, Problem):
         raise ConfigError(str(text.message), place=text.place, hint=f"Save {file} as UTF-8.")
     reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
@@ -198,7 +198,7 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
         errors.warning(
             "unused-gate-file",
             f"`{other_file}` is ignored because `{file}` exists, too",
-            Place(file=other_file),
+            Place(other_file),
             "Delete one, or set `config`.",
         )
         for other_file in other_files
@@ -251,10 +251,10 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     if document.raw is None:
         return GateFileReading()
     if not isinstance(document.raw, dict):
-        message = f"evalgate.yml must be a mapping, found a {document.node.id}"
-        problem = errors.error("gate-file-shape", message, Place(file=file, line=1))
+        message = f"evalgate.yml must be a mapping, found a {document.places.node.id}"
+        problem = errors.error("gate-file-shape", message, Place(file, line=1))
         return GateFileReading(problems=[problem])
-    locate = Locator(document.node, file)
+    locate = document.places
     reading = GateFileReading(places=locate)
     rules: JsonObject = {}
     for key, value in document.raw.items():

@@ -439,7 +439,7 @@ class Settings(BaseModel):
 
     def locate(self, *path: str | int) -> Place:
         """The place of a part of evalgate.yml, or of its nearest parent there."""
-        return Place(file="evalgate.yml") if self.places is None else self.places(*path)
+        return Place("evalgate.yml") if self.places is None else self.places(*path)
 
     def place_of(self, name: str, *path: str | int) -> Place | None:
         """A setting's place in evalgate.yml, in any spelling; None if it is not set there."""

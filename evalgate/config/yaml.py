@@ -24,11 +24,11 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 @frozen_dataclass
 class YamlDocument:
-    """The content of a text. `node`: the same with its marks, for a Locator. `warnings`: duplicate
+    """The content of a text. `places`: finds the position of a path in it. `warnings`: duplicate
     keys."""
 
     raw: Any
-    node: Any
+    places: Locator
     warnings: tuple[Problem, ...] = ()
 
 
@@ -71,31 +71,29 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
     try:
         loader = loader_type(text)
         node = loader.get_single_node()
+        places = Locator(node, file)
         if node is None:
-            return YamlDocument(raw=None, node=None)
+            return YamlDocument(raw=None, places=places)
         if _size(node, {}, set()) > MOST_VALUES:
             return errors.error(
-                "yaml-too-deep", "its aliases expand to too many values", Place(file=file, line=1)
+                "yaml-too-deep", "its aliases expand to too many values", Place(file, line=1)
             )
         # before construction, which merges the mappings of `<<`
         warnings = tuple(_duplicate_keys(node, file))
-        return YamlDocument(raw=loader.construct_document(node), node=node, warnings=warnings)
+        raw = loader.construct_document(node)
+        return YamlDocument(raw=raw, places=places, warnings=warnings)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = (
-            Place(file=file, line=mark.line + 1, column=mark.column + 1)
-            if mark
-            else Place(file=file)
-        )
+        place = Place(file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file)
         return errors.error(
             "yaml-syntax", f"not valid YAML: {getattr(error, 'problem', None) or error}", place
         )
     except RecursionError:
         return errors.error(
-            "yaml-too-deep", "the values are nested too deeply", Place(file=file, line=1)
+            "yaml-too-deep", "the values are nested too deeply", Place(file, line=1)
         )
     except ValueError as error:  # invalid dates and infinite numbers
-        return errors.error("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
+        return errors.error("yaml-syntax", f"not valid YAML: {error}", Place(file))
 
 
 def quoted(text: str) -> str:
@@ -168,7 +166,7 @@ def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
                 yield errors.warning(
                     "duplicate-key",
                     f"duplicate key `{key.value[:60]}` (first on line {first_lines[name]}); the last value is used",
-                    Place(file=file, line=mark.line + 1, column=mark.column + 1),
+                    Place(file, line=mark.line + 1, column=mark.column + 1),
                     "Delete one.",
                 )
             first_lines[name] = mark.line + 1
@@ -178,13 +176,15 @@ class Locator:
     """Finds the line of a path in a composed YAML document."""
 
     def __init__(self, node: Any, file: str) -> None:
-        self._node = node
+        self.node = node
         self.file = file
 
     def __call__(self, *path: Any) -> Place:
         """The place of a path, or of its longest part that exists."""
-        node = self._node
-        mark = self._node.start_mark
+        node = self.node
+        if node is None:
+            return Place(self.file, line=1)
+        mark = node.start_mark
         json_path = "$"
         for step in path:
             if isinstance(node, yaml.MappingNode):
@@ -204,6 +204,4 @@ class Locator:
                 json_path += f"[{step}]"
             else:
                 break
-        return Place(
-            file=self.file, line=mark.line + 1, column=mark.column + 1, json_path=json_path
-        )
+        return Place(self.file, line=mark.line + 1, column=mark.column + 1, json_path=json_path)

@@ -139,9 +139,8 @@ def _load(text: str, problems: Problems) -> Any:
         hint = "indent the keys of one metric alike, and a block after `|` deeper than its key"
         problems.error(document.code, document.message, place=document.place, hint=hint)
         return None
-    if document.node is not None:
-        locator = yaml.Locator(document.node, file=problems.file)
-        problems.use_places(lambda path: locator(*path))
+    places = document.places
+    problems.use_places(lambda path: places(*path))
     for warning in document.warnings:
         problems.warning(warning.code, warning.message, place=warning.place, hint=warning.hint)
     return document.raw

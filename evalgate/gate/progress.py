@@ -6,6 +6,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 from evalgate.config.context import Watcher
@@ -136,12 +137,19 @@ class _ProgressWatcher(ABC):
 
 class PlainWatcher(_ProgressWatcher):
     """A line at the start, one every few seconds, one at the end; and each kind of agent failure
-    once. With `times` also the time until the end of the first trial."""
+    once. With `times` also the time until the end of the first trial. `show_progress` gets the
+    number of trials that ended and of all, every few seconds."""
 
     def __init__(
-        self, stream: TextIO, *, every_s: float = PLAIN_EVERY_S, times: bool = False
+        self,
+        stream: TextIO,
+        *,
+        every_s: float = PLAIN_EVERY_S,
+        times: bool = False,
+        show_progress: Callable[[int, int], object] | None = None,
     ) -> None:
         super().__init__()
+        self._show_progress = show_progress
         self._stream = stream
         self._every_s = every_s
         self._last_line_at = 0.0
@@ -163,6 +171,8 @@ class PlainWatcher(_ProgressWatcher):
         if moment - self._last_line_at >= self._every_s and not is_last:
             self._last_line_at = moment
             self._say_state()
+            if self._show_progress is not None:
+                self._show_progress(self._done, self._total)
 
     def say(self, line: str) -> None:
         """See Watcher. The line hides nothing and is not a workflow command, whatever it

@@ -12,17 +12,15 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from evalgate import errors
-from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, ExitCode, Problem
 from evalgate.github import check_run, comment as github_comment
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import CheckRun, Client, GitHubFailed
 from evalgate.github.comment import Job
-from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
+from evalgate.model import Report, VerdictKind
 from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
@@ -171,6 +169,8 @@ class Posting:
         self._may_check = bool(head_sha)
         self._wants_check = settings.check_run and self._may_check
         self._now = clock
+        self._started = clock()
+        self._next_progress_at = self._started + FIRST_PROGRESS_S
         self._check: CheckRun | None = None
         self._completed = False
         self._shows_progress = True
@@ -185,9 +185,16 @@ class Posting:
             self._requests.put(self._begin_check)
         self._thread.start()
 
-    def watch(self, watcher: Watcher) -> Watcher:
-        """A watcher that also reports progress here."""
-        return ProgressWatcher(watcher, self._queue_progress, clock=self._now)
+    def show_progress(self, done: int, total: int) -> None:
+        """Show the number of runs of cases, first after a minute, then ever more rarely, and not
+        while earlier requests wait; return at once."""
+        moment = self._now()
+        if moment < self._next_progress_at or done >= total:
+            return
+        pause_s = max(PROGRESS_EVERY_S, (moment - self._started) * PROGRESS_SHARE)
+        self._next_progress_at = moment + pause_s
+        if self._shows_progress and self._requests.unfinished_tasks == 0:
+            self._requests.put(lambda: self._post_progress(done, total))
 
     def prepare(self, report: Report) -> None:
         """Render the report now: its conversations cannot be read after the run."""
@@ -262,11 +269,6 @@ class Posting:
         if not self._thread.is_alive():
             self._client.close()
 
-    def _queue_progress(self, done: int, total: int) -> None:
-        # skipped while earlier requests are still queued
-        if self._shows_progress and self._requests.unfinished_tasks == 0:
-            self._requests.put(lambda: self._show_progress(done, total))
-
     # --- on the separate thread ---
 
     def _work(self) -> None:
@@ -294,7 +296,7 @@ class Posting:
                 errors.note("not-posted", f"no check run: {error.message}", hint=error.hint)
             )
 
-    def _show_progress(self, done: int, total: int) -> None:
+    def _post_progress(self, done: int, total: int) -> None:
         """Show the progress. After a failure, it is not tried again."""
         if not self._shows_progress:
             return
@@ -356,55 +358,3 @@ class Posting:
 
     def _warn(self, message: str, hint: str = "") -> None:
         self._problems.append(errors.warning("not-posted", message, hint=hint))
-
-
-class ProgressWatcher:
-    """A watcher that forwards, counts, and calls `tell(done, total)` once a run is long, then ever
-    more rarely."""
-
-    def __init__(
-        self,
-        watcher: Watcher,
-        show_progress: Callable[[int, int], object],
-        *,
-        clock: Callable[[], float],
-    ) -> None:
-        self._inner = watcher
-        self._tell = show_progress
-        self._now = clock
-        self._started = clock()
-        self._last_progress_at: float | None = None
-        self._total = 0
-        self._done = 0
-        self._lock = threading.Lock()
-
-    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
-        """See Watcher; later runs add to the first ones."""
-        with self._lock:
-            self._total += trials
-            self._done += done
-        self._inner.begin(trials=trials, done=done, reason=reason)
-
-    def trial_done(
-        self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, **details: Any
-    ) -> None:
-        """See Watcher."""
-        self._inner.trial_done(key, outcome, seconds, **details)
-        with self._lock:
-            self._done += 1
-            moment = self._now()
-            elapsed = moment - self._started
-            is_due = self._last_progress_at is None or moment - self._last_progress_at >= max(
-                PROGRESS_EVERY_S, elapsed * PROGRESS_SHARE
-            )
-            if is_due and elapsed >= FIRST_PROGRESS_S and self._done < self._total:
-                self._last_progress_at = moment
-                self._tell(self._done, self._total)
-
-    def say(self, line: str) -> None:
-        """See Watcher."""
-        self._inner.say(line)
-
-    def end(self) -> None:
-        """See Watcher."""
-        self._inner.end()

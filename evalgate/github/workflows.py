@@ -71,7 +71,7 @@ def steps_of(top: Path) -> Iterator[GateStep | Problem]:
         if isinstance(document, Problem):
             yield document
         elif isinstance(document.raw, dict):
-            yield from _steps(document.raw, Locator(document.node, f"{FOLDER}/{path.name}"))
+            yield from _steps(document.raw, document.places)
 
 
 def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:

@@ -16,7 +16,7 @@ from typing import Final
 
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import Invocation, Persona
+from evalgate.model import ConversationScenario, Invocation, Persona, SimulatorUse
 from evalgate.simulation import personas
 from evalgate.text import templates
 from evalgate.values import JsonObject
@@ -59,29 +59,22 @@ class Script:
     """The prompts of one conversation. Call `add` for every turn, in order; `question` asks for the
     next message."""
 
-    def __init__(
-        self,
-        *,
-        plan: str,
-        stop_signal: str,
-        persona: Persona | None = None,
-        include_calls: bool = False,
-        template: str | None = None,
-    ) -> None:
-        """`template`: custom instructions that replace evalgate's. Raises
-        templates.TemplateError."""
-        self._stop_signal = stop_signal
-        self._plan = plan
-        self._persona = None if persona is None else personas.resolve(persona)
-        self._include_calls = include_calls
+    def __init__(self, scenario: ConversationScenario, use: SimulatorUse) -> None:
+        """Raises templates.TemplateError for custom instructions, which replace evalgate's."""
+        self._scenario = scenario
+        self._use = use
+        self._persona = scenario.persona and personas.resolve(scenario.persona)
+        template = use.custom_instructions
         self._render = None if template is None else templates.compile_template(template)
         self._turns = 0
         self._history = ""
         self._conversation = ""
-        self._system = _system(self._persona, stop_signal=stop_signal)
-        texts = {"conversation_plan": plan}
+        self._system = _system(self._persona, stop_signal=use.stop_signal)
+        texts = {"conversation_plan": scenario.conversation_plan}
         if self._persona is not None:
-            texts["user_persona"] = personas.instructions(self._persona, stop_signal=stop_signal)
+            texts["user_persona"] = personas.instructions(
+                self._persona, stop_signal=use.stop_signal
+            )
         self._pieces = "\n\n".join(  # the conversation, with `_CODE` in place of the code
             prompting.fenced_piece(
                 Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE
@@ -94,10 +87,12 @@ class Script:
         """Add the next turn."""
         self._turns += 1
         if self._render is not None:
-            text = "\n\n".join(_adk_lines(invocation, include_calls=self._include_calls))
+            text = "\n\n".join(
+                _adk_lines(invocation, include_calls=self._use.include_function_calls)
+            )
             self._history += f"\n\n{text}" if self._history else text
             return
-        entries = _entries(invocation, include_calls=self._include_calls)
+        entries = _entries(invocation, include_calls=self._use.include_function_calls)
         lines = "".join(
             prompting.reveal(json.dumps(entry, ensure_ascii=False, default=str)) + "\n"
             for entry in entries
@@ -109,8 +104,8 @@ class Script:
         """The question for the next message. Raises templates.TemplateError."""
         if self._render is not None:
             values: JsonObject = {
-                "stop_signal": self._stop_signal,
-                "conversation_plan": self._plan,
+                "stop_signal": self._use.stop_signal,
+                "conversation_plan": self._scenario.conversation_plan,
                 "conversation_history": self._history,
             }
             if self._persona is not None:
@@ -123,7 +118,7 @@ class Script:
             prompting.end_line("conversation", code),
         )
         conversation = f"{marks[0]}\n{self._conversation}{marks[1]}"
-        task = f"Write the user's message number {self._turns + 1}, or {self._stop_signal} if the conversation is over."
+        task = f"Write the user's message number {self._turns + 1}, or {self._use.stop_signal} if the conversation is over."
         prompt = f"The code of this message is {code}\n\n{pieces}\n\n{conversation}\n\n{task}\n"
         return Question(system=self._system, prompt=prompt, version=VERSION)
 

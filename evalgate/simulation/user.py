@@ -64,13 +64,7 @@ class LlmUser:
         self._draw = draw
         self._deviations = deviations
         self._added_turns = 0
-        self._script = Script(
-            plan=scenario.conversation_plan,
-            stop_signal=use.stop_signal,
-            persona=scenario.persona,
-            include_calls=use.include_function_calls,
-            template=use.custom_instructions,
-        )
+        self._script = Script(scenario, use)
 
     def __call__(self, history: Sequence[Invocation]) -> Content | Ending:
         """The starting prompt, if there is one, then the model's messages."""

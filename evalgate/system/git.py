@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
@@ -33,7 +33,7 @@ from evalgate.values import Environ, frozen_dataclass
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
 
-Settings: TypeAlias = Sequence[tuple[str, str]]
+Settings = Sequence[tuple[str, str]]
 """Settings of git, by key; one may occur several times."""
 
 USER_VARIABLES = (
@@ -59,7 +59,7 @@ FIXED_VARIABLES = {
     "GIT_DEFAULT_REF_FORMAT": "files",
 }
 
-SAFE_SETTINGS: Settings = (
+SAFE_SETTINGS = (
     ("safe.directory", "*"),
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -167,7 +167,7 @@ class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
         self.complaint = complaint
 
 
-_COMPLAINTS: Sequence[tuple[Complaint, re.Pattern[str]]] = (
+_COMPLAINTS = (
     (
         Complaint.CREDENTIALS,
         re.compile(
@@ -218,11 +218,7 @@ class Git:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def run(
-        self,
-        *arguments: str,
-        cwd: str,
-        timeout_s: float = LOCAL_TIMEOUT_S,
-        settings: Settings = (),
+        self, *arguments: str, cwd: str, timeout_s: float = LOCAL_TIMEOUT_S, settings: Settings = ()
     ) -> bytes:
         """The output of `git ARGUMENTS`. Raises GitFailed for a nonzero exit, a timeout or too much
         output."""
@@ -304,9 +300,7 @@ def find_source(root: Path) -> UserRepository:
             pointer = git_dir / "commondir"
             common = git_dir
             if pointer.is_file():
-                common = (
-                    git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").strip()
-                ).resolve()
+                common = (git_dir / pointer.read_text("utf-8", "surrogateescape").strip()).resolve()
             return UserRepository(working_tree=folder, git_dir=git_dir, common_dir=common)
     raise UnavailableError(
         f"{root} is not in a git repository, so there is no base to compare with",
@@ -636,7 +630,7 @@ def open_repository(
             (git_dir / patterns).parent.mkdir(exist_ok=True)
             with suppress(FileNotFoundError):
                 shutil.copyfile(source.git_dir / patterns, git_dir / patterns)
-        ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
+        ways = [[*remote.headers, ("remote.origin.url", remote.url)]]
         if token:
             server = environ.get("GITHUB_SERVER_URL") or GITHUB
             url = over_https(remote.url, server=server)

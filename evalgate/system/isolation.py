@@ -45,9 +45,7 @@ skipped."""
 def _are_mapped(numbers: range) -> bool:
     """True if users and groups may have these numbers: not in a container that has only 65,536."""
     try:
-        texts = [
-            Path(f"/proc/self/{name}_map").read_text(encoding="ascii") for name in ("uid", "gid")
-        ]
+        texts = [Path(f"/proc/self/{name}_map").read_text("ascii") for name in ("uid", "gid")]
     except OSError:  # no Linux
         return False
     maps = [[tuple(map(int, line.split())) for line in text.splitlines()] for text in texts]
@@ -576,11 +574,7 @@ def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
     """The prefix that starts a command as this user, with Landlock if it is supported."""
     rights = landlock_rights()
     places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
-    return (
-        *_drop_rights(uid, gid),
-        *(_landlock_options(rights, places) if rights else ()),
-        "--",
-    )
+    return (*_drop_rights(uid, gid), *(_landlock_options(rights, places) if rights else ()), "--")
 
 
 NAMESPACES = (
@@ -705,7 +699,7 @@ def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozen
 
 
 def _numbers(pid: str, lines: Collection[str]) -> set[int]:
-    status = Path("/proc", pid, "status").read_text(encoding="utf-8", errors="replace")
+    status = Path("/proc", pid, "status").read_text("utf-8", "replace")
     fields = (line.partition("\t") for line in status.splitlines())
     return {
         int(number) for name, _, numbers in fields if name in lines for number in numbers.split()
@@ -713,7 +707,7 @@ def _numbers(pid: str, lines: Collection[str]) -> set[int]:
 
 
 def _has_ended(pid: str) -> bool:
-    text = Path("/proc", pid, "stat").read_text(encoding="utf-8", errors="replace")
+    text = Path("/proc", pid, "stat").read_text("utf-8", "replace")
     return text.rpartition(")")[2].split()[0] in {"Z", "X"}
 
 
@@ -856,13 +850,13 @@ def _link(source: str, target: str) -> None:
 def _set_base(environment: Path, name: str, base: Path) -> None:
     """Turn a copied environment into one of another Python."""
     settings = environment / "pyvenv.cfg"
-    lines = settings.read_text(encoding="utf-8").splitlines()
+    lines = settings.read_text("utf-8").splitlines()
     new_lines = [
         f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line
         for line in lines
     ]
     settings.unlink()  # it may be a link to the user's own file
-    settings.write_text("\n".join(new_lines) + "\n", encoding="utf-8")
+    settings.write_text("\n".join(new_lines) + "\n", "utf-8")
     for program in {"python", "python3", name}:
         link = environment / "bin" / program
         link.unlink(missing_ok=True)

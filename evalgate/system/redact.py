@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import quote
 
 from evalgate.values import Redactor
@@ -32,7 +32,7 @@ def is_named(name: str) -> bool:
 def redactor_of_files(environment: Mapping[str, str]) -> Redactor:
     """`redactor` for other programs' texts, which may spell a secret as in JSON, HTML, an address
     or Markdown."""
-    spellings: tuple[Callable[[str], str], ...] = (_in_json, html.escape, quote)
+    spellings = (_in_json, html.escape, quote)
     secrets = _secrets(environment)
     redact_plain = _redactor(secrets | {spell(secret) for secret in secrets for spell in spellings})
     if not secrets:

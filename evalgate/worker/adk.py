@@ -16,7 +16,7 @@ import sys
 import time
 import uuid
 import warnings
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from . import approval, description, errors, modules, server, tools, trace
-from .pipe import Message
+from .pipe import Emit, Message
 from .stops import STOPS
 from .tools import Patches, SessionTools
 
@@ -562,7 +562,7 @@ class AdkSession:
             }
         }
 
-    async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
+    async def turn(self, content: Message, emit: Emit) -> Message:
         """Run one turn and give every event and every record to `emit` at once.
 
         Raises the agent's errors, and errors.ModelAnsweredError if a model's outage is the last
@@ -631,7 +631,7 @@ class AdkSession:
             parts = [types.Part(function_response=answer) for answer in answers.values()]
             message = types.Content(role="user", parts=parts)
 
-    async def _show(self, event: Any, emit: Callable[[Message], None]) -> None:
+    async def _show(self, event: Any, emit: Emit) -> None:
         """Give `emit` the messages for people: pieces of texts, and saved files."""
         if event.partial:
             emit({**_event(event), "partial": True})
@@ -670,7 +670,7 @@ def _target(loaded: ImportedAgent, plugins: tuple[Any, ...], app_name: str) -> M
 
 def _event(event: Any) -> Message:
     """The fields of a protocol event."""
-    fields: Message = {"author": event.author, "final": bool(event.is_final_response())}
+    fields = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
         fields["content"] = trace.dump_model(event.content)
     for name in ("usage_metadata", "grounding_metadata"):

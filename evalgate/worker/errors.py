@@ -44,7 +44,7 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
-        self.description: Message = {"kind": "start", "message": message, "detail": detail}
+        self.description = {"kind": "start", "message": message, "detail": detail}
 
     @classmethod
     def of(cls, error: BaseException, subject: str) -> LoadFailed:
@@ -104,11 +104,7 @@ class ServiceDown(BaseException):
         )
         super().__init__(message)
         detail = "" if isinstance(error, str) else _plain_addresses(user_traceback(error))
-        self.description: Message = {
-            "kind": UNREACHABLE,
-            "message": message,
-            "detail": detail,
-        }
+        self.description = {"kind": UNREACHABLE, "message": message, "detail": detail}
 
 
 def _plain_addresses(text: str) -> str:

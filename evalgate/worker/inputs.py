@@ -59,8 +59,8 @@ SUPPORT_SETS = (
     "supports_effective_ids",
 )
 
-read_link: Callable[[str], str] = os.readlink  # the originals, which ask nothing
-status_of: Callable[[str], os.stat_result] = os.stat
+read_link = os.readlink  # the originals, which ask nothing
+status_of = os.stat
 
 
 def start(top: str) -> Tracer | None:
@@ -160,7 +160,7 @@ class Tracer:
         OSError."""
         if not isinstance(path, (str, bytes)) and not hasattr(path, "__fspath__"):
             return None  # a descriptor: the call that opened it has asked
-        full_path: str = os.fsdecode(path)
+        full_path = os.fsdecode(path)
         if not full_path.startswith("/"):
             base = os.getcwd() if dir_fd in (None, -1) else read_link(f"/proc/self/fd/{dir_fd}")
             full_path = f"{base}/{full_path}"

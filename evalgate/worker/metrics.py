@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.abc
-import importlib.machinery
 import importlib.util
 import inspect
 import math
@@ -17,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -116,18 +116,18 @@ class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.packages: dict[str, str] = {}
         self.metric_modules: set[str] = set()
 
-    def find_spec(self, fullname: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""
         folder = self.packages.get(fullname)
         if folder is not None:
-            spec = importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+            spec = ModuleSpec(fullname, self, is_package=True)
             spec.submodule_search_locations = [folder]
             return spec
         if fullname in self.metric_modules and fullname not in sys.stdlib_module_names:
-            return importlib.machinery.PathFinder.find_spec(fullname, list(self.roots))
+            return PathFinder.find_spec(fullname, list(self.roots))
         return None
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:  # noqa: ARG002 - as above
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # noqa: ARG002 - as above
         """None: the import system makes an empty module."""
         return None
 
@@ -262,7 +262,7 @@ def _metric(wire_metric: Message, code: str) -> Any:
     criterion = dict(wire_metric.get("criterion") or {})
     if wire_metric.get("threshold") is not None:
         criterion.setdefault("threshold", wire_metric["threshold"])
-    fields: Message = {"metric_name": wire_metric.get("metric_name") or code}
+    fields = {"metric_name": wire_metric.get("metric_name") or code}
     if "threshold" in criterion:
         fields["criterion"] = eval_metrics.BaseCriterion.model_validate(criterion)
     model_fields = eval_metrics.EvalMetric.model_fields

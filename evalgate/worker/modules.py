@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.abc
-import importlib.machinery
 import importlib.util
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -123,9 +123,9 @@ def _is_name_taken(name: str, place: str) -> bool:
     return not all(os.path.isfile(os.path.join(package_folder, file)) for file in files)
 
 
-def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
+def _installed(name: str) -> ModuleSpec | None:
     folders = [entry for entry in sys.path if "-packages" in entry]
-    return importlib.machinery.PathFinder.find_spec(name, folders)
+    return PathFinder.find_spec(name, folders)
 
 
 def add_folders(roots: tuple[str, ...]) -> None:
@@ -194,15 +194,15 @@ def import_module_of(package: ModuleType, name: str) -> ModuleType | None:
 class Finder(importlib.abc.MetaPathFinder):
     """Finds modules by a function that gets their full name, and returns None for others."""
 
-    def __init__(self, find: Callable[[str], importlib.machinery.ModuleSpec | None]) -> None:
+    def __init__(self, find: Callable[[str], ModuleSpec | None]) -> None:
         self._find = find
 
-    def find_spec(self, fullname: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""
         return self._find(fullname)
 
 
-def find_home(home: Home, fullname: str) -> importlib.machinery.ModuleSpec | None:
+def find_home(home: Home, fullname: str) -> ModuleSpec | None:
     """The agent's package at its place, even if another module has its name, and its aliases as the
     same modules."""
     if fullname == home.name:
@@ -213,18 +213,18 @@ def find_home(home: Home, fullname: str) -> importlib.machinery.ModuleSpec | Non
     return None
 
 
-def find_agent(home: Home, fullname: str) -> importlib.machinery.ModuleSpec | None:
+def find_agent(home: Home, fullname: str) -> ModuleSpec | None:
     """The package as `agent`, its name in `adk eval`, if nothing else has this name."""
     if "agent" in home.aliases and f"{fullname}.".startswith("agent."):
         return _alias_spec(fullname, home.name + fullname[len("agent") :])
     return None
 
 
-def _alias_spec(alias: str, name: str) -> importlib.machinery.ModuleSpec | None:
+def _alias_spec(alias: str, name: str) -> ModuleSpec | None:
     """A spec for `alias` with the module of `name`; None if that does not exist."""
     if name not in sys.modules and importlib.util.find_spec(name) is None:
         return None
-    return importlib.machinery.ModuleSpec(alias, RenamedModule(name))
+    return ModuleSpec(alias, RenamedModule(name))
 
 
 class RenamedModule(importlib.abc.Loader):
@@ -232,9 +232,9 @@ class RenamedModule(importlib.abc.Loader):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.spec: importlib.machinery.ModuleSpec | None = None
+        self.spec: ModuleSpec | None = None
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:  # noqa: ARG002 - the interface's signature
+    def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002 - the interface's signature
         """The module itself, imported if it is not loaded yet."""
         module = importlib.import_module(self.name)
         self.spec = module.__spec__
@@ -245,9 +245,9 @@ class RenamedModule(importlib.abc.Loader):
         module.__spec__ = self.spec
 
 
-def _spec(home: Home) -> importlib.machinery.ModuleSpec | None:
+def _spec(home: Home) -> ModuleSpec | None:
     if home.file is None:
-        spec = importlib.machinery.ModuleSpec(home.name, None, is_package=True)
+        spec = ModuleSpec(home.name, None, is_package=True)
         spec.submodule_search_locations = [home.folder or ""]
         return spec
     search_folders = [home.folder] if home.folder else None

@@ -9,11 +9,13 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Message = dict[str, Any]
 """A message of the protocol, or a part of one: a JSON object."""
+Emit = Callable[[Message], None]
+"""Gets each message of a turn at once."""
 
 BUFFER_BYTES = 64 * 1024
 

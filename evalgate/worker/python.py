@@ -10,16 +10,13 @@ import platform
 import sys
 import time
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from . import errors, modules, server, terminal
-from .pipe import Message
+from .pipe import Emit, Message
 from .tools import SessionTools, Tools
-
-Emit = Callable[[Message], None]
 
 ARGUMENTS = ("text", "content", "messages", "state", "session_id", "tools")
 EVENT_KEYS = frozenset({
@@ -119,7 +116,7 @@ class CallSession:
         keywords = {name: arguments[name] for name in self._signature.keywords}
         await _run(self._callee, positional, keywords, recorder)
         self._messages.append({"role": "model", "text": recorder.answer})
-        turn_fields: Message = {"timings": {"total_s": round(time.monotonic() - start_time, 3)}}
+        turn_fields = {"timings": {"total_s": round(time.monotonic() - start_time, 3)}}
         return {**turn_fields, "state": self._state} if self._tells_state else turn_fields
 
     async def end(self) -> Message:

@@ -37,7 +37,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from . import errors, inputs, modules, pipe, tools
-from .pipe import Message, Pipe
+from .pipe import Emit, Message, Pipe
 from .tools import SessionTools
 
 PROTOCOL = 1
@@ -230,9 +230,7 @@ SESSION: ContextVar[str] = ContextVar("evalgate_session", default="")
 """The session of the running task."""
 
 
-def watch_for_stalls(
-    loop: asyncio.AbstractEventLoop, send: Callable[[Message], None], over: threading.Event
-) -> None:
+def watch_for_stalls(loop: asyncio.AbstractEventLoop, send: Emit, over: threading.Event) -> None:
     """Report each stall of the running loop, and its end, until `over` is set. Call this in the
     loop's thread."""
     last_beat = time.monotonic()
@@ -296,7 +294,7 @@ class Session(Protocol):
 
     live: bool
 
-    async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
+    async def turn(self, content: Message, emit: Emit) -> Message:
         """Run a turn. Every event and every `trace` message goes to `emit`. Returns the fields of
         `turn_end`. Raises the agent's errors."""
 
@@ -438,10 +436,7 @@ class Server:
                 "protocol": PROTOCOL,
                 "about": {**details, "installed": fingerprint},
                 "sessions": self._host.sessions,
-                "description": {
-                    "packages": packages,
-                    "agents": self._try_read(self._host.agents),
-                },
+                "description": {"packages": packages, "agents": self._try_read(self._host.agents)},
                 "surroundings": {
                     "models": self._try_read(self._host.models),
                     "variables": self._try_read(variables),

@@ -5,10 +5,5 @@ REFUSALS = frozenset({
     "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
 })  # fmt: skip
 """Error codes of a model's refusal."""
-STOPS = REFUSALS | {
-    "MAX_TOKENS",
-    "LANGUAGE",
-    "MALFORMED_FUNCTION_CALL",
-    "UNEXPECTED_TOOL_CALL",
-}
+STOPS = REFUSALS | {"MAX_TOKENS", "LANGUAGE", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"}
 """Error codes of google.genai that are the model's own answer. Any other code is an outage."""

@@ -18,7 +18,7 @@ from functools import partial, wraps
 from typing import Any
 
 from . import errors
-from .pipe import Message, to_json
+from .pipe import Emit, Message, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
 
@@ -31,7 +31,7 @@ class SessionTools:
     """The tool calls of one session; used from the event loop and from the threads of plain
     functions."""
 
-    def __init__(self, send: Callable[[Message], None], session: str) -> None:
+    def __init__(self, send: Emit, session: str) -> None:
         self._send = send
         self._session = session
         self._lock = threading.Lock()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 from . import server
-from .pipe import Message
+from .pipe import Emit, Message
 
 TEXT = 20_000
 """Characters of one text."""
@@ -27,7 +26,7 @@ class Recorder:
     `send` gets messages of the protocol: an entry's number, in the order of their starts, and its
     new or replaced fields. `at`: seconds since the turn's start; `s`: duration in seconds."""
 
-    def __init__(self, start_time: float, send: Callable[[Message], None]) -> None:
+    def __init__(self, start_time: float, send: Emit) -> None:
         self._start_time = start_time
         self._send = send
         self._entry_count = 0

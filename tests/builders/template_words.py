@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import re
+import types
 from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Any
@@ -67,6 +68,8 @@ def data_of(value: object) -> frozenset[str]:
         parts: list[object] = [getattr(value, name) for name in fields if name not in skipped]
     elif isinstance(value, Mapping):
         parts = [*value.keys(), *value.values()]
+    elif isinstance(value, types.BuiltinMethodType):  # transcripts: the `get` of a dictionary
+        parts = [value.__self__]
     else:
         parts = list(value) if isinstance(value, (tuple, list, set, frozenset)) else []
     return frozenset().union(*map(data_of, parts))

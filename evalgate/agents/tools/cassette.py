@@ -237,7 +237,7 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.key):
         reply = entry.reply
-        call: JsonObject = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
+        call = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
         call |= (
             {"error": dataclasses.asdict(reply.error)}
             if reply.error

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self, TypeAlias, assert_never
+from typing import Any, Literal, Self, assert_never
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -140,7 +140,7 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
         )
     if document.raw is None:
         return MockReading()
-    locate = Locator(document.node, file)
+    locate = document.places
     try:
         mocks = MockFile.model_validate(document.raw)
     except ValidationError as error:
@@ -165,7 +165,7 @@ def _of_error(detail: Any, locate: Locator) -> Problem:
     )
 
 
-RuleName: TypeAlias = tuple[str, int]
+RuleName = tuple[str, int]
 
 
 class MockRules:

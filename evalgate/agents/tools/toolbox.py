@@ -124,7 +124,7 @@ def within(root: Path, name: str) -> Path:
 def read_entries(path: Path) -> tuple[RecordedCall, ...] | None:
     """The calls in a cassette; None if there is no file. Raises CassetteError."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -320,7 +320,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
         return MockReading()
     path = root / rule.mocks
     try:
-        return tools_mocks.parse_mocks(path.read_text(encoding="utf-8-sig"), file=rule.mocks)
+        return tools_mocks.parse_mocks(path.read_text("utf-8-sig"), file=rule.mocks)
     except FileNotFoundError:
         siblings = [sibling.name for sibling in path.parent.glob("*.*") if sibling.is_file()]
         hint = words.did_you_mean(path.name, siblings)

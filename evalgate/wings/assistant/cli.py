@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.read import LOCAL_APP
 
 NAME = "evalgate"
-CLIENTS: Mapping[str, tuple[str, str, JsonObject]] = {
+CLIENTS = {
     "claude": (".mcp.json", "mcpServers", {"type": "stdio"}),
     "gemini": (".gemini/settings.json", "mcpServers", {}),
     "cursor": (".cursor/mcp.json", "mcpServers", {"type": "stdio"}),

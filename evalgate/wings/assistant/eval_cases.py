@@ -6,7 +6,7 @@ the changed values of a file differ."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -32,7 +32,7 @@ FIELDS = tuple(
 )
 """The fields of a case that may change."""
 
-_WHAT: Mapping[str, str] = {
+_WHAT = {
     "conversation": "turn",
     "user_content": "user input",
     "final_response": "expected answer",

@@ -62,7 +62,7 @@ class Operation:
 
     def json(self) -> JsonObject:
         """The operation as google.longrunning.Operation."""
-        metadata: JsonObject = {
+        metadata = {
             "state": self.state,
             "evaluations": list(self.names) or list(self.paths),
             "createTime": self.created_at,
@@ -131,11 +131,7 @@ class Operations:
             del self._operations[old_operation]
         name = f"operations/run-{uuid.uuid4().hex[:12]}"
         operation = Operation(
-            name=name,
-            paths=tuple(paths),
-            names=tuple(names),
-            runs=runs,
-            created_at=_timestamp(),
+            name=name, paths=tuple(paths), names=tuple(names), runs=runs, created_at=_timestamp()
         )
         self._operations[name] = operation
         self._queue.put(operation)
@@ -228,11 +224,7 @@ def response_of(report: Report) -> JsonObject:
 
 
 def _case(verdict: CaseVerdict) -> JsonObject:
-    summary: JsonObject = {
-        "file": verdict.suite,
-        "evalId": verdict.case_id,
-        "outcome": verdict.kind.value,
-    }
+    summary = {"file": verdict.suite, "evalId": verdict.case_id, "outcome": verdict.kind.value}
     if verdict.reason:
         summary["reason"] = str(verdict.reason)
     criteria = []

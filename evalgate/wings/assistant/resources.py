@@ -17,12 +17,7 @@ from evalgate.wings.ces.edit import Refused, invalid
 from evalgate.wings.ces.library import RUNS
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 from evalgate.wings.ces.resources import Resources
-from evalgate.wings.ces.shapes import (
-    AggregatedMetrics,
-    EvaluationResult,
-    ExecutionState,
-    Outcome,
-)
+from evalgate.wings.ces.shapes import AggregatedMetrics, EvaluationResult, ExecutionState, Outcome
 
 PAGE_SIZE = 50
 MAX_PAGE = 1000

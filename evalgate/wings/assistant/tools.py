@@ -3,10 +3,10 @@ calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
@@ -35,6 +35,9 @@ class ToolAnswer:
     meta: JsonObject = field(default_factory=dict)
 
 
+ToolAction: TypeAlias = Callable[[ServerResources, JsonObject], ToolAnswer]
+
+
 @frozen_dataclass
 class Tool:
     """A tool; `takes` and `gives` are JSON schemas."""
@@ -42,7 +45,7 @@ class Tool:
     name: str
     description: str
     takes: JsonObject
-    call: Callable[[ServerResources, JsonObject], ToolAnswer]
+    call: ToolAction
     gives: JsonObject = field(default_factory=lambda: {"type": "object"})
     read_only: bool = False
     destructive: bool = False
@@ -63,13 +66,7 @@ class Tool:
         return self.call(resources, arguments)
 
 
-_JSON_TYPES: Mapping[str, type] = {
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-    "object": dict,
-    "array": list,
-}
+_JSON_TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
 
 
 def _fault(value: Any, schema: Json) -> str:
@@ -90,7 +87,7 @@ def _wrong(field_name: str, description: str, message: str) -> Refused:
 
 def _calling(
     action: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **names: str
-) -> Callable[[ServerResources, JsonObject], ToolAnswer]:
+) -> ToolAction:
     """The call of a tool: `action`, with each argument under its name in Python, or the name in
     `names`."""
 
@@ -118,7 +115,7 @@ def error_of(refused: Refused) -> JsonObject:
 # --- schemas --------------------------------------------------------------------------------------
 
 
-_TYPES: Mapping[str, JsonObject] = {
+_TYPES = {
     "bool": {"type": "boolean"},
     "int32": {"type": "integer"},
     "float": {"type": "number"},
@@ -140,7 +137,7 @@ def schema_of(name: str) -> JsonObject:
             if "handling" not in field or key == "etag"
         }
         required_keys = [shapes.key_of(owner, key) for key in definition.get("required", ())]
-        schema: JsonObject = {"type": "object", "properties": properties}
+        schema = {"type": "object", "properties": properties}
         if required_keys and message != name:
             return {**schema, "required": required_keys}
         return schema
@@ -239,10 +236,7 @@ _SELECTION_FIELDS = {"evaluations": "names", "evaluationDataset": "dataset"}
 def _changed(done: Done) -> ToolAnswer:
     """A change with its relaxations, also as text: not every client shows `_meta`."""
     notes = tuple(f"This may relax: {relaxation}" for relaxation in done.relaxations)
-    meta: JsonObject = {
-        RELAXATIONS: list(done.relaxations),
-        CHANGES: [str(change) for change in done.changes],
-    }
+    meta = {RELAXATIONS: list(done.relaxations), CHANGES: [str(change) for change in done.changes]}
     return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
 
@@ -273,7 +267,7 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     noun = tool_noun.replace("_", " ")
     view_text = "BASIC, the default, has what a list needs."
     about_failing = "Only those whose last run here did not pass."
-    filters: JsonObject = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
+    filters = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
     takes = _object(
         (),
         parent=_PARENT,
@@ -374,7 +368,7 @@ def _of_cases() -> tuple[Tool, ...]:
 
     def calling(
         method: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **fixed: Any
-    ) -> Callable[[ServerResources, JsonObject], ToolAnswer]:
+    ) -> ToolAction:
         def action(resources: ServerResources, **arguments: Any) -> Any:
             return method(EvalCases(resources), **arguments, **fixed)
 

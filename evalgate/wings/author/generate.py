@@ -36,7 +36,7 @@ from evalgate.model import (
 )
 from evalgate.simulation import personas
 from evalgate.text import words
-from evalgate.values import Environ, Json
+from evalgate.values import Environ
 
 VERSION = "1"
 _MAX_CHARACTERS = 4_000  # of a prompt or plan
@@ -73,7 +73,7 @@ _REPLY = """\
 Reply with one JSON object and nothing else:
 {"scenarios": [{"starting_prompt": "...", "conversation_plan": "...", "user_persona": "NOVICE"}]}"""
 
-_SCHEMA: Json = {
+_SCHEMA = {
     "type": "object",
     "properties": {
         "scenarios": {

@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -379,11 +379,7 @@ def _requested_positions(
 
     A call matches a request by its id, else by its arguments, else by its tool, because a span may
     spell arguments differently. Times are in seconds. No request counts twice."""
-    key_functions: tuple[Callable[[ToolCall], str | None], ...] = (
-        lambda call: call.id,
-        _signature,
-        lambda call: call.name,
-    )
+    key_functions = (lambda call: call.id, _signature, lambda call: call.name)
     remaining_requests = dict(enumerate(requests))
     positions = set[int]()
     for key in key_functions:

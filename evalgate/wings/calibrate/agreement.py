@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 from evalgate.model import (
@@ -113,7 +113,7 @@ def _clusters(verdicts: Iterable[LabelledVerdict]) -> list[tuple[int, int]]:
 def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
     """The differences between two judges, in words: model and prompt version first, then the
     settings."""
-    pairs: Mapping[str, tuple[object, object]] = {
+    pairs = {
         "model": (old.model, new.model),
         "prompt version": (old.prompt_version or "unknown", new.prompt_version or "unknown"),
         "samples": (old.num_samples, new.num_samples),

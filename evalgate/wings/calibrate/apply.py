@@ -96,7 +96,7 @@ def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | N
         message = f"the calibration {str(content.message).removeprefix('the file ')}"
     else:
         try:
-            return calibration_file.parse(content.decode("utf-8", errors="replace")), None
+            return calibration_file.parse(content.decode("utf-8", "replace")), None
         except ValueError as error:
             message = f"{rule.calibration} is not a calibration: {error}"
     report = errors.warning if rule.min_kappa is None else errors.error

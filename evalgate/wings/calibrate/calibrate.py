@@ -93,7 +93,7 @@ def calibrate(
         answers = _ask(
             settings, reading, conversations=conversations, environ=environ, cache=cache, say=say
         )
-    groups: defaultdict[str, list[LabelledVerdict]] = defaultdict(list)
+    groups = defaultdict(list)
     for verdict in answers.verdicts:
         groups[repr(verdict.criterion_judge)].append(verdict)  # a judge's config is unhashable
     calibrations = [

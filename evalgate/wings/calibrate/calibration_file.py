@@ -7,13 +7,7 @@ import json
 
 from pydantic import Field, ValidationError
 
-from evalgate.model import (
-    Calibration,
-    Confusion,
-    ConfusionKind,
-    CriterionCalibration,
-    Example,
-)
+from evalgate.model import Calibration, Confusion, ConfusionKind, CriterionCalibration, Example
 from evalgate.results.judged import CalibrationShape, JudgeWire, RateWire, judge_json, rate_json
 from evalgate.values import JsonObject
 

@@ -4,7 +4,7 @@ drafts it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -36,7 +36,7 @@ from evalgate.results.file import Stored
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass
 
-COMMON_LABELS: Mapping[str, bool] = {
+COMMON_LABELS = {
     **dict.fromkeys(
         ("yes", "pass", "passed", "true", "valid", "right", "correct", "good", "1"), True
     ),

@@ -55,10 +55,7 @@ def pairs(run: Run) -> Iterator[OutcomePair]:
         sides = (result.evaluation_status, measured.status or outcomes.UNKNOWN)
         column = _COLUMNS.get(sides, _OPEN)
         yield OutcomePair(
-            row=_EVALUATION,
-            where=str(trial.key),
-            column=column,
-            reasons=("", measured.reason),
+            row=_EVALUATION, where=str(trial.key), column=column, reasons=("", measured.reason)
         )
         parts = result.golden_result or result.scenario_result
         if parts is None or measured.result is None or not transcript.invocations:

@@ -143,11 +143,7 @@ def drift_command(folder: Path, app: str, endpoint: str) -> int:
 @group.command("accept")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option(
-    "--root",
-    default=".",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="The repository.",
+    "--root", default=".", type=click.Path(path_type=Path), metavar="FOLDER", help="The repository."
 )
 @cli.ends
 def accept_command(names: tuple[str, ...], root: Path) -> int:

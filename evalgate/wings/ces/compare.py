@@ -116,7 +116,7 @@ def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int
 
 # --- what may relax -------------------------------------------------------------------------------
 
-_LARGEST: Mapping[str, float] = {
+_LARGEST = {
     "semanticSimilaritySuccessThreshold": 4,
     "overallToolInvocationCorrectnessThreshold": 1.0,
     "toolInvocationParameterCorrectnessThreshold": 1.0,

@@ -12,11 +12,7 @@ from functools import partial
 from typing import Any
 
 from evalgate.criteria import judged, rubrics
-from evalgate.criteria.base import (
-    CriterionSpec,
-    NoOptions,
-    Verdicts as Words,
-)
+from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
@@ -208,12 +204,12 @@ def grade_platform(evidence: TrialView) -> Grade:
 
 # --- checks by a judge ----------------------------------------------------------------------------
 
-_GROUPS: Mapping[str, Group] = {
+_GROUPS = {
     cases.SIMILARITY: Group.SIMILARITY,
     cases.HALLUCINATION: Group.HALLUCINATION,
     cases.GOAL: Group.GOAL,
 }
-_CRITERIA: Mapping[Kind, str] = {
+_CRITERIA = {
     Kind.ANSWER: cases.SIMILARITY,
     Kind.SAID: cases.SIMILARITY,
     Kind.ARGUMENT: cases.SIMILARITY,
@@ -237,7 +233,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     replies = [
         _verdict_of(question, result) for question, result in zip(questions, results, strict=True)
     ]
-    verdicts: Verdicts = {
+    verdicts = {
         question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
     }
     lack = next((lack for _, _, lack in replies if lack is not None), None)
@@ -278,18 +274,16 @@ _ANSWERS = {
 _YES = {"yes": 1, "no": 0}
 _CLAIMS = {"justified": 1, "not_justified": 0, "no_claim": -1}
 _GOAL_WORDS = {"satisfied": 1, "not_satisfied": 0, "unspecified": -1}
-_WORDS: Mapping[Kind, Mapping[str, int]] = {
+_WORDS = {
     Kind.ANSWER: _ANSWERS,
     Kind.SAID: _YES,
     Kind.ARGUMENT: _YES,
     Kind.HALLUCINATION: _CLAIMS,
     Kind.GOAL: _GOAL_WORDS,
 }
-_SCORES: Mapping[str, int] = {
-    word: score for scores in _WORDS.values() for word, score in scores.items()
-}
+_SCORES = {word: score for scores in _WORDS.values() for word, score in scores.items()}
 
-_RULES: Mapping[Kind, str] = {
+_RULES = {
     Kind.ANSWER: """\
 You compare what an AI agent said in one turn with the answer that its test expects, by meaning. Form, length, order
 and politeness are free; names, values, dates, decisions and questions are not.
@@ -325,7 +319,7 @@ came of it, not how.
 - not_satisfied: it is not, or only in part, or the agent refused it.
 - unspecified: the task is too vague to tell.""",
 }
-_TASKS: Mapping[Kind, str] = {
+_TASKS = {
     Kind.ANSWER: "How consistent is the text in agent_answer with the text in expected_answer?",
     Kind.SAID: "Does the agent say what is in expected_answer, somewhere in agent_answers?",
     Kind.ARGUMENT: "Do agent_argument and expected_argument mean the same?",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -82,8 +82,8 @@ def _output(value: Any) -> Any:
     return value
 
 
-Variables: TypeAlias = Annotated[Struct, BeforeValidator(_variables)]
-Texts: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+Variables = Annotated[Struct, BeforeValidator(_variables)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 
 
 class Cxas(Proto):

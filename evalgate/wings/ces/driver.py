@@ -492,7 +492,7 @@ class AppEvaluations:
             if key not in self._names:
                 self._names[key] = self._find_or_write(live, plan)
             name = self._names[key]
-        request: JsonObject = {**self._request, "evaluations": [name], "runCount": 1}
+        request = {**self._request, "evaluations": [name], "runCount": 1}
         # a copy of an earlier result would be no evidence
         request["evaluationRunCachingSettings"] = {"runCachingMode": "FORCE_RUN"}
         if case.conversation is not None:

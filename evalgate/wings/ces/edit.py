@@ -22,7 +22,7 @@ from evalgate.wings.ces.shapes import Handling, Proto
 EVERYTHING = "*"
 
 
-CODES: Mapping[str, int] = {
+CODES = {
     "CANCELLED": 1,
     "INVALID_ARGUMENT": 3,
     "NOT_FOUND": 5,
@@ -245,7 +245,7 @@ class _Splicer:
         self._edits = edits
         self._is_json = is_json
         indent = re.search(r"\n([ \t]+)\S", text)
-        self._unit: str | None = indent[1] if indent else None
+        self._unit = indent[1] if indent else None
 
     def change(self, node: _Node, old: Any, new: Any) -> None:
         """Note the edits that turn the value at the node into `new`."""
@@ -378,7 +378,7 @@ class _Splicer:
         begins."""
         if indent is None or self._unit is None or not self._is_json:
             return json.dumps(value, ensure_ascii=False)
-        unit: str | int = "\t" if self._unit.startswith("\t") else len(self._unit)
+        unit = "\t" if self._unit.startswith("\t") else len(self._unit)
         return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", f"\n{indent}")
 
 

@@ -30,7 +30,7 @@ FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
 def kind_at(tree: SearchedTree, path: str) -> Kind | None:
     """The kind of a file by its first bytes; None if it is not a CES file."""
     head = walk.read_head(tree.root, path, size=HEAD_BYTES)
-    return read.kind_of(head.decode("utf-8", errors="replace"), file=path)
+    return read.kind_of(head.decode("utf-8", "replace"), file=path)
 
 
 @frozen_dataclass

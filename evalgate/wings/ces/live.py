@@ -153,8 +153,7 @@ class Live:
                 str(operation["error"].get("code", "UNKNOWN")),
                 str(operation["error"].get("message")),
             )
-        response: JsonObject = operation.get("response") or {}
-        return response
+        return operation.get("response") or {}
 
     def call(
         self,

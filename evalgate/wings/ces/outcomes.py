@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -68,11 +68,7 @@ SIMILARITY_LABELS = {
     4: "Fully Consistent",
 }
 HALLUCINATION_LABELS = {1: "Justified", 0: "Not Justified", -1: "No Claim To Assess"}
-GOAL_LABELS = {
-    1: "User Task Satisfied",
-    0: "User Task Not Satisfied",
-    -1: "User Task Unspecified",
-}
+GOAL_LABELS = {1: "User Task Satisfied", 0: "User Task Not Satisfied", -1: "User Task Unspecified"}
 
 UNEXPECTED_RESPONSE = "UNEXPECTED RESPONSE"
 UNEXPECTED_CALL = "UNEXPECTED TOOL CALL"
@@ -335,8 +331,8 @@ class Verdict:
         return {"score": self.score, "label": label, "explanation": self.explanation}
 
 
-Key: TypeAlias = tuple[str, int, int, str]
-Verdicts: TypeAlias = Mapping[Key, Verdict]
+Key = tuple[str, int, int, str]
+Verdicts = Mapping[Key, Verdict]
 """Verdicts by `JudgeQuestion.key`; an absent key means that the judge was not asked."""
 
 
@@ -490,7 +486,7 @@ class ExpectedCall:
 
     def matches(self, args: Json | None) -> dict[str, bool | None]:
         """True for a parameter that is as expected; None if a judge has to decide."""
-        actual_args: Json = args or {}
+        actual_args = args or {}
         return {
             name: _argument(value, actual_args.get(name, json_match.MISSING), self.comparison)
             for name, value in (self.call.args or {}).items()
@@ -511,7 +507,7 @@ class ExpectedCall:
 
     def questions(self, call: ActualCall) -> Iterator[JudgeQuestion]:
         """The parameters of the agent's call that only a judge can decide."""
-        actual_args: Json = call.args or {}
+        actual_args = call.args or {}
         matches = self.matches(actual_args) if self.is_judged(actual_args) else {}
         for name, is_met in matches.items():
             if is_met is None:
@@ -528,7 +524,7 @@ class ExpectedCall:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
         on one."""
         is_judged = self.is_judged(call.args)
-        scores: dict[str, int | bool | None] = {
+        scores = {
             name: _verdict(verdicts, Kind.ARGUMENT, self.turn, self.step, name).score
             if is_judged and is_met is None
             else is_met

@@ -98,7 +98,7 @@ SHAPES: Mapping[Kind, type[Proto]] = {**RESOURCES, Kind.APP: AppEvaluation}
 APPLIES = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
 """Settings for the evaluations of the same app."""
 
-COLLECTIONS: Mapping[str, Kind] = {
+COLLECTIONS = {
     "evaluations": Kind.EVALUATION,
     "evaluationExpectations": Kind.EXPECTATION,
     "evaluationDatasets": Kind.DATASET,
@@ -108,7 +108,7 @@ COLLECTIONS: Mapping[str, Kind] = {
 }
 """The collections in names of resources, and the folders of an export."""
 
-COLLECTION_OF: Mapping[Kind, str] = {kind: name for name, kind in COLLECTIONS.items()}
+COLLECTION_OF = {kind: name for name, kind in COLLECTIONS.items()}
 
 
 @frozen_dataclass
@@ -322,8 +322,7 @@ def _yaml(text: str, problems: Problems) -> Any:
         problems.error(document.code, document.message, place=document.place)
         return None
     if document.raw is not None:
-        locator = yaml.Locator(document.node, problems.file)
-        problems.use_places(lambda path: _yaml_place(locator, document.raw, path))
+        problems.use_places(lambda path: _yaml_place(document.places, document.raw, path))
     for warning in document.warnings:
         problems.warning(warning.code, warning.message, place=warning.place, hint=warning.hint)
     return document.raw
@@ -399,7 +398,7 @@ class _Reader:
         document = self.message(CXAS[self.kind], raw, ())
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
-                path: Path = ("conversations", number)
+                path = ("conversations", number)
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
@@ -678,7 +677,7 @@ _EXPECTED = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
     **dict.fromkeys(("tuple_type", "list_type"), "a list"),
 }
-_MEANT: Mapping[str, Mapping[str, str]] = {
+_MEANT = {
     "ToolCall": {"arguments": "args", "params": "args", "parameters": "args", "toolName": "tool"},
     "ToolResponse": {"output": "response", "result": "response"},
     "CalledTool": {"tool": "action", "name": "action", "arguments": "args", "response": "output"},

@@ -47,7 +47,7 @@ from evalgate.wings.ces.shapes import (
     TurnReplayResult,
 )
 
-_ERRORS: Mapping[FailureKind, ErrorType] = {
+_ERRORS = {
     FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
     FailureKind.SIMULATOR: ErrorType.USER_SIMULATION_FAILURE,
 }
@@ -238,9 +238,7 @@ def run_of(
         evaluation_type=_TYPES.get(kinds, EvaluationType.MIXED),
         state=EvaluationRunState.COMPLETED,
         progress=Progress(
-            total_count=len(results),
-            completed_count=len(results) - counts["error_count"],
-            **counts,
+            total_count=len(results), completed_count=len(results) - counts["error_count"], **counts
         ),
         evaluation_run_summaries={
             name: EvaluationRunSummary(
@@ -267,10 +265,7 @@ def _evaluation_of(result: str) -> str:
     return result.partition("/results/")[0]
 
 
-_TYPES = {
-    frozenset({True}): EvaluationType.GOLDEN,
-    frozenset({False}): EvaluationType.SCENARIO,
-}
+_TYPES = {frozenset({True}): EvaluationType.GOLDEN, frozenset({False}): EvaluationType.SCENARIO}
 """The type of a run by whether its evaluations are goldens."""
 
 

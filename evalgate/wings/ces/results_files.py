@@ -23,12 +23,7 @@ from evalgate.values import JsonObject
 from evalgate.wings.ces import cases, criteria as ces, outcomes, read, results
 from evalgate.wings.ces.outcomes import Plan
 from evalgate.wings.ces.results import Batch, Measured
-from evalgate.wings.ces.shapes import (
-    EvaluationResult,
-    EvaluationRun,
-    GoldenRunMethod,
-    Outcome,
-)
+from evalgate.wings.ces.shapes import EvaluationResult, EvaluationRun, GoldenRunMethod, Outcome
 
 FILE = "ces-results.json"
 
@@ -85,9 +80,7 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
         yield results.run_of(measured, batch)
 
 
-def measurements(
-    run: Run,
-) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
+def measurements(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
     """Each first trial of a CES evaluation, with its outcomes."""
     cases_by_key = {
         (suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases

@@ -13,18 +13,9 @@ import functools
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    ForwardRef,
-    TypeAlias,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ForwardRef, get_args, get_origin
 
 from pydantic import (
     BeforeValidator,
@@ -171,8 +162,8 @@ def _duration(value: Any) -> Any:
     return value
 
 
-Int32: TypeAlias = Annotated[int, BeforeValidator(_int32)]
-Bool: TypeAlias = Annotated[bool, BeforeValidator(_bool)]
+Int32 = Annotated[int, BeforeValidator(_int32)]
+Bool = Annotated[bool, BeforeValidator(_bool)]
 
 
 def _struct(value: Any) -> Any:
@@ -201,7 +192,7 @@ def _struct(value: Any) -> Any:
     return value
 
 
-Struct: TypeAlias = Annotated[JsonObject, BeforeValidator(_struct)]
+Struct = Annotated[JsonObject, BeforeValidator(_struct)]
 
 
 class Proto(Wire):
@@ -219,8 +210,7 @@ class Proto(Wire):
 
     def json(self) -> JsonObject:  # type: ignore[override]  # pydantic's own is deprecated
         """The message as protobuf's JSON, without fields that have the value of an absent field."""
-        dumped: JsonObject = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        return dumped
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 class Result(Proto):
@@ -346,7 +336,7 @@ def handling_of(shape: type[Proto], field: str) -> Handling:
 
 # --- the messages and enums of shapes.json --------------------------------------------------------
 
-_SCALARS: Mapping[str, Any] = {
+_SCALARS = {
     "string": str,
     "bytes": Annotated[str, BeforeValidator(_base64)],
     "bool": Bool,
@@ -359,9 +349,7 @@ _SCALARS: Mapping[str, Any] = {
 }
 
 
-DEFINITIONS: JsonObject = json.loads(
-    Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
-)
+DEFINITIONS: JsonObject = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 """The enums and messages by name, as docs/ces_shapes.py writes them."""
 
 

@@ -124,7 +124,7 @@ class AgentEvaluator:
             folder = isolation.top_of(Path.cwd()) / "evalgate-report" / f"made-{mark}"
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
-                (folder / name).write_text(text, encoding="utf-8")
+                (folder / name).write_text(text, "utf-8")
             call = _Call(agent_module, folder / "made.test.json", agent_name=agent_name)
             return await call.run(
                 num_runs,
@@ -147,11 +147,11 @@ class AgentEvaluator:
             raise ValueError("One of old_eval_data_file or new_eval_data_file is empty.")
         session = None
         if initial_session_file:
-            text = Path(initial_session_file).read_text(encoding="utf-8")
+            text = Path(initial_session_file).read_text("utf-8")
             session = {"app_name": "", "user_id": "", **json.loads(text)}
         source = rewrite.read(Path(old_eval_data_file), shown_as=old_eval_data_file)
         text = migrated(source.text, file=old_eval_data_file, session=session)
-        Path(new_eval_data_file).write_text(text, encoding="utf-8")
+        Path(new_eval_data_file).write_text(text, "utf-8")
 
 
 evaluate = AgentEvaluator.evaluate
@@ -316,12 +316,11 @@ def _gate_file(root: Path, agent: str, folder: Path) -> str:
     conversations of a test run one after another unless `concurrency` allows more: the test's mocks
     may give their answers in an order."""
     gate_file = next((root / name for name in GATE_FILES if (root / name).is_file()), None)
-    configuration = yaml.safe_load(gate_file.read_text(encoding="utf-8")) if gate_file else {}
+    configuration = yaml.safe_load(gate_file.read_text("utf-8")) if gate_file else {}
     agents = [{"driver": PythonDriver.name, "call": agent, "python": sys.executable}]
     new_file = folder / "evalgate.yml"
     new_file.write_text(
-        yaml.safe_dump({"concurrency": 1, **(configuration or {}), "agents": agents}),
-        encoding="utf-8",
+        yaml.safe_dump({"concurrency": 1, **(configuration or {}), "agents": agents}), "utf-8"
     )
     return str(new_file)
 
@@ -332,18 +331,17 @@ def _with_session(
     """Copies of files in the oldest schema (a bare list of turns) that start from the state of
     `session`, and the setting that keeps their criteria. Raises AssertionError for files of the
     schema that has a `session_input`, as google-adk does."""
-    state = json.loads(session.read_text(encoding="utf-8"))
+    state = json.loads(session.read_text("utf-8"))
     copies = []
     for number, file in enumerate(files):
-        eval_turns = json.loads(file.read_text(encoding="utf-8"))
+        eval_turns = json.loads(file.read_text("utf-8"))
         if not isinstance(eval_turns, list):
             raise AssertionError(  # noqa: TRY004 - google-adk's type
                 f"{file}: `initial_session_file` is for the old schema; cases of this one have a `session_input`"
             )
         copy = folder / f"{number}-{file.name}"
         copy.write_text(
-            json.dumps([{"name": str(file), "data": eval_turns, "initial_session": state}]),
-            encoding="utf-8",
+            json.dumps([{"name": str(file), "data": eval_turns, "initial_session": state}]), "utf-8"
         )
         copies.append(copy)
     configs = {file.with_name("test_config.json") for file in files}

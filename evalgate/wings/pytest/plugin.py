@@ -84,7 +84,7 @@ class Evaluations:
 
     def settings(self) -> JsonObject:
         """The settings from pytest; the command line overrides the ini file. Raises UsageError."""
-        options: JsonObject = {"baseline": "none", "output": OUTPUT}
+        options = {"baseline": "none", "output": OUTPUT}
         for text in (
             *self.config.getini("evalgate_settings"),
             *self.config.getoption("evalgate_setting"),
@@ -103,7 +103,7 @@ class Evaluations:
         """Collect an evaluation file, by its name."""
         if not file_path.name.endswith(SUFFIXES):
             return None
-        file: EvaluationFile = EvaluationFile.from_parent(parent, path=file_path)
+        file = EvaluationFile.from_parent(parent, path=file_path)
         file.evaluations = self
         return file
 
@@ -135,9 +135,9 @@ class Evaluations:
             with FileLock(f"{result_file}.lock"):
                 if not result_file.exists():
                     part_file = result_file.with_suffix(".part")
-                    part_file.write_text(json.dumps(self._run(items)), encoding="utf-8")
+                    part_file.write_text(json.dumps(self._run(items)), "utf-8")
                     part_file.replace(result_file)
-                summary = json.loads(result_file.read_text(encoding="utf-8"))
+                summary = json.loads(result_file.read_text("utf-8"))
             self.config.workeroutput["evalgate"] = summary["verdict"]  # type: ignore[attr-defined] # set by pytest-xdist
         self.outcomes = summary["outcomes"]
         self.verdicts.append(summary["verdict"])
@@ -274,7 +274,7 @@ class EvaluationFile(pytest.File):
                 raise self.CollectError("\n".join(messages) or (suite.problem if suite else ""))
             return
         for case in suite.eval_set.cases:
-            item: EvaluationCase = EvaluationCase.from_parent(self, name=case.case_id)
+            item = EvaluationCase.from_parent(self, name=case.case_id)
             item.suite = suite.key
             item.case_id = case.case_id
             item.evaluations = self.evaluations

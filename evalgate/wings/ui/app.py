@@ -143,10 +143,7 @@ class Numbered(Order):
 
 
 def _say(
-    space: Workspace,
-    text: str,
-    files: Sequence[File],
-    replies: Sequence[FunctionResponse],
+    space: Workspace, text: str, files: Sequence[File], replies: Sequence[FunctionResponse]
 ) -> JsonObject:
     parts: list[Part] = [
         ToolResponse(id=reply.id, name=reply.name, response=reply.response) for reply in replies

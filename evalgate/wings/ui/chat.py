@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 
 from evalgate.agents import opening
-from evalgate.agents.base import AgentFailed, Conversation, ToolMode
+from evalgate.agents.base import AgentFailed, ToolMode
 from evalgate.agents.conversation import WorkerConversation
 from evalgate.agents.protocol import ArtifactMessage, EventMessage
 from evalgate.agents.tools import cassette, toolbox
@@ -80,7 +80,7 @@ class Chat:
             agent = self._agent = self._stack.enter_context(open_agents)[
                 fingerprints.agent_key(suite.agent)
             ]
-            self._conversation: Conversation = self._stack.enter_context(
+            self._conversation = self._stack.enter_context(
                 agent.converse(
                     Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE)
                 )
@@ -245,7 +245,7 @@ def _entries_of(turn: Invocation) -> list[JsonObject]:
     """The trace of an agent that records none, made from its events and times."""
     events = turn.events or ()
     author = next((event.author for event in events), "agent")
-    entries: list[JsonObject] = [
+    entries = [
         {"kind": "model", "agent": author, "name": call.name, "at": call.at, "s": call.seconds}
         for call in (turn.timings.calls if turn.timings else ())
         if call.kind == "model"

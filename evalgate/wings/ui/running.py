@@ -147,9 +147,5 @@ class Running:
             self._about["running"] = self._about["stopping"] = False
             if "verdict" not in self._about and self._about["error"] is None and child is not None:
                 output = child.stderr.text(limit=2000).strip()
-                self._about["error"] = {
-                    "message": f"the run {end}",
-                    "hint": output,
-                    "problems": [],
-                }
+                self._about["error"] = {"message": f"the run {end}", "hint": output, "problems": []}
             self.serial += 1

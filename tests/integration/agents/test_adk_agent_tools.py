@@ -82,7 +82,7 @@ RECORD = {"run": True, "report": True}
 
 def test_a_worker_that_is_not_told_to_ask_does_not(spawn, tmp_path: Path) -> None:
     worker = spawn({"path": "adk_tools"}, environment={"TRACE": str(tmp_path / "t")})
-    assert "tools" not in worker.greeting
+    assert not worker.greeting["tools"]
     events, _ = worker.ask('call weather {"city": "Oslo"}', "say done")
     assert responses(events) == [{"city": "Oslo", "degrees": 21}]
     assert (tmp_path / "t").read_text() == "weather Oslo C\n"

@@ -162,14 +162,14 @@ def test_tools_are_asked_about(spawn, name: str, calls: int) -> None:
 @pytest.mark.parametrize("name", ["with_tools", "with_tools_async"])
 def test_tools_just_run_where_nobody_wants_to_be_asked(bot, name: str) -> None:
     worker = bot(name)
-    assert "tools" not in worker.greeting
+    assert not worker.greeting["tools"]
     events, _ = worker.ask("Bergen")
     assert "0.4 m" in texts(events)[-1]
 
 
 def test_a_callable_without_tools_does_not_promise_to_ask(spawn) -> None:
     worker = spawn({"call": "bots:echo", "path": "python_kinds"}, kind="python", tools="replay")
-    assert "tools" not in worker.greeting
+    assert not worker.greeting["tools"]
 
 
 def test_a_function_that_waits_for_an_answer_is_let_go_with_its_conversation(spawn) -> None:

@@ -8,13 +8,12 @@ from collections.abc import Callable
 import pytest
 from builders import build
 
-from evalgate.config.context import SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.github import check_run, comment, publish
 from evalgate.github.check_run import Conclusion
 from evalgate.github.client import CheckRun, Client, GitHubFailed, GitHubFault
 from evalgate.github.comment import Job
-from evalgate.github.publish import Posting, ProgressWatcher
+from evalgate.github.publish import Posting
 from evalgate.model import TrialKey
 
 KEY = TrialKey(suite="s", case_id="c")
@@ -110,11 +109,9 @@ def test_a_run_is_begun_decided_and_told(github: GitHub) -> None:
 def test_progress_is_told_seldom_and_by_nobodys_trial(github: GitHub) -> None:
     now = 0.0
     made = opened(now=lambda: now)
-    watcher = made.watch(SilentWatcher())
-    watcher.begin(trials=600, done=0)
     for second in range(300):
         now = float(second)
-        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+        made.show_progress(second + 1, 600)
         if second % 10 == 0:
             settled(made)
     settled(made)
@@ -131,11 +128,9 @@ def test_a_github_that_hangs_holds_up_no_trial_and_gets_no_backlog(github: GitHu
     settled(made)
     github.hold.clear()
     github.busy.clear()
-    watcher = made.watch(SilentWatcher())
-    watcher.begin(trials=10_000, done=0)
     for second in range(1_000):  # were it to wait, this would fail after ten seconds
         now = float(second)
-        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+        made.show_progress(second + 1, 10_000)
         assert second != 60 or github.busy.wait(10)
     made.prepare(build.report("pass"))
     github.hold.set()
@@ -154,11 +149,9 @@ def test_the_first_failure_to_tell_progress_is_the_last_try(github: GitHub) -> N
     github.fail = {"update"}
     now = 0.0
     made = opened(now=lambda: now)
-    watcher = made.watch(SilentWatcher())
-    watcher.begin(trials=600, done=0)
     for second in range(0, 300, 30):
         now = float(second)
-        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+        made.show_progress(second + 1, 600)
         settled(made)
     made.prepare(build.report("pass"))
 
@@ -312,14 +305,17 @@ def test_a_reason_can_neither_ping_nor_render(github: GitHub) -> None:
     assert len(publish.undecided("x" * 100_000).title) <= 200
 
 
-def times_told(duration_s: int) -> list[int]:
+def times_told(github: GitHub, duration_s: int) -> list[int]:
     now = 0.0
+    made = opened(now=lambda: now)
     told: list[int] = []
-    watcher = ProgressWatcher(SilentWatcher(), lambda *_: told.append(int(now)), clock=lambda: now)
-    watcher.begin(trials=duration_s, done=0)
     for second in range(duration_s):
         now = float(second)
-        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+        made.show_progress(second + 1, duration_s)
+        settled(made)
+        if sum(what == "update" for what, _ in github.calls) > len(told):
+            told.append(second)
+    made.finish()
     return told
 
 
@@ -331,34 +327,29 @@ def times_told(duration_s: int) -> list[int]:
         (150, [60, 90, 120]),
     ],
 )
-def test_long_runs_tell_every_half_minute(duration_s: int, told: list[int]) -> None:
-    assert times_told(duration_s) == told
+def test_long_runs_tell_every_half_minute(github: GitHub, duration_s: int, told: list[int]) -> None:
+    assert times_told(github, duration_s) == told
 
 
-def test_very_long_runs_tell_ever_more_seldom() -> None:
-    told = times_told(4 * 3600)
+def test_very_long_runs_tell_ever_more_seldom(github: GitHub) -> None:
+    told = times_told(github, 4 * 3600)
     assert len(told) < 90
     assert told[-1] - told[-2] > 600
 
 
-def test_the_end_is_told_by_the_report() -> None:
-    told: list[object] = []
-    watcher = ProgressWatcher(
-        SilentWatcher(), lambda *about: told.append(about), clock=iter([0.0, 99.0]).__next__
-    )
-    watcher.begin(trials=1, done=0)
-    watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
-    assert told == []
+def test_the_end_is_told_by_the_report(github: GitHub) -> None:
+    made = opened(now=iter([0.0, 99.0]).__next__)
+    made.show_progress(1, 1)
+    made.finish()
+    assert [what for what, _ in github.calls] == ["start"]
 
 
 def test_what_is_said_meanwhile(github: GitHub) -> None:
     now = 0.0
     made = opened(now=lambda: now)
-    watcher = made.watch(SilentWatcher())
-    watcher.begin(trials=1200, done=39)
     settled(made)
     now = 61.0
-    watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+    made.show_progress(40, 1200)
     settled(made)
     made.finish()
     assert github.comments[0].endswith("> [!NOTE]\n> In progress: 40 of 1,200 case runs.")

@@ -26,12 +26,14 @@ from evalgate.judges.base import JudgeRequest
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import (
     Content,
+    ConversationScenario,
     CriterionUse,
     Event,
     Invocation,
     Persona,
     Rubric,
     Score,
+    SimulatorUse,
     Text,
     ToolResponse,
     TrialView,
@@ -53,7 +55,8 @@ def _rubrics(subject: Subject) -> Callable[[str], Question]:
 
 
 def _played(plan: str, answer: str) -> Question:
-    script = Script(plan=plan, stop_signal="</finished>")
+    scenario = ConversationScenario(starting_prompt="", conversation_plan=plan)
+    script = Script(scenario, SimulatorUse())
     script.add(turn("q", answer=answer))
     return script.question()
 

@@ -8,7 +8,17 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.model import Content, Event, Invocation, Persona, Text, ToolCall, ToolResponse
+from evalgate.model import (
+    Content,
+    ConversationScenario,
+    Event,
+    Invocation,
+    Persona,
+    SimulatorUse,
+    Text,
+    ToolCall,
+    ToolResponse,
+)
 from evalgate.simulation.prompt import Script
 from evalgate.text import templates
 from evalgate.text.templates import TemplateError
@@ -22,8 +32,24 @@ def turn(user: str, answer: str = "", *parts: object) -> Invocation:
     )
 
 
-def script(*turns: Invocation, **options: object) -> Script:
-    made = Script(**{"plan": "Book a table.", "stop_signal": "</finished>", **options})
+def scenario(plan: str = "Book a table.", persona: Persona | None = None) -> ConversationScenario:
+    return ConversationScenario(starting_prompt="", conversation_plan=plan, persona=persona)
+
+
+def script(
+    *turns: Invocation,
+    plan: str = "Book a table.",
+    persona: Persona | None = None,
+    include_calls: bool = False,
+    template: str | None = None,
+    stop_signal: str = "</finished>",
+) -> Script:
+    use = SimulatorUse(
+        stop_signal=stop_signal,
+        include_function_calls=include_calls,
+        custom_instructions=template,
+    )
+    made = Script(scenario(plan, persona), use)
     for each in turns:
         made.add(each)
     return made
@@ -85,7 +111,7 @@ def test_the_prompt_depends_on_the_conversation_and_not_on_how_often_it_was_aske
     answers, plan
 ):
     turns = [turn("Hello.", answer) for answer in answers]
-    asked_often = Script(plan=plan, stop_signal="END")
+    asked_often = script(plan=plan, stop_signal="END")
     for each in turns:
         asked_often.question()
         asked_often.add(each)
