@@ -103,6 +103,7 @@ def test_a_run_can_be_typed_at_a_desk(
     [
         ({"runs": "often"}, "`runs`: must be a valid integer, found 'often'"),
         ({"runs": "2+3"}, "what fails is rerun by itself: write `runs: 2`"),
+        ({"no_such": "1"}, "`no-such`: unknown key"),
         ({"runs": "1001"}, "`runs`: must be less than or equal to 1000"),
         ({"budget": "3"}, "`budget`: limits need names: `agent_calls`, `tokens` and `usd`, as in"),
         ({"budget": "tokens=1,5"}, "limits need names: `agent_calls`, `tokens` and `usd`"),
