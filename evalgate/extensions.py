@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from evalgate.errors import ConfigError
 from evalgate.values import frozen_dataclass
 
-OURS: Final = "evalgate_action"
-PREFIX: Final = "evalgate."
+OURS = "evalgate_action"
+PREFIX = "evalgate."
 Row = TypeVar("Row")
 
 

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
 
 from evalgate.comparison import pairing, purse, threshold
 from evalgate.comparison.pairing import Pattern, PolicyRule, Trials
@@ -30,8 +29,8 @@ from evalgate.model import (
     VerdictKind,
 )
 
-NOTHING: Final[Mapping[CaseKey, CaseStatus]] = {}
-NEW_CASES: Final = "+"
+NOTHING: Mapping[CaseKey, CaseStatus] = {}
+NEW_CASES = "+"
 """Suffix of a suite's group of new cases. The base does not have them; they must reach the pass
 rate by themselves."""
 
@@ -251,7 +250,7 @@ def _is_lacking(sides: Sides) -> bool:
     )
 
 
-MEASURED_RULE: Final = {
+MEASURED_RULE = {
     purse.MEASURED: PolicyRule(
         name=purse.MEASURED, gating=True, lower_is_better=False, scale=Scale(), max_drop=0.0
     )

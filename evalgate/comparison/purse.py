@@ -13,19 +13,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
-from typing import Final
 
 from evalgate.model import Bet, CaseKey, Cell, Confirmation
 from evalgate.values import frozen_dataclass
 
-SPREAD_SHARE: Final = 0.5
+SPREAD_SHARE = 0.5
 """The share of the purse that bets equally on every pair, to find a drop that is spread over
 cases."""
-SHARES: Final = (0.3, 0.6, 0.9)
+SHARES = (0.3, 0.6, 0.9)
 """The shares of it that are staked on a pair, in three equal parts."""
-MAX_FIRST_STAKE: Final = 0.5
+MAX_FIRST_STAKE = 0.5
 """The largest stake on a case in the first round."""
-FLAKY: Final = 0.3
+FLAKY = 0.3
 """A case that passes this often is flaky, not failing."""
 MIN_ODDS_SHARE = 0.35
 """A suspect is dropped if its odds fall below this share of its first odds, or of 1 : 1."""
@@ -43,10 +42,10 @@ MAX_BETS_AT_ONCE = 3
 """Bets on one case at the same time."""
 MAX_FIRST_CASES = 8
 """Cases that begin their runs of head alone at the same time."""
-SPARE_RERUNS: Final = 2
+SPARE_RERUNS = 2
 """A case is given up if more of its reruns than this fail to be measured, beyond those that were
 measured."""
-BROKEN_FACTOR: Final = 4.0
+BROKEN_FACTOR = 4.0
 """The factor of a case's bets, from 1, at which the case is reported as broken."""
 PROMISING_FACTOR = 2.0
 """Graded scores: more pairs are run if their part of the purse reaches this factor."""
@@ -54,17 +53,17 @@ MAX_GRADED_PAIRS = 4
 """Graded scores: pairs of one case."""
 MAX_GRADED_CASES = 50
 """Graded scores: cases with pairs."""
-MEASURED: Final = "(measured)"
+MEASURED = "(measured)"
 """The name of a graded criterion: the run could be measured."""
-ALL_CRITERIA: Final = ""
+ALL_CRITERIA = ""
 """The name of a graded criterion: the run passes all deciding criteria."""
 
 
-_FALL: Final = (1.0, -1.0, 0.0, 0.0)
-NO_BET: Final = (1.0, 1.0, 1.0, 1.0)
+_FALL = (1.0, -1.0, 0.0, 0.0)
+NO_BET = (1.0, 1.0, 1.0, 1.0)
 """A bet of nothing pays the same in each cell."""
-_SWAPPED: Final = (Cell.ROSE, Cell.FELL, Cell.PASSED, Cell.FAILED)
-_RATES: Final = (0.3, 0.5, 0.7, 0.9, 0.98)
+_SWAPPED = (Cell.ROSE, Cell.FELL, Cell.PASSED, Cell.FAILED)
+_RATES = (0.3, 0.5, 0.7, 0.9, 0.98)
 """Assumed pass rates of a case if the change did nothing. They only set the stakes."""
 
 
@@ -73,13 +72,13 @@ def _chances(base: float, head: float) -> tuple[float, ...]:
     return base * (1 - head), (1 - base) * head, base * head, (1 - base) * (1 - head)
 
 
-_UNCHANGED_CHANCES: Final = [_chances(rate, rate) for rate in _RATES]
-_WORSE_CHANCES: Final = [
+_UNCHANGED_CHANCES = [_chances(rate, rate) for rate in _RATES]
+_WORSE_CHANCES = [
     *((0.9 * 0.97, _chances(rate, 0.03)) for rate in _RATES),
     *((0.1 * rate * (1 - rate / 2), _chances(rate, rate / 2)) for rate in _RATES),
 ]
 """A broken case: prior weights after its first fall, and the probabilities of its cells."""
-_ALL_CHANCES: Final = [*_UNCHANGED_CHANCES, *(chances for _, chances in _WORSE_CHANCES)]
+_ALL_CHANCES = [*_UNCHANGED_CHANCES, *(chances for _, chances in _WORSE_CHANCES)]
 
 
 @lru_cache(maxsize=10_000)

@@ -10,7 +10,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
 
 from evalgate.comparison import threshold
 from evalgate.comparison.book import Sides
@@ -21,13 +20,13 @@ TRIES = 200
 MOST_PAIRS = 20_000
 """The number of simulated pull requests, and the most pairs of first runs in all of them. Larger
 runs simulate fewer pull requests."""
-FEWEST_TRIES: Final = 10
-BROKEN_COUNTS: Final = (1, 2, 3)
-BROKEN_RATE: Final = 0.02
-PRIOR: Final = 2.0
+FEWEST_TRIES = 10
+BROKEN_COUNTS = (1, 2, 3)
+BROKEN_RATE = 0.02
+PRIOR = 2.0
 """The pass rate of all cases counts as this many runs of each case."""
-OFTEN_MISSED: Final = 0.5
-BLOCK_SIZE: Final = 4096
+OFTEN_MISSED = 0.5
+BLOCK_SIZE = 4096
 
 
 def power_of(

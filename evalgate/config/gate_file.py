@@ -7,7 +7,7 @@ import datetime as dt
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -34,7 +34,7 @@ Deciding = Annotated[Value, HEAD, NONE]
 Judging = Annotated[Value, HEAD, MEASUREMENT]
 Reaching = Annotated[Value, HEAD, AGENT]
 
-REFUSED: Final = "bad_option"
+REFUSED = "bad_option"
 """The type of the pydantic error. Its `ctx` has `at`, the path within the config, and `near`, a
 similar name or ""."""
 

@@ -7,7 +7,6 @@ import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -38,7 +37,7 @@ class Provider:
         return (*self.keys, *self.settings)
 
 
-PROVIDERS: Final[Mapping[str, Provider]] = {
+PROVIDERS: Mapping[str, Provider] = {
     "Google": Provider(
         ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         (
@@ -74,7 +73,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 """The variables that agents get by default. Credentials of a cloud, which open more than models,
 are not among them."""
 
-KEYS: Final = frozenset(key for provider in PROVIDERS.values() for key in provider.keys)
+KEYS = frozenset(key for provider in PROVIDERS.values() for key in provider.keys)
 OF_MODELS = frozenset(
     name
     for provider in PROVIDERS.values()
@@ -116,8 +115,8 @@ CI_VARIABLES = (
 )  # fmt: skip
 """Variables of workflows and other CIs; not all CIs set CI."""
 
-CLOUD_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
-CLOUD_LOGIN: Final = "google-github-actions/auth"
+CLOUD_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
+CLOUD_LOGIN = "google-github-actions/auth"
 """The action that sets that variable in a workflow."""
 
 USER_INFO = re.compile(r"://[^/\s@]+@")

@@ -3,7 +3,6 @@ below."""
 
 from __future__ import annotations
 
-from typing import Final
 
 from evalgate.criteria import (
     agents_cli,
@@ -24,7 +23,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.extensions import Table
 from evalgate.model import CriterionUse, Need
 
-CRITERIA: Final[Table[CriterionSpec]] = Table(
+CRITERIA: Table[CriterionSpec] = Table(
     "evalgate.criteria",
     CriterionSpec,
     (
@@ -43,7 +42,7 @@ CRITERIA: Final[Table[CriterionSpec]] = Table(
 )
 """The criteria that a config may name, by name."""
 
-CUSTOM: Final[CriterionSpec] = custom_metric.SPEC
+CUSTOM: CriterionSpec = custom_metric.SPEC
 """The row of a user's custom criterion, whose code is in the repository. As in ADK, it may replace
 a built-in criterion of the same name."""
 

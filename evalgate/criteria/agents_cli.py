@@ -7,7 +7,7 @@ import re
 import statistics
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from pydantic import Field
 
@@ -28,21 +28,21 @@ from evalgate.model import (
     not_evaluated,
 )
 
-VERSION: Final = "2"
-_FIELD: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
-_SCORES: Final = {
+VERSION = "2"
+_FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
+_SCORES = {
     **{str(number): True for number in range(101)},
     **{f"{number / 10:g}": True for number in range(1, 10)},
     **{f"{number}.5": True for number in range(1, 10)},
 }
 
-_RULES: Final = """\
+_RULES = """\
 You grade an AI agent's run by the instructions of its developers, which follow. Where they show a form for the reply,
 keep to the form below instead; their scale counts.
 
 """
 
-_REPLY: Final = """\
+_REPLY = """\
 Reply with one JSON object and nothing else: first the reasons, in a sentence or two, then the score by the
 developers' scale as a word of digits, then the code.
 {"rationale": "...", "verdict": "4", "code": "..."}

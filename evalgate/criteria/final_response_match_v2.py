@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import CriterionSpec, Verdicts
@@ -60,8 +59,8 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
     return judged.conclude(judged_turns, nothing=no_reference, deviations=ask.deviations)
 
 
-VERSION: Final = "2"
-LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
+VERSION = "2"
+LABELS: Mapping[str, bool] = {"valid": True, "invalid": False}
 
 RULES = """\
 You compare an AI agent's answer with a reference answer to the same request, and decide whether the agent's answer is

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import CriterionSpec, Verdicts
@@ -209,8 +208,8 @@ def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ..
     )
 
 
-VERSION: Final = "2"
-LABELS: Final[Mapping[str, bool]] = {
+VERSION = "2"
+LABELS: Mapping[str, bool] = {
     "supported": True,
     "not_applicable": True,
     "unsupported": False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from evalgate.criteria.base import CriterionSpec, NoOptions
 from evalgate.model import Grade, Invocation, Reason, Scale, Score, TrialView, not_evaluated, turns
@@ -48,7 +48,7 @@ _Tokens: TypeAlias = Mapping[str, int]
 """Tokens of one turn by kind, with ADK's names. Kinds that no model call reported are left out."""
 
 
-_KINDS: Final[tuple[str, ...]] = (
+_KINDS: tuple[str, ...] = (
     "total_tokens",
     "input_tokens",
     "prompt_tokens",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from evalgate.criteria import judged
 from evalgate.criteria.judged import Inquiry, JudgedTurn
@@ -28,8 +28,8 @@ from evalgate.model import (
 )
 from evalgate.values import JsonObject, Sentence
 
-VERSION: Final = "2"
-LABELS: Final[Mapping[str, bool]] = {"yes": True, "no": False}
+VERSION = "2"
+LABELS: Mapping[str, bool] = {"yes": True, "no": False}
 _NAMES = ("id", "name", "rubric_id", "property_id")
 _TEXTS = ("property", "text", "rubric")
 _REASONS = ("rationale", "reasoning", "reason", "evidence")
@@ -53,7 +53,7 @@ Verdicts:
 - yes: the property holds, or its condition does not arise here, so that it does not apply.
 - no: it applies and does not hold."""
 
-_MISSIONS: Final[Mapping[Subject, str]] = {
+_MISSIONS: Mapping[Subject, str] = {
     Subject.FINAL_RESPONSE: """\
 You judge the final answer of an AI agent by a list of properties.
 
@@ -92,7 +92,7 @@ sentences, then the verdict. After the last entry comes the code.
 {{"verdicts": [{{"id": "{prefix}1",{evidence} "rationale": "...", "verdict": "yes"}}, ...], "code": "..."}}
 The verdict is one of these words: yes, no."""
 
-_TASKS: Final[Mapping[Subject, str]] = {
+_TASKS: Mapping[Subject, str] = {
     Subject.FINAL_RESPONSE: "Which of the properties does the text in final_answer have?",
     Subject.TOOL_USE: "Which of the properties does the tool use in agent_steps have?",
     Subject.CONVERSATION: "Which of the properties does the agent's conduct in the conversation have?",

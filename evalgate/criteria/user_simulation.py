@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts
@@ -172,8 +171,8 @@ def grade_ended(view: TrialView) -> Grade:
             return not_evaluated(Reason.NOTHING_RECORDED, "ending_unrecorded")
 
 
-VERSION: Final = f"2.{personas.VERSION}"
-LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
+VERSION = f"2.{personas.VERSION}"
+LABELS: Mapping[str, bool] = {"valid": True, "invalid": False}
 
 _RULES = """\
 You check a simulated user that talks to an AI agent in a test. You judge the user's next message, never the agent: is

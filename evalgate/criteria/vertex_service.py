@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from evalgate.criteria import judged
 from evalgate.criteria.judged import Inquiry, JudgedTurn
@@ -26,8 +26,8 @@ from evalgate.model import (
 from evalgate.model.trial import MOST
 from evalgate.values import Json
 
-MODEL: Final = "vertex_evaluation/"
-VERSION: Final = "1"
+MODEL = "vertex_evaluation/"
+VERSION = "1"
 
 
 # --- questions ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from posixpath import dirname, isabs, join, normpath
-from typing import Any, Final
+from typing import Any
 
 from evalgate.config import yaml
 from evalgate.errors import Place, Problem
@@ -41,7 +41,7 @@ _KEYS = (
 )
 """What is read of a metric with a body."""
 
-SAME_AS_ADK: Final[Mapping[str, str]] = {
+SAME_AS_ADK: Mapping[str, str] = {
     "final_response_match": "final_response_match_v2",
     "safety": "safety_v1",
     "multi_turn_task_success": "multi_turn_task_success_v1",
@@ -51,7 +51,7 @@ SAME_AS_ADK: Final[Mapping[str, str]] = {
 """Built-in metrics that ADK has as criteria: it calls the same service, or asks the same
 question."""
 
-OF_SERVICE: Final = frozenset(
+OF_SERVICE = frozenset(
     (
         "final_response_quality",
         "final_response_reference_free",
@@ -67,14 +67,14 @@ OF_SERVICE: Final = frozenset(
 )
 """Built-in metrics that only Google Cloud's evaluation service has."""
 
-UNMEASURED: Final = re.compile(
+UNMEASURED = re.compile(
     r"exact_match|bleu|rouge\w*|coherence|fluency|groundedness|fulfillment|verbosity"
     r"|(summarization|question_answering)_quality|gecko_\w+"
 )
 """Built-in metrics of older versions, or not for agents, that evalgate does not measure."""
 
-SERVICE_METRIC: Final = "agents_cli_service_metric"
-PROMPT_METRIC: Final = "agents_cli_prompt_metric"
+SERVICE_METRIC = "agents_cli_service_metric"
+PROMPT_METRIC = "agents_cli_prompt_metric"
 
 
 def parse_dataset_config(

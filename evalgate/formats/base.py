@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Protocol
 
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
@@ -122,7 +122,7 @@ class Format:
         return ()
 
 
-FORMATS: Final[Table[Format]] = Table("evalgate.formats", Format)
+FORMATS: Table[Format] = Table("evalgate.formats", Format)
 
 
 def format_of_traces(values: Sequence[Any]) -> Format | None:

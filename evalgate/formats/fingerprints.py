@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from evalgate.formats import adk_shapes
 from evalgate.model import (
@@ -165,6 +165,6 @@ def agent_key(use: AgentUse) -> str:
 
 
 KEYS_KEPT = 1024
-_KEYS: Final[dict[int, tuple[AgentUse, str]]] = {}
+_KEYS: dict[int, tuple[AgentUse, str]] = {}
 """Keys by the uses' ids, because options cannot be hashed: every trial needs a key, and a run has
 few uses."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from evalgate.config import places
 from evalgate.errors import ConfigError, Place, UnavailableError, errors_in
@@ -126,16 +125,16 @@ def _require_version(version: str, case: Case | None, key: CaseKey) -> None:
 # --- accept a failure ----------------------------------------------------------------------------
 
 
-CALLS: Final = frozenset({"tool_trajectory_avg_score"})
-ANSWER: Final = frozenset({"response_match_score", "final_response_match_v2"})
+CALLS = frozenset({"tool_trajectory_avg_score"})
+ANSWER = frozenset({"response_match_score", "final_response_match_v2"})
 """The criteria that compare with expectations of a case; other criteria have none in its file."""
-REFUSAL_REASONS: Final = {
+REFUSAL_REASONS = {
     CaseLabel.FLAKY: "it is flaky: reruns did not confirm its failure",
     CaseLabel.QUARANTINED: "it is quarantined, so what the agent does in it is not relied on: take it out of "
     "`quarantine` in evalgate.yml first",
 }
 """By label, why a case cannot be accepted: one run's answer is no better than the expectation."""
-REDACTED: Final = "***"
+REDACTED = "***"
 
 
 class CaseUnchanged(Exception):  # noqa: N818 - an answer, no error

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Final
 
 from evalgate import agents
 from evalgate.agents import python_process
@@ -102,7 +101,7 @@ def made_up(message: str) -> JsonObject:
     return values
 
 
-PLAIN: Final[JsonObject] = {
+PLAIN: JsonObject = {
     "str": "",
     "int": 1,
     "float": 1.0,

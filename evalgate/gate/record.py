@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
@@ -228,15 +228,15 @@ def add(
 # --- ids and times that differ in each run -------------------------------------------------------
 
 
-TRAJECTORY: Final = "tool_trajectory_avg_score"
-CONFIG: Final = "test_config.json"
-UUID: Final = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-MOMENT: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
-HEXADECIMAL: Final = "[0-9a-f]{16,}"
-_VARIANT: Final = re.compile(
+TRAJECTORY = "tool_trajectory_avg_score"
+CONFIG = "test_config.json"
+UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+MOMENT = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+HEXADECIMAL = "[0-9a-f]{16,}"
+_VARIANT = re.compile(
     rf"(?<![0-9a-zA-Z])(?:({UUID})|({MOMENT})|((?=[a-f]*\d)(?=\d*[a-f]){HEXADECIMAL}))(?![0-9a-zA-Z])"
 )
-EPOCH: Final = range(1_577_836_800, 2_208_988_800)
+EPOCH = range(1_577_836_800, 2_208_988_800)
 """Seconds since 1970 that are a moment from 2020 to 2039; times 1,000 they are milliseconds."""
 Patterns = dict[str, dict[str, JsonObject]]
 """By tool and argument, a matcher of `tool_trajectory_avg_score`."""

@@ -9,7 +9,6 @@ import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -20,9 +19,9 @@ from evalgate.results import kept, output
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
-FOLDER: Final = f"{kept.FOLDER}/proposals"
-ENDINGS: Final = (".json", ".yaml", ".yml")
-_NO_NEWLINE: Final = "\\ No newline at end of file\n"
+FOLDER = f"{kept.FOLDER}/proposals"
+ENDINGS = (".json", ".yaml", ".yml")
+_NO_NEWLINE = "\\ No newline at end of file\n"
 
 
 @frozen_dataclass
@@ -45,7 +44,7 @@ class WaitingChange:
         return fingerprints.digest([self.name, *self.reasons, self.diff])
 
 
-_CHANGE: Final = TypeAdapter(WaitingChange)
+_CHANGE = TypeAdapter(WaitingChange)
 
 
 def difference(old: str, new: str | None, file: str) -> str:

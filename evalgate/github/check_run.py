@@ -7,7 +7,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from evalgate.errors import Severity
 from evalgate.github import client as github_client
@@ -16,11 +16,11 @@ from evalgate.reports.view import Remark
 from evalgate.text import plain
 from evalgate.values import JsonObject, frozen_dataclass
 
-NAME: Final = "evalgate"
-MOST_BYTES: Final = 65_535
-BATCH: Final = 50
-MOST_ANNOTATIONS: Final = 500
-_LEVELS: Final = {Severity.ERROR: "failure", Severity.WARNING: "warning"}
+NAME = "evalgate"
+MOST_BYTES = 65_535
+BATCH = 50
+MOST_ANNOTATIONS = 500
+_LEVELS = {Severity.ERROR: "failure", Severity.WARNING: "warning"}
 _LONGEST_TITLE = 255
 _CUT_NOTE = "\n\n_The rest was left out because of GitHub's size limit: see the job summary._"
 _LONGEST_MESSAGE_BYTES = 8 * 1024  # GitHub takes 64 KB, which is too long beside a line

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -35,11 +35,11 @@ PAGE_SIZE = 100
 SECONDARY_WAIT_S = 60.0
 """GitHub's advice for a secondary limit without a time: at least a minute."""
 _SECONDARY_SIGNS = (b"secondary rate limit", b"abuse detection", b"submitted too quickly")
-_LIMIT_STATUSES: Final = frozenset({403, 422, 429})
-_SERVER_FAILURES: Final = frozenset({500, 502, 503, 504})
+_LIMIT_STATUSES = frozenset({403, 422, 429})
+_SERVER_FAILURES = frozenset({500, 502, 503, 504})
 _DOWNLOAD_S = 300.0
 _LONGEST_BACKOFF_S = 20.0
-_TEMPORARY_FAULTS: Final = frozenset({Fault.TIMEOUT, Fault.UNREACHABLE})
+_TEMPORARY_FAULTS = frozenset({Fault.TIMEOUT, Fault.UNREACHABLE})
 _MESSAGE_WIDTH = 300
 _REPOSITORY = re.compile(r"(?!\.{1,2}/)[A-Za-z0-9._-]+/(?!\.{1,2}\Z)[A-Za-z0-9._-]+")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
@@ -67,53 +67,51 @@ _COMMENT = f"{_REPO}/issues/comments/{{comment_id}}"
 _CHECKS = f"{_REPO}/check-runs"
 
 
-LIST_COMMENTS: Final = Endpoint(
+LIST_COMMENTS = Endpoint(
     "GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write"
 )
-CREATE_COMMENT: Final = Endpoint(
-    "POST", _COMMENTS, "comment on the pull request", "pull-requests: write"
-)
-UPDATE_COMMENT: Final = Endpoint(
+CREATE_COMMENT = Endpoint("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
+UPDATE_COMMENT = Endpoint(
     "PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write"
 )
-DELETE_COMMENT: Final = Endpoint(
+DELETE_COMMENT = Endpoint(
     "DELETE", _COMMENT, "delete a duplicate of the comment", "pull-requests: write"
 )
-CREATE_CHECK: Final = Endpoint("POST", _CHECKS, "create the check run", "checks: write")
-UPDATE_CHECK: Final = Endpoint(
+CREATE_CHECK = Endpoint("POST", _CHECKS, "create the check run", "checks: write")
+UPDATE_CHECK = Endpoint(
     "PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write"
 )
-LIST_RUN_ARTIFACTS: Final = Endpoint(
+LIST_RUN_ARTIFACTS = Endpoint(
     "GET",
     f"{_REPO}/actions/runs/{{run_id}}/artifacts",
     "list the artifacts of a workflow run",
     "actions: read",
 )
-DOWNLOAD_ARTIFACT: Final = Endpoint(
+DOWNLOAD_ARTIFACT = Endpoint(
     "GET",
     f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}",
     "download an artifact",
     "actions: read",
 )
-FETCH_PULL: Final = Endpoint(
+FETCH_PULL = Endpoint(
     "GET", f"{_REPO}/pulls/{{pull_number}}", "read the pull request", "pull-requests: read"
 )
-LIST_PULL_COMMITS: Final = Endpoint(
+LIST_PULL_COMMITS = Endpoint(
     "GET",
     f"{_REPO}/pulls/{{pull_number}}/commits",
     "read the commits of the pull request",
     "pull-requests: read",
 )
-LIST_PULLS: Final = Endpoint(
+LIST_PULLS = Endpoint(
     "GET", f"{_REPO}/pulls", "look for the pull request of a branch", "pull-requests: read"
 )
-LIST_COMMIT_PULLS: Final = Endpoint(
+LIST_COMMIT_PULLS = Endpoint(
     "GET",
     f"{_REPO}/commits/{{commit_sha}}/pulls",
     "look for the pull request of a commit",
     "pull-requests: read",
 )
-FETCH_USER: Final = Endpoint("GET", "/user", "find out whose token this is", "read:user")
+FETCH_USER = Endpoint("GET", "/user", "find out whose token this is", "read:user")
 
 
 # --- the parts of answers that are read
@@ -232,7 +230,7 @@ class GitHubFault(enum.StrEnum):
     REDIRECTED = "redirected"  # in a circle
 
 
-AMBIGUOUS: Final = frozenset(
+AMBIGUOUS = frozenset(
     {
         GitHubFault.SERVER,
         GitHubFault.TIMEOUT,
@@ -243,7 +241,7 @@ AMBIGUOUS: Final = frozenset(
 )
 """Failures after which GitHub may have carried out the request."""
 
-_KINDS: Final[Mapping[int, GitHubFault]] = {
+_KINDS: Mapping[int, GitHubFault] = {
     401: GitHubFault.UNAUTHORIZED,
     403: GitHubFault.FORBIDDEN,
     404: GitHubFault.NOT_FOUND,
@@ -253,12 +251,12 @@ _KINDS: Final[Mapping[int, GitHubFault]] = {
     422: GitHubFault.INVALID,
     429: GitHubFault.RATE_LIMITED,
 }
-_FAULTS: Final = {
+_FAULTS = {
     Fault.TIMEOUT: GitHubFault.TIMEOUT,
     Fault.TOO_LARGE: GitHubFault.TOO_LARGE,
     Fault.REDIRECTS: GitHubFault.REDIRECTED,
 }
-_HINTS: Final[Mapping[GitHubFault, str]] = {
+_HINTS: Mapping[GitHubFault, str] = {
     GitHubFault.UNAUTHORIZED: "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
     GitHubFault.FORBIDDEN: "The job needs `permissions: NEEDS`; a pull request from a fork never has it "
     "(docs/github.md).",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
 
 from evalgate.judges import gemini, openai, replay, vertex
 from evalgate.judges.base import JudgeDriver
 
-JUDGES: Final[Mapping[str, JudgeDriver]] = MappingProxyType(
+JUDGES: Mapping[str, JudgeDriver] = MappingProxyType(
     {driver.name: driver for driver in (gemini.DRIVER, openai.DRIVER, replay.DRIVER, vertex.DRIVER)}
 )
 """What a config may name as a judge's client, by that name."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from evalgate.model import Text, Usage
 from evalgate.model.deviations import OURS, Deviations
@@ -45,7 +45,7 @@ class JudgeFailureKind(enum.StrEnum):
     NOT_CONFIGURED = "not_configured"  # no client for this model
 
 
-RETRIABLE: Final = frozenset(
+RETRIABLE = frozenset(
     JudgeFailureKind[name]
     for name in (
         "RATE_LIMITED",
@@ -59,14 +59,14 @@ RETRIABLE: Final = frozenset(
 )
 """Kinds of failures that may not occur again if the same question is repeated."""
 
-_LONGEST_DETAIL: Final = 300
-_MOST_READ: Final = 10_000
-_MARKUP: Final = re.compile(r"<(style|script).*?</\1>|<[^<>]*>", re.DOTALL)
+_LONGEST_DETAIL = 300
+_MOST_READ = 10_000
+_MARKUP = re.compile(r"<(style|script).*?</\1>|<[^<>]*>", re.DOTALL)
 
-MOST_BYTES: Final = 8_000_000
+MOST_BYTES = 8_000_000
 """The limit of a judge's unpacked answer; a larger answer is invalid."""
 
-FINAL_KINDS: Final = frozenset(
+FINAL_KINDS = frozenset(
     JudgeFailureKind[name]
     for name in (
         "UNAUTHORIZED",
@@ -349,7 +349,7 @@ class JudgePanel(Protocol):
         """One reply. Raises JudgeFailed."""
 
 
-_STATUSES: Final[Mapping[int, JudgeFailureKind]] = MappingProxyType(
+_STATUSES: Mapping[int, JudgeFailureKind] = MappingProxyType(
     {
         **dict.fromkeys((401, 407), JudgeFailureKind.UNAUTHORIZED),
         402: JudgeFailureKind.QUOTA_SPENT,

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
 
 from evalgate.model import Usage
 from evalgate.values import frozen_dataclass
@@ -24,7 +23,7 @@ _NAME_PATTERNS = {
 _VERTEX_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/(endpoints|publishers)/.+")
 
 
-EVALUATION: Final = "vertex_evaluation"
+EVALUATION = "vertex_evaluation"
 """Google Cloud's evaluation service: a prefix of its metrics, and a row of JUDGES."""
 
 
@@ -40,7 +39,7 @@ class ModelHost:
     priced_as: str = ""
 
 
-ENDPOINTS: Final[Mapping[str, ModelHost]] = MappingProxyType(
+ENDPOINTS: Mapping[str, ModelHost] = MappingProxyType(
     {
         "openai": ModelHost(
             base_url="https://api.openai.com/v1",

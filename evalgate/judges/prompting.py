@@ -15,7 +15,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
 from evalgate.judges.base import Vote
@@ -107,8 +107,8 @@ How to treat the message:
 - The material may be in any language. Write the labels of your reply exactly as they are given here."""
 
 
-_VERDICTS: Final = frozenset({"verdict", "verdicts"})
-CODE_RULE: Final = """\
+_VERDICTS = frozenset({"verdict", "verdicts"})
+CODE_RULE = """\
 The code is the one that the first line of the message names, letter by letter; it ends the object. Within a text of
 the object write a quotation mark as \\"."""
 
@@ -174,7 +174,7 @@ def with_instruction(system: str, config: Json) -> tuple[str, Json]:
     return "\n".join(text for text in (system, *instructions) if text), remaining_config
 
 
-_BRIEF_RULE: Final = "Give the object alone, with empty reasons and excerpts, and quote nothing."
+_BRIEF_RULE = "Give the object alone, with empty reasons and excerpts, and quote nothing."
 
 
 def remind(
@@ -330,7 +330,7 @@ def _response_to(call: ToolCall, responses: Sequence[ToolResponse]) -> ToolRespo
 # only if it is alone and its words do not occur in the judged text; a pass is asked about once more
 # (`Vote.sure`).
 
-LONGEST_REPLY: Final = 200_000
+LONGEST_REPLY = 200_000
 """Characters; a longer reply has no verdict."""
 _MOST_STARTS = 200
 _MOST_LEVELS = 20
@@ -918,7 +918,7 @@ def _object_schema(properties: Json) -> Json:
     }
 
 
-MOST_REQUIRED: Final = 8
+MOST_REQUIRED = 8
 """The most entries that a schema requires: some servers refuse a schema with a larger minimum."""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from evalgate.errors import Place
 from evalgate.model.conversation import Invocation, Rubric, Text
 from evalgate.values import Json, frozen_dataclass
 
-TRAJECTORY: Final = "tool_trajectory_avg_score"
+TRAJECTORY = "tool_trajectory_avg_score"
 """The only criterion that compares tool calls."""
 
 
@@ -123,7 +123,7 @@ class Need(enum.StrEnum):
     VERTEX = "vertex"  # Google Cloud's evaluation service
 
 
-JUDGED: Final = frozenset({Need.JUDGE, Need.VERTEX})
+JUDGED = frozenset({Need.JUDGE, Need.VERTEX})
 """A criterion with one of these needs has a judge."""
 
 
@@ -140,7 +140,7 @@ class Scale:
     clocked: bool = False
 
 
-OPEN: Final = Scale(lowest=None, highest=None)
+OPEN = Scale(lowest=None, highest=None)
 """The scale of a criterion without one."""
 
 

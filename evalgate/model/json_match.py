@@ -7,7 +7,7 @@ import fnmatch
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -22,7 +22,7 @@ class Absence(enum.Enum):
     MISSING = "missing"
 
 
-MISSING: Final = Absence.MISSING
+MISSING = Absence.MISSING
 
 
 class Matcher(Wire):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
@@ -13,12 +13,12 @@ from evalgate.model.case import Suite
 from evalgate.model.trial import AgentFailure, CaseKey, Grade, Reason, Transcript, TrialKey
 from evalgate.values import Wording, frozen_dataclass
 
-MOST_COUNT: Final = 2**53 - 1
+MOST_COUNT = 2**53 - 1
 """The largest whole number that every reader of JSON stores exactly (RFC 8259, section 6)."""
-MOST_SECONDS: Final = 1e9
+MOST_SECONDS = 1e9
 """About thirty years."""
-MOST_REPEATS: Final = 10_000
-MOST_SHARDS: Final = 1_000
+MOST_REPEATS = 10_000
+MOST_SHARDS = 1_000
 
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
@@ -53,7 +53,7 @@ class GradedTrial:
     own_failure: bool = False
 
 
-USER_SIMULATOR: Final = "user_simulator"
+USER_SIMULATOR = "user_simulator"
 """The criterion's name for the usage of simulated users."""
 
 

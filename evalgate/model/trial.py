@@ -6,7 +6,7 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Final, Self, TypeAlias
+from typing import Annotated, Self, TypeAlias
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ from evalgate.model.conversation import Invocation
 from evalgate.text import plain
 from evalgate.values import Json, Sentence, Wording, frozen_dataclass
 
-WHY_WIDTH: Final = 300
+WHY_WIDTH = 300
 """The most characters of an agent's failure message."""
 _ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
 """The beginning of a traceback's line with the error."""
@@ -197,7 +197,7 @@ class TrialView:
         )
 
 
-MOST: Final = 1e100
+MOST = 1e100
 """The largest absolute score: the squares of a million such numbers can still be added."""
 
 

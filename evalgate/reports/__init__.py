@@ -2,7 +2,6 @@
 for GITHUB_OUTPUT, for a terminal) are separate."""
 
 from collections.abc import Callable
-from typing import Final
 
 from evalgate.extensions import Table
 from evalgate.model import FailureCause, Report
@@ -34,7 +33,7 @@ class Renderer:
     render: Callable[[Report], str]
 
 
-RENDERERS: Final[Table[Renderer]] = Table(
+RENDERERS: Table[Renderer] = Table(
     "evalgate.reports",
     Renderer,
     (

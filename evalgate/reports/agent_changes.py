@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDescription, Report, Run
@@ -19,9 +19,9 @@ NAME = 60
 TEXT = 100_000
 MOST_SHOWN = 6
 PACKAGES = 2
-MOST: Final = 2_000
+MOST = 2_000
 """Changes that are looked at: results may come from anybody."""
-FIRST_PACKAGES: Final = (
+FIRST_PACKAGES = (
     *(
         "google-adk",
         "google-genai",
@@ -37,7 +37,7 @@ FIRST_PACKAGES: Final = (
 """Packages that agents are built with; they are listed first."""
 
 
-RANKS: Final = {
+RANKS = {
     kind: rank
     for rank, kinds in enumerate(
         (
@@ -54,7 +54,7 @@ RANKS: Final = {
     for kind in kinds
 }
 """The kinds of changes in the order of importance."""
-TEXTS: Final = ("instruction", "description", "sub_agents", "tool_description", "parameters")
+TEXTS = ("instruction", "description", "sub_agents", "tool_description", "parameters")
 """Kinds with a text of several lines."""
 
 Fact: TypeAlias = tuple[str, str, str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from evalgate.comparison import pairing, threshold
 from evalgate.model import (
@@ -35,17 +34,17 @@ from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 
-TOLERANCE_PHRASES: Final[Mapping[VerdictKind, str]] = {
+TOLERANCE_PHRASES: Mapping[VerdictKind, str] = {
     VerdictKind.FAIL: "within_pass_rate",
     VerdictKind.NOT_MEASURED: "within_min_measured",
 }
 """The phrase for why a suite with such a case passes."""
-FAILED_LABELS: Final = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED})
+FAILED_LABELS = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED})
 
 NAME_WIDTH = 60
 
 
-KINDS: Final[Mapping[Change, VerdictKind]] = {
+KINDS: Mapping[Change, VerdictKind] = {
     Change.REGRESSED: VerdictKind.FAIL,
     Change.IMPROVED: VerdictKind.PASS,
     Change.NO_EVIDENCE: VerdictKind.PASS,
@@ -55,7 +54,7 @@ KINDS: Final[Mapping[Change, VerdictKind]] = {
 """The verdict whose sign and color a change has."""
 
 
-NON_BLOCKING: Final = "\N{LARGE YELLOW CIRCLE}"
+NON_BLOCKING = "\N{LARGE YELLOW CIRCLE}"
 """The sign of a failure that is shown and does not block."""
 
 
@@ -262,7 +261,7 @@ def collect(report: Report) -> Iterator[CaseView]:
                 )
 
 
-URGENCY: Final = (
+URGENCY = (
     CaseLabel.NEW,
     CaseLabel.NOT_CONFIRMED,
     CaseLabel.NO_BASE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from evalgate.model import Finding, ToolCall, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
@@ -16,13 +15,13 @@ from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 
-LIMIT: Final = 160
-NAMED_ARGUMENTS: Final = 3
-VALUE: Final = 40
-VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d+)?")
+LIMIT = 160
+NAMED_ARGUMENTS = 3
+VALUE = 40
+VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d+)?")
 """What differs between failures of one cause: addresses, ids, numbers."""
 
-STATUSES: Final = (
+STATUSES = (
     *(
         CaseLabel.NEW,
         CaseLabel.FAILED,

@@ -7,7 +7,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from evalgate.model import CaseKey, Report, ToolCall, call_diff
 from evalgate.reports import (
@@ -383,14 +383,14 @@ def _macros(name: str) -> Any:
     return templates.load(f"{name}.md.j2", package=__package__, template_globals=_TEMPLATE_GLOBALS)
 
 
-HEAD: Final = (
+HEAD = (
     Part(draw=lambda v, _: _draw("verdict", v), room=8_000),
     Part(draw=lambda v, _: _draw("counted", v)),
     Part(draw=lambda v, _: _draw("causes", v, CAUSES)),
     Part(draw=lambda v, _: _draw("notices", v), room=6_000),
 )
 """The parts that check runs and short comments have as well."""
-BODY: Final = (
+BODY = (
     Part(draw=lambda v, _: _difference(v), room=6_000),
     Part(draw=lambda v, _: _draw("commands", v)),
     Part(draw=lambda v, room: _cases(v, room=room), room=0),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from evalgate import errors
 from evalgate.errors import Problem
@@ -18,7 +17,7 @@ RELAXED = "relaxed-rule"
 """Code of the problem about relaxed rules; reports show it first."""
 NAMED = 5
 """Of rules, and of the cases of one file: how many are named."""
-GROUPED_KINDS: Final = frozenset({EditKind.CASE_REMOVED, EditKind.CASE_CHANGED})
+GROUPED_KINDS = frozenset({EditKind.CASE_REMOVED, EditKind.CASE_CHANGED})
 """Several edits of these kinds in one file are one line."""
 
 

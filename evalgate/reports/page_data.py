@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from evalgate.comparison import pairing
 from evalgate.formats import adk_shapes
@@ -36,16 +36,16 @@ from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, mapped_json
 
-PART_BYTES: Final = 512 * 1024
+PART_BYTES = 512 * 1024
 """Conversations per part: fast to unpack, large enough to compress well."""
-MAX_TEXT: Final = 500_000
+MAX_TEXT = 500_000
 """Characters of one text."""
-QUERY_WIDTH: Final = 300
+QUERY_WIDTH = 300
 """Characters of each user message that the search covers."""
-DEFLATE_LEVEL: Final = 6
-NO_CAUSE: Final = -1
+DEFLATE_LEVEL = 6
+NO_CAUSE = -1
 """In place of the index of a cause, for cases that passed."""
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def pack_cases(v: View, *, room: int) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _pack(text: str) -> str:
     ).decode()
 
 
-PACKED_TEXT: Final = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</script>)')
+PACKED_TEXT = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</script>)')
 
 
 def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:

@@ -8,7 +8,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final
 from urllib.parse import quote
 
 from evalgate.model import CriterionVerdict, Finding, Links, Report, Score, VerdictKind
@@ -26,7 +25,7 @@ REASON_LIMIT = 500
 NAMED = 5
 
 
-RULES: Final = ("safety_v1", "hallucinations_v1")
+RULES = ("safety_v1", "hallucinations_v1")
 
 
 def render(report: Report) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, VerdictKind, call_diff
@@ -33,14 +33,14 @@ FALLS = 5
 MOVED = 3
 
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow"]
-CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
-KINDS: Final[dict[VerdictKind, Style]] = {
+CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+KINDS: dict[VerdictKind, Style] = {
     VerdictKind.PASS: "green",
     VerdictKind.FAIL: "red",
     VerdictKind.INCONCLUSIVE: "yellow",
     VerdictKind.NOT_MEASURED: "yellow",
 }
-MARKS: Final[dict[str, Style]] = {"-": "red", "+": "green", "=": "dim", " ": ""}
+MARKS: dict[str, Style] = {"-": "red", "+": "green", "=": "dim", " ": ""}
 
 
 class Line(NamedTuple):
@@ -53,7 +53,7 @@ class Line(NamedTuple):
     hang: int = 0
 
 
-BLANK: Final = Line("")
+BLANK = Line("")
 
 
 def render(

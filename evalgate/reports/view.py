@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import Final
 
 from evalgate.errors import Severity
 from evalgate.model import (
@@ -337,7 +336,7 @@ def _environment(description: Mapping[str, str]) -> str:
     )
 
 
-RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
+RUN_FACTS: Mapping[str, Callable[[Run], Iterable[str]]] = {
     "environment": lambda run: map(_environment, run.agents.values()),
     "models": lambda run: sorted(run.models),
     "simulator": lambda run: (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never
 
 from evalgate.model import (
     AgentFailure,
@@ -47,7 +47,7 @@ Placement: TypeAlias = Literal["above", "below"]
 SHA_WIDTH = 12
 NAME_WIDTH = 80
 HEX = frozenset("0123456789abcdef")
-MARKS: Final[Mapping[VerdictKind, str]] = {
+MARKS: Mapping[VerdictKind, str] = {
     VerdictKind.PASS: "\N{WHITE HEAVY CHECK MARK}",
     VerdictKind.FAIL: "\N{CROSS MARK}",
     VerdictKind.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
@@ -55,13 +55,13 @@ MARKS: Final[Mapping[VerdictKind, str]] = {
 }
 
 
-COUNTED: Final = (
+COUNTED = (
     *(CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.FLAKY, CaseLabel.QUARANTINED),
     *(CaseLabel.INCONCLUSIVE, CaseLabel.NOT_MEASURED),
 )
 """The counts that add up to all cases."""
-ALWAYS_COUNTED: Final = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASURED)
-LABELS: Final = frozenset(CaseLabel)
+ALWAYS_COUNTED = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASURED)
+LABELS = frozenset(CaseLabel)
 
 
 def bounded(message: Wording, limit: int) -> str:
@@ -162,7 +162,7 @@ def case_output(case: CaseView) -> str:
     return "" if case.failing or case.failure is None else last_output(case.failure)
 
 
-UNSCORED: Final = frozenset(
+UNSCORED = frozenset(
     {
         *(Reason.JUDGE_UNAVAILABLE, Reason.JUDGE_NOT_RECORDED, Reason.JUDGE_UNREADABLE),
         *(Reason.CREDENTIALS_MISSING, Reason.CRITERION_FAILED),
@@ -342,10 +342,10 @@ def _pass_step(report: Report, placement: Placement) -> str:
     return phrase("step_allowed", len(failures) > len(confirmed_keys), placement, is_old)
 
 
-OLD_ORIGINS: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
+OLD_ORIGINS = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
 
 
-STRICTER: Final[Mapping[GateKind, Mapping[str, int]]] = {
+STRICTER: Mapping[GateKind, Mapping[str, int]] = {
     GateKind.THRESHOLD: {"pass_rate": 1, "threshold": 0},
     GateKind.REGRESSION: {"max_drop": -1, "alpha": 1},
 }
@@ -449,7 +449,7 @@ def reproduce(report: Report) -> str:
     return shlex.join([*arguments, "--base", base[:SHA_WIDTH]])
 
 
-SAFE_NAME: Final = re.compile(r"[\w.][\w.:/-]{0,79}")
+SAFE_NAME = re.compile(r"[\w.][\w.:/-]{0,79}")
 """Case ids that a shell command may contain unquoted; others are not named."""
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -56,9 +56,9 @@ from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 from evalgate.values import JsonObject, frozen_dataclass
 
-SCHEMA_VERSION: Final = 4
-MOST_BYTES: Final = 2 * 1024**3
-NEEDED: Final = "Use a results.json that `evalgate run` or the action wrote to its output folder."
+SCHEMA_VERSION = 4
+MOST_BYTES = 2 * 1024**3
+NEEDED = "Use a results.json that `evalgate run` or the action wrote to its output folder."
 
 # --- the layout: the fields of each noun, and additional fields -----------------------------------
 
@@ -771,7 +771,7 @@ def _read_shard(shard_entry: Any) -> Shard:
     )
 
 
-STORED_FIELDS: Final = (
+STORED_FIELDS = (
     "origin", "problem", "no_agent", "base_failed", "unchanged", "unread", "edited", "is_past",
 )  # fmt: skip
 """The fields of a comparison that are not computed from both runs."""
@@ -794,15 +794,15 @@ def _read_comparison(comparison_entry: Any) -> Comparison:
 
 # --- results of an unknown author: reading them must not cost more than reading others of that size
 
-UNTRUSTED_BYTES: Final = 64 * 1024 * 1024
-MOST_DEPTH: Final = 60
-MOST_NODES: Final = 5_000_000
-MOST_TEXT: Final = 1_000_000
+UNTRUSTED_BYTES = 64 * 1024 * 1024
+MOST_DEPTH = 60
+MOST_NODES = 5_000_000
+MOST_TEXT = 1_000_000
 """The most characters of one text."""
-MOST_NUMBER: Final = 2**53
-MOST_CASES: Final = 10_000
-MOST_TRIALS: Final = 100_000
-MOST_RUNS: Final = 1_000
+MOST_NUMBER = 2**53
+MOST_CASES = 10_000
+MOST_TRIALS = 100_000
+MOST_RUNS = 1_000
 """The most repeats of one case."""
 
 

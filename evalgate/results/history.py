@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -34,21 +34,21 @@ from evalgate.system.git import Repository
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
-SCHEMA_VERSION: Final = 3
-LAST_RUNS: Final = 50
+SCHEMA_VERSION = 3
+LAST_RUNS = 50
 """Base runs that are kept; a case without outcomes in them is forgotten."""
-RECENT: Final = 20
+RECENT = 20
 """Base runs that show how reliable a case is, and make a trend."""
-DRIFT_DAYS: Final = 14
+DRIFT_DAYS = 14
 """Days in which a new drift is reported."""
-NEEDED: Final = 20.0 * 31
+NEEDED = 20.0 * 31
 """The evidence of a drift: that of one pull request for each daily check of a month."""
-WINDOWS: Final = (1, 2, 3, 5, 8)
+WINDOWS = (1, 2, 3, 5, 8)
 """Window lengths: the last runs are compared with as many runs before them; the purse is split over
 the windows."""
-ENVIRONMENT: Final = ("framework_version", "python", "requirements")
+ENVIRONMENT = ("framework_version", "python", "requirements")
 """Environment details, reported by workers, that may change an agent with the same files."""
-UNKNOWN: Final = "unknown"
+UNKNOWN = "unknown"
 """The fingerprint of a case if a run has none."""
 
 Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
@@ -249,7 +249,7 @@ def _past_case(outcome: PastOutcome, run: PastRun) -> PastCase:
     return PastCase(at=run.at, commit=run.commit, kind=kind, place="base branch", outcome=text)
 
 
-BROKEN_RUNS: Final = 3
+BROKEN_RUNS = 3
 """A case without a pass in this many base runs is broken, not flaky."""
 
 
@@ -462,8 +462,8 @@ HistoryFile: Any = entry(
     doc="The whole file. An outcome is four numbers: the run, and the repeats that passed, were measured, were requested.",
     schema_version=(int, ...),
 )
-_RUNS: Final = TypeAdapter(list[PastRun])
-_CASES: Final = TypeAdapter(list[CaseHistory])
+_RUNS = TypeAdapter(list[PastRun])
+_CASES = TypeAdapter(list[CaseHistory])
 
 
 def schema() -> dict[str, Any]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 from pydantic_core import from_json
 
@@ -29,8 +29,8 @@ from evalgate.results import output, shapes
 from evalgate.values import Json, JsonObject, mapped_json
 
 VERSION = 2
-_FINISHED: Final = {"finished": True}
-_READ_BYTES: Final = 8192  # bytes; most lines are shorter
+_FINISHED = {"finished": True}
+_READ_BYTES = 8192  # bytes; most lines are shorter
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -12,7 +12,7 @@ import json
 import math
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -52,18 +52,16 @@ AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
 Address: TypeAlias = Callable[[Any], str]
 Places: TypeAlias = list[list[str | int]]
 
-CONFIG: Final = ConfigDict(
+CONFIG = ConfigDict(
     extra="forbid", frozen=True, protected_namespaces=(), ser_json_inf_nan="strings"
 )
-DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-NOT_FINITE: Final = (
-    "Paths of texts (`NaN`, `Infinity`, `-Infinity`) for numbers that JSON does not have."
-)
-NAMES: Final = ("NaN", "Infinity", "-Infinity")
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+NOT_FINITE = "Paths of texts (`NaN`, `Infinity`, `-Infinity`) for numbers that JSON does not have."
+NAMES = ("NaN", "Infinity", "-Infinity")
 """The texts for numbers that JSON does not have; pydantic reads every float from them."""
-MOST_STEPS: Final = 100_000
+MOST_STEPS = 100_000
 """The most steps of all paths together that are kept for one document."""
-_MARKS: Final = (b'"NaN"', b'Infinity"')
+_MARKS = (b'"NaN"', b'Infinity"')
 
 
 class Entry(BaseModel):
@@ -142,7 +140,7 @@ def _text_of(sentence: Any) -> str:
     raise TypeError(f"no JSON: {type(sentence).__name__}")
 
 
-_WORDS: Final = {
+_WORDS = {
     "extra_forbidden": "unknown key",
     "unexpected_keyword_argument": "unknown key",
     "missing": "required key is missing",
@@ -169,7 +167,7 @@ AnyGrade: TypeAlias = Annotated[
     Annotated[Score, Tag("score")] | Annotated[NotEvaluated, Tag("not_evaluated")],
     Discriminator(_kind_of_grade),
 ]
-_GRADE: Final[TypeAdapter[Grade]] = TypeAdapter(AnyGrade, config=CONFIG)
+_GRADE: TypeAdapter[Grade] = TypeAdapter(AnyGrade, config=CONFIG)
 
 
 def grade_json(grade: Grade) -> JsonObject:

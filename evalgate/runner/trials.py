@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from evalgate.agents.base import Agent, AgentFailed, Conversation
 from evalgate.agents.conversation import Stopwatch
@@ -216,7 +216,7 @@ class TrialRunner:
             )
 
 
-NAIVE_MESSAGE: Final = "This agent cannot receive earlier turns (docs/agent-protocol.md): goldens run in one session (NAIVE)"
+NAIVE_MESSAGE = "This agent cannot receive earlier turns (docs/agent-protocol.md): goldens run in one session (NAIVE)"
 
 
 def converse(

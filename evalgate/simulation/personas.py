@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
 
 from evalgate.model import Persona, PersonaBehavior
 
-VERSION: Final = "1"
+VERSION = "1"
 """Increase it with every change of a text below: it is part of the address of cached replies."""
 
 _PLACEHOLDER = re.compile(r"\{\{\s*stop_signal\s*\}\}")
@@ -183,7 +182,7 @@ _SMALL_TALK = PersonaBehavior(
     ),
 )
 
-BUILT_IN: Final[Mapping[str, Persona]] = {
+BUILT_IN: Mapping[str, Persona] = {
     persona.persona_id: persona
     for persona in (
         Persona(

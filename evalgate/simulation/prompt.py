@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Final
 
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece, Question
@@ -21,7 +20,7 @@ from evalgate.simulation import personas
 from evalgate.text import templates
 from evalgate.values import JsonObject
 
-VERSION: Final = f"1.{personas.VERSION}"
+VERSION = f"1.{personas.VERSION}"
 
 _ROLE = """\
 You play a user who talks to an AI agent, so that the agent can be tested. You write the user's next message.
@@ -129,7 +128,7 @@ class Script:
             yield turn.hexdigest()
 
 
-_CODE: Final = "\0"
+_CODE = "\0"
 """A placeholder for the code until it is known; no text contains it."""
 
 

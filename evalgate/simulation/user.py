@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from evalgate import agents, errors, judges
 from evalgate.agents.base import AgentFailed
@@ -154,11 +154,11 @@ def begin(
         raise _failure(f"the custom instructions cannot be used: {error}") from error
 
 
-ENDED: Final = "conversation_ended"
-ADK_CONFIG: Final[Json] = {"thinking_config": {"include_thoughts": True, "thinking_budget": 10240}}
+ENDED = "conversation_ended"
+ADK_CONFIG: Json = {"thinking_config": {"include_thoughts": True, "thinking_budget": 10240}}
 """ADK's default `model_configuration`; only Gemini supports it."""
 
-REPEATS: Final = 10_000_000
+REPEATS = 10_000_000
 """More than the repeats of any run, so that each seed has its own draws."""
 
 

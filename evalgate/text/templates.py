@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from importlib.machinery import SourceFileLoader
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from markupsafe import Markup
 
@@ -24,9 +24,9 @@ from evalgate.values import Json, Sentence
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-REQUIRED: Final = ("stop_signal", "conversation_plan", "conversation_history")
+REQUIRED = ("stop_signal", "conversation_plan", "conversation_history")
 """The names that ADK requires in every template; a scenario with a persona also needs `persona`."""
-_FAULTS: Final = (
+_FAULTS = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -36,7 +36,7 @@ _FAULTS: Final = (
     ValueError,
 )
 """Errors of a template's own computations, beside Jinja's errors."""
-_TOO_DEEP: Final = (
+_TOO_DEEP = (
     "an expression has too many operators or brackets within each other; split it with `{% set %}`"
 )
 
@@ -240,7 +240,7 @@ def _markup_filter(spell: Callable[..., str]) -> Callable[..., Markup]:
     return lambda *args, **kwargs: Markup(spell(*args, **kwargs))  # noqa: S704 - what `spell` returns is safe
 
 
-_COMMON_FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
+_COMMON_FILTERS: Mapping[str, Callable[..., Any]] = {
     "clip": plain.clip,
     "clip_end": plain.clip_end,
     "keep_advice": plain.keep_advice,
@@ -249,17 +249,17 @@ _COMMON_FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "counted": words.counted,
     "thousands": "{:,}".format,
 }
-_HTML: Final[Mapping[str, Callable[..., Any]]] = {
+_HTML: Mapping[str, Callable[..., Any]] = {
     **_COMMON_FILTERS,
     "coded": _markup_filter(html_code),
 }
-_TEXT: Final[Mapping[str, Callable[..., Any]]] = {
+_TEXT: Mapping[str, Callable[..., Any]] = {
     **_COMMON_FILTERS,
     "line": line,
     "listed": words.listed,
     "quoted": plain.quoted,
 }
-_MARKDOWN: Final[Mapping[str, Callable[..., Any]]] = {
+_MARKDOWN: Mapping[str, Callable[..., Any]] = {
     **_COMMON_FILTERS,
     "code": _markup_filter(lambda text, limit: markdown.code(plain.label(text, limit))),
     "cell": _markup_filter(lambda text, limit: markdown.cell_code(plain.label(text, limit))),

@@ -6,16 +6,16 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
-LARGE: Final = 100
+LARGE = 100
 """Means from here on need no decimals: tokens, seconds."""
-MOST_DECIMALS: Final = 12
-TWO_DIGITS: Final = 10
-DUST_DECIMALS: Final = 8
-DUST: Final = 1e-9
+MOST_DECIMALS = 12
+TWO_DIGITS = 10
+DUST_DECIMALS = 8
+DUST = 1e-9
 """Smaller differences of two means are rounding errors."""
-MINUS: Final = "\N{MINUS SIGN}"
+MINUS = "\N{MINUS SIGN}"
 
 
 def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -48,7 +48,7 @@ def share_of(count: int, total: int, noun: str) -> str:
     return f"{count:,} of {total:,} {noun}s"
 
 
-_FAULTS: Final = {
+_FAULTS = {
     "extra_forbidden": "unknown key",
     "missing": "required key is missing",
     "string_pattern_mismatch": "not a valid value",
