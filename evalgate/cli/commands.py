@@ -57,8 +57,16 @@ SELECTING = (
 """The settings of `list` and `validate`; `run` has all."""
 
 DECIDING = (
-    *("root", "config", "fail_on", "threshold", "alpha", "max_drop", "policy", "pass_rate"),
-    *("min_measured", "output"),
+    "root",
+    "config",
+    "fail_on",
+    "threshold",
+    "alpha",
+    "max_drop",
+    "policy",
+    "pass_rate",
+    "min_measured",
+    "output",
 )
 """The settings of `merge` and `compare`, which measure nothing."""
 

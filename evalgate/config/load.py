@@ -161,8 +161,9 @@ def _setting_problem(key: str, fault: ErrorDetails, place: Place | None = None) 
     name, *steps = fault["loc"]
     path = ".".join([key, *(step for step in steps if isinstance(step, str))])
     hint = ""
-    if fault["type"] in ("string_pattern_mismatch", "extra_forbidden"):
-        hint = (Settings.model_fields[str(name)].description or "").partition("\n")[0]
+    setting = Settings.model_fields.get(str(name))
+    if setting and fault["type"] in ("string_pattern_mismatch", "extra_forbidden"):
+        hint = (setting.description or "").partition("\n")[0]
     message = f"`{path}`: {words.fault(fault)}, found {repr(fault['input'])[:200]}"
     return errors.error("bad-setting", message, place, hint)
 

@@ -75,7 +75,24 @@ def split_pairs(value: Any) -> Any:
     return pairs
 
 
+def first_runs(value: Any) -> Any:
+    """The number of runs. The former form, which also had a number of further runs, is an error
+    that quotes the line to write."""
+    count = value
+    if isinstance(value, Mapping):
+        count = value.get("start", 1)
+    elif isinstance(value, str) and "+" in value:
+        count = value.partition("+")[0].strip()
+    if count is not value:
+        reason = (
+            f"has one number now, what fails is rerun by itself: write `runs: {str(count)[:10]}`"
+        )
+        raise PydanticCustomError("runs", "{reason}", {"reason": reason})
+    return str(value) if isinstance(value, bool) else value
+
+
 Bounded = Annotated[AgentBudget, BeforeValidator(split_pairs)]
+Repeated = Annotated[int, BeforeValidator(first_runs)]
 
 Blocking = Annotated[
     tuple[Literal["threshold", "regression", "not_measured", "inconclusive"], ...],
@@ -162,7 +179,7 @@ class Settings(BaseModel):
         "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, "
         "`python:FOLDER/module:function`, `command:COMMAND`, `http:URL`, `replay:PATH`. Default: found for each suite.",
     )
-    runs: Annotated[int, INPUT, RUNNING, HEAD, NONE] = Field(
+    runs: Annotated[Repeated, INPUT, RUNNING, HEAD, NONE] = Field(
         default=1,
         ge=1,
         le=1000,

@@ -7,7 +7,6 @@ import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from evalgate.config.context import Context
@@ -39,43 +38,39 @@ class Provider:
         return (*self.keys, *self.settings)
 
 
-PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
-    {
-        "Google": Provider(
-            ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-            (
-                "GOOGLE_GENAI_USE_VERTEXAI",
-                "GOOGLE_GENAI_USE_ENTERPRISE",
-                "GOOGLE_GENAI_API_VERSION",
-                "GOOGLE_CLOUD_PROJECT",
-                "GOOGLE_CLOUD_LOCATION",
-                "VERTEXAI_PROJECT",
-                "VERTEXAI_LOCATION",
-            ),
-            ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL"),
+PROVIDERS: Final[Mapping[str, Provider]] = {
+    "Google": Provider(
+        ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        (
+            "GOOGLE_GENAI_USE_VERTEXAI",
+            "GOOGLE_GENAI_USE_ENTERPRISE",
+            "GOOGLE_GENAI_API_VERSION",
+            "GOOGLE_CLOUD_PROJECT",
+            "GOOGLE_CLOUD_LOCATION",
+            "VERTEXAI_PROJECT",
+            "VERTEXAI_LOCATION",
         ),
-        "OpenAI": Provider(
-            ("OPENAI_API_KEY",),
-            ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT", "OPENAI_PROJECT_ID"),
-            ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-        ),
-        "Anthropic": Provider(
-            ("ANTHROPIC_API_KEY",), (), ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE")
-        ),
-        "Groq": Provider(("GROQ_API_KEY",)),
-        "Mistral": Provider(("MISTRAL_API_KEY",)),
-        "DeepSeek": Provider(("DEEPSEEK_API_KEY",)),
-        "OpenRouter": Provider(("OPENROUTER_API_KEY",)),
-        "Together AI": Provider(("TOGETHERAI_API_KEY", "TOGETHER_API_KEY")),
-        "xAI": Provider(("XAI_API_KEY",)),
-        "Perplexity": Provider(("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")),
-        "Cohere": Provider(("COHERE_API_KEY", "CO_API_KEY")),
-        "Fireworks": Provider(("FIREWORKS_API_KEY",)),
-        "Ollama": Provider((), (), ("OLLAMA_API_BASE", "OLLAMA_HOST")),
-        "LM Studio": Provider(("LM_STUDIO_API_KEY",), (), ("LM_STUDIO_API_BASE",)),
-        "vLLM": Provider(("HOSTED_VLLM_API_KEY",), (), ("HOSTED_VLLM_API_BASE",)),
-    }
-)
+        ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL"),
+    ),
+    "OpenAI": Provider(
+        ("OPENAI_API_KEY",),
+        ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT", "OPENAI_PROJECT_ID"),
+        ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    ),
+    "Anthropic": Provider(("ANTHROPIC_API_KEY",), (), ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE")),
+    "Groq": Provider(("GROQ_API_KEY",)),
+    "Mistral": Provider(("MISTRAL_API_KEY",)),
+    "DeepSeek": Provider(("DEEPSEEK_API_KEY",)),
+    "OpenRouter": Provider(("OPENROUTER_API_KEY",)),
+    "Together AI": Provider(("TOGETHERAI_API_KEY", "TOGETHER_API_KEY")),
+    "xAI": Provider(("XAI_API_KEY",)),
+    "Perplexity": Provider(("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")),
+    "Cohere": Provider(("COHERE_API_KEY", "CO_API_KEY")),
+    "Fireworks": Provider(("FIREWORKS_API_KEY",)),
+    "Ollama": Provider((), (), ("OLLAMA_API_BASE", "OLLAMA_HOST")),
+    "LM Studio": Provider(("LM_STUDIO_API_KEY",), (), ("LM_STUDIO_API_BASE",)),
+    "vLLM": Provider(("HOSTED_VLLM_API_KEY",), (), ("HOSTED_VLLM_API_BASE",)),
+}
 """The variables that agents get by default. Credentials of a cloud, which open more than models,
 are not among them."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from evalgate.criteria import judged, vertex_service
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.criteria.base import CriterionSpec
 from evalgate.criteria.judged import Inquiry, JudgedOptions, VertexOptions
 from evalgate.formats import agents_cli
 from evalgate.formats.agents_cli_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
@@ -20,7 +20,6 @@ from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
 from evalgate.model import (
     OPEN,
-    CriterionUse,
     Grade,
     Need,
     Reason,
@@ -28,7 +27,6 @@ from evalgate.model import (
     TrialView,
     not_evaluated,
 )
-from evalgate.values import Json
 
 VERSION: Final = "2"
 _FIELD: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -66,21 +64,15 @@ class ServiceOptions(VertexOptions):
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
-def build_prompt_metric(
-    options: PromptOptions, use: CriterionUse, services: CriterionServices
-) -> Criterion:
-    """The criterion that asks a judge with the repository's prompt."""
-    rule = partial(grade_prompt, template=options.prompt_template, whole_case=options.whole_case)
-    return judged.with_judge(options, use, services, rule)
-
-
-def grade_prompt(
-    view: TrialView, *, ask: Inquiry, template: str, whole_case: bool = False
-) -> Grade:
+def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:
     """The mean of the samples' scores of the whole run. If the case lacks a key of the prompt,
     there is no score."""
+    options = ask.options
+    assert isinstance(options, PromptOptions)
+    template = options.prompt_template
     instance = agents_cli.instance_json(view, needs_prompt=True)
-    names = list(dict.fromkeys(_FIELD.findall(template))) or list(instance if whole_case else ())
+    names = list(dict.fromkeys(_FIELD.findall(template)))
+    names = names or list(instance if options.whole_case else ())
     missing_names = [name for name in names if name not in instance]
     if missing_names:
         return not_evaluated(Reason.REFERENCE_MISSING, "prompt_key_missing", missing_names[0])
@@ -116,16 +108,12 @@ def _text(field: Any) -> str:
     return field if isinstance(field, str) else prompting.as_json(field)
 
 
-def build_service_metric(
-    options: ServiceOptions, use: CriterionUse, services: CriterionServices
-) -> Criterion:
-    """The criterion of a metric that only the service has."""
-    rule = partial(grade_by_service, metric=options.metric, parameters=options.parameters)
-    return judged.with_judge(options, use, services, rule)
-
-
-def grade_by_service(view: TrialView, *, ask: Inquiry, metric: str, parameters: Json) -> Grade:
+def grade_by_service(view: TrialView, *, ask: Inquiry) -> Grade:
     """The service's score of the conversation, or of the answer to the last prompt."""
+    options = ask.options
+    assert isinstance(options, ServiceOptions)
+    metric = options.metric
+    parameters = options.parameters
     if UNMEASURED.match(metric):
         return not_evaluated(Reason.NOT_APPLICABLE, "metric_unknown", metric)
     instance = agents_cli.service_instance(view)
@@ -151,7 +139,7 @@ SPECS = (
         name=PROMPT_METRIC,
         summary="score by a `prompt_template` of an eval_config.yaml",
         options=PromptOptions,
-        build=build_prompt_metric,
+        build=partial(judged.with_judge, rule=grade_prompt),
         scale=OPEN,
         needs=frozenset({Need.JUDGE}),
         is_beyond_adk=True,
@@ -160,7 +148,7 @@ SPECS = (
         name=SERVICE_METRIC,
         summary="metric of Google Cloud's evaluation service that ADK does not have",
         options=ServiceOptions,
-        build=build_service_metric,
+        build=partial(judged.with_judge, rule=grade_by_service),
         scale=Scale(),
         needs=frozenset({Need.VERTEX}),
         is_beyond_adk=True,

@@ -8,13 +8,12 @@ from functools import partial
 from typing import Final
 
 from evalgate.criteria import judged
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
+from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.criteria.judged import AnswerOptions, Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import (
-    CriterionUse,
     Finding,
     Grade,
     Need,
@@ -27,13 +26,7 @@ from evalgate.model import (
 from evalgate.values import Sentence
 
 
-def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion with its options."""
-    rule = partial(grade, options=options)
-    return judged.with_judge(options, use, services, rule, unready=lambda _: None)
-
-
-def grade(view: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade:
+def grade(view: TrialView, *, ask: Inquiry) -> Grade:
     """The share of valid answers among turns with a reference; unknown if any verdict is unknown.
 
     An empty answer is invalid, without asking the judge. Thoughts are not part of the answer. ADK
@@ -41,7 +34,8 @@ def grade(view: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade:
     pairs = turns.pair(view)
     if isinstance(pairs, NotEvaluated):
         return pairs
-    intermediate = options.include_intermediate_responses_in_final
+    assert isinstance(ask.options, AnswerOptions)
+    intermediate = ask.options.include_intermediate_responses_in_final
     by_turn: dict[int, JudgedTurn] = {}
     sampled_requests: dict[int, SampledRequest] = {}
     for number, (actual, expected) in enumerate(pairs, start=1):
@@ -125,7 +119,7 @@ SPEC = CriterionSpec(
     name="final_response_match_v2",
     summary="share of answers that a judge rates as good as the expected ones",
     options=AnswerOptions,
-    build=build,
+    build=partial(judged.with_judge, rule=grade, unready=lambda _: None),
     needs=frozenset({Need.JUDGE, Need.REFERENCE}),
     verdicts=Verdicts(labels=LABELS, prompt_version=VERSION),
 )

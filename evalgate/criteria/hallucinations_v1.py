@@ -12,13 +12,12 @@ from functools import partial
 from typing import Final
 
 from evalgate.criteria import judged
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
+from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
 from evalgate.model import (
-    CriterionUse,
     Event,
     Finding,
     Grade,
@@ -43,19 +42,14 @@ class HallucinationOptions(JudgedOptions):
     include_intermediate_responses_in_final: bool = False
 
 
-def build(
-    options: HallucinationOptions, use: CriterionUse, services: CriterionServices
-) -> Criterion:
-    """The criterion with its options."""
-    return judged.with_judge(options, use, services, partial(grade, options=options))
-
-
-def grade(view: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Grade:
+def grade(view: TrialView, *, ask: Inquiry) -> Grade:
     """The mean over turns of the mean over a turn's texts of the share of supported sentences.
     Unknown if any turn is unknown.
 
     A text is split into sentences once; `num_samples` samples vote on every sentence (in ADK one).
     ADK leaves out sentences, texts and turns without a verdict."""
+    options = ask.options
+    assert isinstance(options, HallucinationOptions)
     passages = [
         text
         for number, invocation in enumerate(view.actual, start=1)
@@ -433,7 +427,7 @@ SPEC = CriterionSpec(
     name="hallucinations_v1",
     summary="share of sentences supported by the agent's context, as rated by a judge",
     options=HallucinationOptions,
-    build=build,
+    build=partial(judged.with_judge, rule=grade),
     needs=frozenset({Need.JUDGE}),
     verdicts=Verdicts(labels=LABELS, prompt_version=VERSION, unit="sentence"),
 )

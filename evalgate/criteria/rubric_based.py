@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from evalgate.criteria import judged, rubrics
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
+from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.criteria.judged import Inquiry, RubricOptions
 from evalgate.criteria.rubrics import RubricsDiffer, Subject
 from evalgate.judges.prompting import Question
 from evalgate.model import (
-    CriterionUse,
     Grade,
     Invocation,
     Need,
@@ -29,32 +28,12 @@ RUBRIC_TYPES = {
 }
 
 
-def build(
-    options: RubricOptions, use: CriterionUse, services: CriterionServices, *, subject: Subject
-) -> Criterion:
-    """The criterion with its options."""
-    criterion_rubrics = [rubric.to_model() for rubric in options.rubrics]
-    if subject is Subject.CONVERSATION:
-        return judged.with_judge(
-            options, use, services, partial(grade_conversation, criterion_rubrics=criterion_rubrics)
-        )
-    intermediate = options.include_intermediate_responses_in_final
-    rule = partial(
-        grade, subject=subject, criterion_rubrics=criterion_rubrics, intermediate=intermediate
-    )
-    return judged.with_judge(options, use, services, rule)
-
-
-def grade(
-    view: TrialView,
-    *,
-    subject: Subject,
-    criterion_rubrics: Sequence[Rubric],
-    intermediate: bool,
-    ask: Inquiry,
-) -> Grade:
+def grade(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
     """The share of yes verdicts over all turns and rubrics. Tool use is unknown if no steps were
     recorded, except in ADK."""
+    options = ask.options
+    assert isinstance(options, RubricOptions)
+    intermediate = options.include_intermediate_responses_in_final
     unrecorded_turn = next(
         (number for number, turn in enumerate(view.actual, start=1) if turn.events is None), None
     )
@@ -72,16 +51,17 @@ def grade(
             subject, rubrics.answer_pieces(invocation, intermediate=intermediate), turn_rubrics
         )
 
+    criterion_rubrics = [rubric.to_model() for rubric in options.rubrics]
     return rubrics.grade_turns(
         view, criterion_rubrics, rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask
     )
 
 
-def grade_conversation(
-    view: TrialView, *, criterion_rubrics: Sequence[Rubric], ask: Inquiry
-) -> Grade:
+def grade_conversation(view: TrialView, *, ask: Inquiry) -> Grade:
     """The share of rubrics that the conversation meets, asked once at its end. The rubrics are
     those of every turn (in ADK of the last turn)."""
+    assert isinstance(ask.options, RubricOptions)
+    criterion_rubrics = [rubric.to_model() for rubric in ask.options.rubrics]
     rubric_type = RUBRIC_TYPES[Subject.CONVERSATION]
     try:
         if ask.deviations.own_rubrics:
@@ -100,17 +80,19 @@ def grade_conversation(
 
 
 def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:
+    is_of_conversation = subject is Subject.CONVERSATION
+    rule = grade_conversation if is_of_conversation else partial(grade, subject=subject)
     return CriterionSpec(
         name=name,
         summary=summary,
         options=RubricOptions,
-        build=partial(build, subject=subject),
+        build=partial(judged.with_judge, rule=rule),
         needs=frozenset({Need.JUDGE, Need.RUBRICS}),
         verdicts=Verdicts(
             labels=rubrics.LABELS,
             prompt_version=rubrics.VERSION,
             unit="rubric",
-            is_of_conversation=subject is Subject.CONVERSATION,
+            is_of_conversation=is_of_conversation,
         ),
     )
 

@@ -26,8 +26,7 @@ from evalgate.results import journal, kept, store as results_store, stores as re
 from evalgate.results.journal import Journal
 from evalgate.results.store import EarlierSide, Store
 from evalgate.runner import reuse
-from evalgate.runner.reuse import Takeover
-from evalgate.runner.session import Session
+from evalgate.runner.session import Session, Side
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
@@ -80,15 +79,13 @@ class EarlierRuns:
                 other_inputs.append(inputs)
         return len(other_inputs)
 
-    def take(self, session: Session, rules: Rules) -> tuple[Takeover, ...]:
-        """Add reusable results to the journals of the sides; return what each side reused."""
-        takeovers = tuple(Takeover() for _ in session.sides)
+    def take(self, session: Session, rules: Rules) -> None:
+        """Add reusable results to the journals of the sides."""
         if baseline_base.clock_based([rules.policy], rules.suites):
-            return takeovers
-        for side, takeover in zip(session.sides, takeovers, strict=True):
+            return
+        for side in session.sides:
             for suite in (suite for suite in side.suites if suite.key not in side.shared):
-                takeover.join(reuse.take(self.entries, suite, side, repeats=session.settings.runs))
-        return takeovers
+                reuse.take(self.entries, suite, side, repeats=session.settings.runs)
 
 
 def progress(path: Path, *, workflow_run: str) -> str:
@@ -318,10 +315,10 @@ def _store(rules: Rules, context: Context) -> Store | None:
     )
 
 
-def takeover_notes(takeover: Takeover, *, is_attended: bool) -> Iterator[Problem]:
+def reuse_notes(side: Side, *, is_attended: bool) -> Iterator[Problem]:
     """A note if results are reused."""
-    if takeover.keys:
-        count = sum(key.is_first for key in takeover.keys)
-        message = Sentence("earlier_results", count, takeover.since)
+    if side.reused:
+        count = sum(key.is_first for key in side.reused)
+        message = Sentence("earlier_results", count, side.reused_since)
         hint = Sentence("earlier_results_hint", is_attended)
         yield errors.note("earlier-results", message, hint=hint)

@@ -44,6 +44,7 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
+    CaseStatus,
     Comparison,
     CriterionUse,
     Grade,
@@ -59,7 +60,6 @@ from evalgate.model import (
 from evalgate.results import kept
 from evalgate.runner import reuse, trials
 from evalgate.runner.inputs import SideInputs
-from evalgate.runner.reuse import Takeover
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation
@@ -392,7 +392,7 @@ class _Measuring:
         self._rules = session.rules
         self._base = session.base
         self._planned = session.rules.shard.plan if session.rules.shard else session.rules.suites
-        self._taken: tuple[Takeover, ...] = ()
+        self._unpaired: Mapping[CaseKey, CaseStatus] = NOTHING
         self._cause: Wording = ""
         self._others = 0
         self._settled: list[Sides] = []
@@ -403,9 +403,9 @@ class _Measuring:
         runs = self._rules.settings.runs
         base = self._base
         sides = session.sides
-        self._taken = self._gate.earlier.take(session, self._rules)
-        if self._is_attended and self._taken[HEAD].keys:
-            count = words.counted(len(self._taken[HEAD].keys), "run")
+        self._gate.earlier.take(session, self._rules)
+        if self._is_attended and sides[HEAD].reused:
+            count = words.counted(len(sides[HEAD].reused), "run")
             session.watcher.say(
                 f"{count} reused from earlier runs (`--fresh` runs the agent again)"
             )
@@ -414,10 +414,9 @@ class _Measuring:
             stored_tasks = [
                 task for task in tasks if task.side == BASE and task.suite.key in base.reusable
             ]
-            reused_results = reuse.take_results(
+            self._unpaired = reuse.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
-            self._taken[BASE].join(reused_results)
         estimate_text = prepare.tell_expected(self._open(runs), session.settings)
         if estimate_text:
             rerun_text = (
@@ -502,7 +501,9 @@ class _Measuring:
     def _problems(self) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
         differ."""
-        yield from gate_earlier.takeover_notes(self._taken[HEAD], is_attended=self._is_attended)
+        yield from gate_earlier.reuse_notes(
+            self._session.sides[HEAD], is_attended=self._is_attended
+        )
         if self._others and self._settled:
             message = Sentence(
                 "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed
@@ -531,7 +532,7 @@ class _Measuring:
         base_side = self._base
         rules = self._rules
         head_side = self._session.sides[HEAD]
-        head = reuse.marked(self._session.run(head_side), self._taken[HEAD])
+        head = self._session.run(head_side)
         base = None
         unpaired = NOTHING
         shared = frozenset[str]()
@@ -542,7 +543,7 @@ class _Measuring:
             is_together = self._origin(base_side, head).source is BaseSource.RERUN
             # new cases, deleted cases, and cases that stored results cannot be compared with
             unpaired = baseline_base.unpaired(base_side, rules.suites, plan=self._planned)
-            unpaired |= self._taken[BASE].unpaired if base_side.root is None else {}
+            unpaired |= self._unpaired if base_side.root is None else {}
         return [
             Sides(
                 head=divided_book.applied(head),
@@ -600,7 +601,7 @@ class _Measuring:
     def _base_run(self, base: Base) -> Run:
         """The base's run. If the base was not run, it has as many repeats as the stored results."""
         side = self._session.sides[BASE]
-        run = reuse.marked(self._session.run(side), self._taken[BASE])
+        run = self._session.run(side)
         run, self._cause = failures.marked(
             run, base, settings=self._rules.settings, suites=self._rules.suites
         )
@@ -630,7 +631,7 @@ class _Measuring:
 
     def _mark_apart(self, trial: GradedTrial) -> GradedTrial:
         """A trial of the base, marked `apart` if it did not run together with head's."""
-        measured_at = [takeover.keys.get(trial.key, "") for takeover in self._taken]
+        measured_at = [side.reused.get(trial.key, "") for side in self._session.sides]
         is_beside = (
             measured_at[HEAD] == measured_at[BASE]
             or trial.key.suite in self._session.sides[BASE].shared
@@ -639,7 +640,7 @@ class _Measuring:
 
     def _origin(self, base: Base, head: Run) -> BaseOrigin:
         side = self._session.sides[BASE]
-        reused = side.graded.keys() & self._taken[BASE].keys.keys()
+        reused = side.graded.keys() & side.reused.keys()
         origin = base.origin
         source = origin.source
         trial_count = sum(key.suite not in side.shared for key in side.graded)
@@ -653,7 +654,7 @@ class _Measuring:
         return replace(
             origin,
             source=source,
-            measured_at=origin.measured_at or (self._taken[BASE].since if reused else ""),
+            measured_at=origin.measured_at or (side.reused_since if reused else ""),
             reused=len(reused),
             run=0 if base.root is None else trial_count - len(reused),
             notes=(*origin.notes, *notes),

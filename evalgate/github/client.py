@@ -253,6 +253,11 @@ _KINDS: Final[Mapping[int, GitHubFault]] = {
     422: GitHubFault.INVALID,
     429: GitHubFault.RATE_LIMITED,
 }
+_FAULTS: Final = {
+    Fault.TIMEOUT: GitHubFault.TIMEOUT,
+    Fault.TOO_LARGE: GitHubFault.TOO_LARGE,
+    Fault.REDIRECTS: GitHubFault.REDIRECTED,
+}
 _HINTS: Final[Mapping[GitHubFault, str]] = {
     GitHubFault.UNAUTHORIZED: "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
     GitHubFault.FORBIDDEN: "The job needs `permissions: NEEDS`; a pull request from a fork never has it "
@@ -393,15 +398,13 @@ class Client:
         answer = self._answer(endpoint, self._url(endpoint, values), body=body)
         return _parse(endpoint, answer, shape.model_validate_json)
 
-    def remove(self, endpoint: Endpoint, **values: object) -> bool:
-        """DELETE; False if it was already gone. Raises GitHubFailed."""
+    def remove(self, endpoint: Endpoint, **values: object) -> None:
+        """DELETE, if it is still there. Raises GitHubFailed."""
         try:
             self._answer(endpoint, self._url(endpoint, values))
         except GitHubFailed as error:
-            if error.status in (404, 410):
-                return False
-            raise
-        return True
+            if error.kind not in (GitHubFault.NOT_FOUND, GitHubFault.GONE):
+                raise
 
     def download(self, endpoint: Endpoint, *, most_bytes: int, **values: object) -> bytes:
         """GET a file from another host, which never sees the token. Raises GitHubFailed."""
@@ -481,7 +484,9 @@ class Client:
             self._patience_s -= wait_s
             time.sleep(wait_s)
         if fault is not None:
-            raise _fault_failure(endpoint, fault)
+            kind = _FAULTS.get(fault.fault, GitHubFault.UNREACHABLE)
+            message = f"could not {endpoint.doing}: {plain.label(str(fault), 300)}"
+            raise GitHubFailed(kind, message, hint=_HINTS.get(kind, ""))
         assert answer is not None, "there is an answer or a fault"
         return answer
 
@@ -554,23 +559,6 @@ def _answer_failure(endpoint: Endpoint, answer: Answer, *, secret: str = "") -> 
     elif kind is GitHubFault.FORBIDDEN and "x-github-sso" in answer.headers:
         hint = _SSO
     return GitHubFailed(kind, text, status=status, hint=hint)
-
-
-_FAULTS: Final = {
-    Fault.TIMEOUT: GitHubFault.TIMEOUT,
-    Fault.TOO_LARGE: GitHubFault.TOO_LARGE,
-    Fault.REDIRECTS: GitHubFault.REDIRECTED,
-}
-
-
-def _fault_failure(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
-    """The failure of a request without a complete answer."""
-    kind = _FAULTS.get(fault.fault, GitHubFault.UNREACHABLE)
-    return GitHubFailed(
-        kind,
-        f"could not {endpoint.doing}: {plain.label(str(fault), 300)}",
-        hint=_HINTS.get(kind, ""),
-    )
 
 
 def _unreadable_failure(endpoint: Endpoint, answer: Answer, detail: str) -> GitHubFailed:

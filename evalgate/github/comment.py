@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import re
 import uuid
@@ -19,15 +18,6 @@ _MOST_TRIES = 3
 _MARKER = "<!-- evalgate:{key}:v1 "
 _AUTHOR_RUN = re.compile(r"(\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
 _NO_ROOM = "The details do not fit in this comment: see the job summary."
-
-
-class Posted(enum.StrEnum):
-    """The outcome of a post."""
-
-    CREATED = "created"
-    UPDATED = "updated"
-    SUPERSEDED = "superseded"  # by a newer run's
-    ABSENT = "absent"  # no comment, and none was requested
 
 
 @frozen_dataclass
@@ -77,7 +67,7 @@ def fetch_user(client: Client) -> str:
         raise
 
 
-def post(client: Client, number: int, name: str, text: str, *, create: bool = True) -> Posted:
+def post(client: Client, number: int, name: str, text: str, *, create: bool = True) -> None:
     """Write the rendered text into the comment of the gate `name` on pull request `number`.
 
     Without `create`, only an existing comment is updated. An older run never overwrites a newer
@@ -88,15 +78,12 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
         all_comments = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
         comments = _gate_comments(all_comments, text, name, login)
         try:
-            if not comments:
-                if not create:
-                    return Posted.ABSENT
-                new_comment = client.send(
-                    github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number
-                )
-                login = new_comment.user.login if new_comment.user else login
-                continue
-            return _update(client, comments, text, new_comment=new_comment, name=name)
+            if comments or not create:
+                return _update(client, comments, text, new_comment=new_comment, name=name)
+            new_comment = client.send(
+                github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number
+            )
+            login = new_comment.user.login if new_comment.user else login
         except GitHubFailed as error:
             # It may have been created anyway, or removed in the meantime: look again.
             may_retry = error.kind is GitHubFault.NOT_FOUND if comments else error.kind in AMBIGUOUS
@@ -110,8 +97,10 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
 
 def _update(
     client: Client, comments: list[Comment], text: str, *, new_comment: Comment | None, name: str
-) -> Posted:
+) -> None:
     """Update the oldest comment, unless a newer run wrote one, and remove its duplicates."""
+    if not comments:
+        return
     own_run, own_job = run_of(text, name)
     newest_run, job = max(
         (run_of(comment.body or "", name) for comment in comments), key=lambda pair: pair[0]
@@ -122,23 +111,16 @@ def _update(
             "another job of this workflow run wrote the comment of the gate with this name",
             hint="Give each job its own `name` (an input of the action).",
         )
-    oldest = comments[0]
-    duplicates = comments[1:]
-    posted = Posted.UPDATED
+    oldest, *duplicates = comments
+    new_id = None if new_comment is None else new_comment.id
     if newest_run > own_run:
-        duplicates = [
-            comment for comment in duplicates if new_comment and comment.id == new_comment.id
-        ]
-        posted = Posted.SUPERSEDED
-    elif new_comment is not None and oldest.id == new_comment.id:
-        posted = Posted.CREATED
-    else:
+        duplicates = [comment for comment in duplicates if comment.id == new_id]
+    elif oldest.id != new_id:
         client.send(
             github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id
         )
     for duplicate in duplicates:
         client.remove(github_client.DELETE_COMMENT, comment_id=duplicate.id)
-    return posted
 
 
 def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:

@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentFailure,
     Case,
+    CaseKey,
     CaseStatus,
     GradedTrial,
     Inputs,
     Purpose,
-    Run,
     Score,
     Suite,
     Trial,
@@ -28,30 +27,11 @@ from evalgate.runner.session import Side
 from evalgate.runner.trials import Task
 
 
-@dataclass(slots=True, kw_only=True)
-class Takeover:
-    """Reused trials, each with the start of its run (ISO 8601), and cases that a stored run cannot
-    be compared in."""
-
-    keys: dict[TrialKey, str] = field(default_factory=dict)
-    unpaired: dict[tuple[str, str], CaseStatus] = field(default_factory=dict)
-
-    @property
-    def since(self) -> str:
-        """The start of the oldest run (ISO 8601); "" if nothing was reused."""
-        return min(self.keys.values(), default="")
-
-    def join(self, other: Takeover) -> None:
-        """Add the trials and cases of another takeover."""
-        self.keys |= other.keys
-        self.unpaired |= other.unpaired
-
-
 def take_results(
     stored: Stored, tasks: Iterable[Task], side: Side, *, renamed: Mapping[str, str] | None = None
-) -> Takeover:
+) -> dict[CaseKey, CaseStatus]:
     """Put the trials of results.json for these tasks into the side's journal, at the addresses that
-    the side looks up.
+    the side looks up. Returns the cases in which the stored run cannot be compared.
 
     Trials in which the agent failed are not reused, because the agent may work now. `renamed`: for
     each evaluation file with another name in the stored run, its name there."""
@@ -61,7 +41,7 @@ def take_results(
         for case in suite.eval_set.cases
     }
     stored_trials = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
-    takeover = Takeover()
+    unpaired: dict[CaseKey, CaseStatus] = {}
     for task in tasks:
         stored_key = task.key.renamed(renamed or {})
         stored_case = cases.get(stored_key.case)
@@ -69,16 +49,16 @@ def take_results(
         stored_print = stored.run.fingerprints.get(stored_key.case)
         is_same = stored_print == side.prints.find(task.suite, task.case)[1]
         if stored_case is None:
-            takeover.unpaired[task.key.case] = CaseStatus.NEW
+            unpaired[task.key.case] = CaseStatus.NEW
         elif not (is_same or _is_same_input(stored_case, task.case)):
-            takeover.unpaired[task.key.case] = CaseStatus.CHANGED
+            unpaired[task.key.case] = CaseStatus.CHANGED
         elif (
             stored_trial is not None
             and stored_trial.failure is None
             and _keep(stored_trial, task, stored, side, with_grades=is_same)
         ):
-            takeover.keys[task.key] = stored.run.started_at
-    return takeover
+            side.reused[task.key] = stored.run.started_at
+    return unpaired
 
 
 def _is_same_input(stored_case: Case, case: Case) -> bool:
@@ -86,11 +66,10 @@ def _is_same_input(stored_case: Case, case: Case) -> bool:
     return case.scenario is None and fingerprints.of_task(stored_case) == fingerprints.of_task(case)
 
 
-def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> Takeover:
+def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> None:
     """Put earlier trials of the suite's agent into the side's journal, if its inputs are the same:
     the first runs of every case, and its reruns up to the first missing one. Other cases or seeds
     have other addresses. Trials in which the agent failed run again."""
-    takeover = Takeover()
     agent = fingerprints.agent_key(suite.agent)
     no_inputs = Inputs()
     entries = [
@@ -106,13 +85,12 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
                 key = TrialKey(
                     suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
                 )
-                is_reused = _take(entries, Task(key=key, suite=suite, case=case), side, takeover)
+                is_reused = _take(entries, Task(key=key, suite=suite, case=case), side)
                 if not (is_reused or key.is_first):
                     break
-    return takeover
 
 
-def _take(entries: Sequence[EarlierSide], task: Task, side: Side, takeover: Takeover) -> bool:
+def _take(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
     addresses = side.addresses(task)
     if side.journal.knows(addresses.trial):
         return False
@@ -131,23 +109,9 @@ def _take(entries: Sequence[EarlierSide], task: Task, side: Side, takeover: Take
             grade = journal.grade(address)
             if isinstance(grade, Score):
                 side.journal.add_grade(address, grade)
-        takeover.keys[task.key] = measured_at
+        side.reused[task.key] = measured_at
         return True
     return False
-
-
-def marked(run: Run, takeover: Takeover) -> Run:
-    """The run, with its reused trials marked: this run did not pay for them."""
-    if not takeover.keys:
-        return run
-    trials, confirmations = (
-        tuple(
-            replace(trial, reused=True) if trial.key in takeover.keys else trial
-            for trial in run_trials
-        )
-        for run_trials in (run.trials, run.confirmations)
-    )
-    return replace(run, trials=trials, confirmations=confirmations)
 
 
 def _keep(

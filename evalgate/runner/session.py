@@ -83,30 +83,23 @@ def grade(
         repeat=trial.key.repeat,
         platform=outcome.platform,
     )
-    new_grades = _grade_all(
-        {name: criteria[name] for name in criteria if name not in stored_grades},
-        view,
-        judged_criteria={use.name for use in task.suite.criteria if use.is_judged},
-    )
-    grades = {**new_grades, **stored_grades}
-    return {name: grades[name] for name in criteria}
-
-
-def _grade_all(
-    criteria: Mapping[str, Criterion], view: TrialView, *, judged_criteria: Container[str]
-) -> Mapping[str, Grade]:
-    """The grades by criterion name. Criteria that ask a judge run in parallel, so they take only as
-    long as the slowest."""
+    judged_names = {use.name for use in task.suite.criteria if use.is_judged}
+    grades: dict[str, Grade] = {}
+    # criteria that ask a judge take only as long as the slowest
     with ThreadPoolExecutor(len(criteria) or 1, thread_name_prefix="grade") as pool:
         futures = {
             name: pool.submit(grade_one, name, criterion, view)
             for name, criterion in criteria.items()
-            if name in judged_criteria
+            if name in judged_names and name not in stored_grades
         }
-        return {
-            name: futures[name].result() if name in futures else grade_one(name, criterion, view)
-            for name, criterion in criteria.items()
-        }
+        for name, criterion in criteria.items():
+            if name in stored_grades:
+                grades[name] = stored_grades[name]
+            elif name in futures:
+                grades[name] = futures[name].result()
+            else:
+                grades[name] = grade_one(name, criterion, view)
+    return grades
 
 
 def grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
@@ -183,6 +176,8 @@ class Side:
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
         self.inputs = inputs
+        # trials of earlier runs, each with the start of its run (ISO 8601)
+        self.reused: dict[TrialKey, str] = {}
         self._session = session
         self.prints = session.prints
         self._criteria = criteria
@@ -200,6 +195,11 @@ class Side:
             suite.key: [use.name for use in suite.criteria if use.code is not None or use.is_judged]
             for suite in suites
         }
+
+    @property
+    def reused_since(self) -> str:
+        """The start of the oldest reused run (ISO 8601); "" if nothing was reused."""
+        return min(self.reused.values(), default="")
 
     def addresses(self, task: Task) -> Addresses:
         """The journal addresses of a task's results."""
@@ -308,6 +308,7 @@ class Side:
             seconds=trial.seconds,
             attempts=trial.attempts,
             tokens=budget.tokens_of(budget.calls_of(outcome)),
+            reused=task.key in self.reused,
         )
         if task.key.is_first:
             self.graded[task.key] = graded_trial

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges.base import (
@@ -154,3 +156,10 @@ def votes_in(reply: JudgeReply) -> Mapping[str, Vote]:
         )
         for item, sign, label in pairs
     }
+
+
+def rule_of(build: Any) -> Any:
+    """What grades, or what builds it: the function in a partial one, a judged criterion's rule."""
+    while isinstance(build, functools.partial):
+        build = build.keywords.get("rule", build.func)
+    return build

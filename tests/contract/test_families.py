@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import grimp
 import pytest
+from builders import judging
 
 from evalgate import agents, criteria, judges, reports
 
@@ -20,9 +21,9 @@ def modules(parts: Iterable[object]) -> set[str]:
 
 FAMILIES = {
     "agents": modules(type(driver) for driver in agents.DRIVERS.values()),
-    # what they share is no member: a wing builds with it
-    "criteria": modules(spec.build for spec in (*criteria.CRITERIA.values(), criteria.CUSTOM))
-    - {"evalgate.criteria.judged"},
+    "criteria": modules(
+        judging.rule_of(spec.build) for spec in (*criteria.CRITERIA.values(), criteria.CUSTOM)
+    ),
     "judges": modules(driver.open for driver in judges.JUDGES.values()),
     "reports": modules(row.render for row in reports.RENDERERS.values())
     | {"evalgate.reports.annotations", "evalgate.reports.terminal"},

@@ -15,16 +15,16 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
-    "tokens": 539_300,
-    "tokens_per_statement": 11.3,
+    "tokens": 524_600,
+    "tokens_per_statement": 11.1,
     "odd_names_per_1000": 10,
-    "modules": 301,  # with seven wings, programs and mended requirements
-    "value_classes": 432,
+    "modules": 299,  # with seven wings, programs and mended requirements
+    "value_classes": 417,
     "over_8_fields": 32,
     "doubled_class_names": 6,
-    "words": 1521,  # functions are named by what they do
-    "replace": 197,
-    "largest_room": 8500,  # lines of 100
+    "words": 1500,  # functions are named by what they do
+    "replace": 180,
+    "largest_room": 8100,  # lines of 100
     "longest_function": 450,  # tokens
 }
 

@@ -102,6 +102,8 @@ def test_a_run_can_be_typed_at_a_desk(
     ("given", "words"),
     [
         ({"runs": "often"}, "`runs`: must be a valid integer, found 'often'"),
+        ({"runs": "2+3"}, "what fails is rerun by itself: write `runs: 2`"),
+        ({"no_such": "1"}, "`no-such`: unknown key"),
         ({"runs": "1001"}, "`runs`: must be less than or equal to 1000"),
         ({"budget": "3"}, "`budget`: limits need names: `agent_calls`, `tokens` and `usd`, as in"),
         ({"budget": "tokens=1,5"}, "limits need names: `agent_calls`, `tokens` and `usd`"),
@@ -136,6 +138,8 @@ def test_what_cannot_be(
         ("budget: 3", "`budget`: limits need names: `agent_calls`, `tokens` and `usd`"),
         ("budget: {calls: 3}", "`budget.calls`: unknown key, found 3"),
         ("budget: {usd: -1}", "`budget.usd`: must be greater than 0, found -1"),
+        ("runs: {start: 2, mor: 3}", "write `runs: 2`"),
+        ("runs: true", "`runs`: must be a valid integer"),
         ("runs: 0", "`runs`: must be greater than or equal to 1, found 0"),
     ],
 )

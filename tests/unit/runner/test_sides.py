@@ -298,9 +298,9 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(
     suites = changed(SUITES, c1=fakes.case("c1", "another question"), c2=None, c9=fakes.case("c9"))
 
     now = pairs(suites=suites, name="now")
-    taken = reuse.take_results(file.read_results(path), now.tasks(1, 2), now.sides[1])
-    assert taken.unpaired == {("b", "c1"): CaseStatus.CHANGED, ("b", "c9"): CaseStatus.NEW}
-    assert len(taken.keys) == 6
+    unpaired = reuse.take_results(file.read_results(path), now.tasks(1, 2), now.sides[1])
+    assert unpaired == {("b", "c1"): CaseStatus.CHANGED, ("b", "c9"): CaseStatus.NEW}
+    assert len(now.sides[1].reused) == 6
     now.measuring.first(2)
     assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {
         "b:c1",
