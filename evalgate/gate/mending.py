@@ -122,7 +122,8 @@ def _additions(
     match = _PACKAGE.search(failure.message)
     package = (match["named"] or match["advised"]) if match else ""
     is_absent = "is not installed for" in failure.message
-    framework = agents.DRIVERS[use.driver].package
+    driver = agents.DRIVERS[use.driver]
+    framework = driver.package
     if (is_absent and framework not in requirements) or (
         not requirements and failure.kind is FailureKind.INSTALL
     ):
@@ -141,3 +142,8 @@ def _additions(
         next_day = date.fromisoformat(day) + timedelta(days=1)
         if next_day < context.moment.date() - SETTLED:
             yield f"{EXCLUDE_NEWER}{next_day}"
+    # the code is newer than the framework that it pins
+    option = f"{OVERRIDE}{framework}"
+    is_of_framework = any(f"from '{name}'" in failure.message for name in driver.modules)
+    if is_dated and is_of_framework and option not in requirements:
+        yield option

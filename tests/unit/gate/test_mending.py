@@ -60,6 +60,10 @@ def repository(folder: Path, files: dict[str, str]) -> Settings:
          ["requirements.txt", f"--override=pywinpty; sys_platform != {sys.platform!r}"]),
         (LISTED, {}, FailureKind.INSTALL, "installing failed: Because there is no version of av==14.3.0 and you",
          ["requirements.txt", "--override=av"]),
+        # a pinned framework that is older than the code
+        (LISTED, {"requirements": ["requirements.txt", DAY]}, FailureKind.START,
+         LOADING + "ImportError: cannot import name 'Agent' from 'pydantic_ai' (/python)",
+         ["requirements.txt", DAY, "--override=pydantic-ai"]),
         # nothing declared: the framework alone
         ({}, {}, FailureKind.INSTALL, "there is no Python that has pydantic_ai for the agent.", ["pydantic-ai"]),
         # a lock decides, unless its framework is too old; so does a named Python
