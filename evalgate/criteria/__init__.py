@@ -3,7 +3,6 @@ below."""
 
 from __future__ import annotations
 
-
 from evalgate.criteria import (
     agents_cli,
     base,
