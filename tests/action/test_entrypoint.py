@@ -207,8 +207,8 @@ def test_a_cancel_after_the_verdict_takes_it_not_back(
     class Cancelled:
         """A posting whose last words are cut off."""
 
-        def watch(self, watcher):
-            return watcher
+        def show_progress(self, done, total) -> None:
+            """Nothing is posted."""
 
         def prepare(self, report) -> None:
             """Nothing is posted."""
@@ -280,8 +280,8 @@ def test_agents_are_gone_before_the_verdict_and_outputs_come_last(
     class Posting:
         """Nobody is told."""
 
-        def watch(self, watcher):
-            return watcher
+        def show_progress(self, done, total) -> None:
+            """Nothing is posted."""
 
         def prepare(self, report) -> None:
             """Nothing is posted."""

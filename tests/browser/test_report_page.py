@@ -720,14 +720,16 @@ def test_by_the_real_thresholds_cases_end_as_they_did(scenario: str, open_page) 
 
 def test_a_cause_leads_to_its_first_case(open_page) -> None:
     page, _ = open_page("base_regressed")
-    page.get_by_role("link", name="waiting_readers expected, renew_loan called").first.click()
+    page.get_by_role("link", name="renew_loan was called instead of waiting_readers").first.click()
     page.wait_for_selector("#title")
     expect(page.locator("#title bdi")).to_have_text("renew_reserved_book_1")
 
 
 def test_it_reads_without_script(open_page) -> None:
     page, _ = open_page("base_regressed", java_script_enabled=False)
-    expect(page.get_by_text("waiting_readers expected, renew_loan called").first).to_be_visible()
+    expect(
+        page.get_by_text("renew_loan was called instead of waiting_readers").first
+    ).to_be_visible()
     assert "The cases themselves need JavaScript" in page.locator("noscript").inner_text()
     expect(page.get_by_role("img", name="evidence 2,417 : 1 that head is worse")).to_be_visible()
     assert (

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.integration
 SMALL = {
     "adk.py": ["--sizes", "10", "--score", "50", "--runs", "1"],
     "assistant.py": ["--evaluations", "20", "--times", "2"],
+    "first_agents.py": ["--files", "40", "--agents", "2"],
     "environment.py": ["--environment", sys.prefix, "--megabytes", "10", "--runs", "1"],
     "inputs.py": ["--rounds", "1", "--trials", "2"],
     "judge.py": ["--cases", "4", "--samples", "3", "--latency", "0.01"],

@@ -33,7 +33,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
         browser = started.chromium.launch(**chromium.launch_options())
         page = browser.new_page()
         page.goto((demo / "pull-request-report/report.html").as_uri())
-        page.get_by_role("link", name="check_availability not called").click()
+        page.get_by_role("link", name="check_availability was not called").click()
         page.wait_for_selector("#title")
         first, case = page.locator("#title").inner_text(), page.locator("body").inner_text()
         assert re.search("expected.*base.*head", case, re.IGNORECASE | re.DOTALL)
