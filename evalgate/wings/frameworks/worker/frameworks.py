@@ -266,19 +266,12 @@ def intercept(classes: Iterable[Any], **interceptors: Interceptor) -> None:
     """Run an interceptor in place of each of these methods of some classes: in the thread that
     calls it, or as a coroutine if it is one.
 
-    Not intercepted: a call that streams its answer, and a method that only passes its arguments on,
-    to that of a base."""
+    A call that streams its answer is not intercepted."""
     for owner in classes:
         for name, interceptor in interceptors.items():
             original = vars(owner).get(name)
-            if original is None or hasattr(original, "is_intercepted"):
-                continue
-            parameters = [*inspect.signature(original).parameters.values()][1:]
-            if not all(parameter.kind in PASSED_ON for parameter in parameters):
+            if original is not None and not hasattr(original, "is_intercepted"):
                 setattr(owner, name, _intercepted(original, min(interceptors), interceptor))
-
-
-PASSED_ON = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:

@@ -91,7 +91,10 @@ def _ask_model(
     session: FrameworkSession, model: Any, run: Callable[[], Any], arguments: Message
 ) -> Any:
     key = object()
-    session.model_begins(key, instructions=_system(arguments["messages"]))
+    # a model of the agent's may only pass its arguments on
+    values = {**arguments, **arguments.get("kwargs", {})}
+    messages = values.get("messages") or next(iter(values.get("args", ())), ())
+    session.model_begins(key, instructions=_system(messages))
     message = run()
     usage = getattr(message, "token_usage", None)
     counts = (
