@@ -178,7 +178,7 @@ def _from_file(
     if is_change and git.first_committed([settings.root / path], settings.root, context.environ):
         raise ConfigError(
             "is part of the commit, so a change cannot be compared with it",
-            place=Place(file=path),
+            place=Place(path),
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )
     stored = file.read_results(settings.root / path, shown_as=path, of="the base")

@@ -642,7 +642,7 @@ def _file_edits(
                 base=f"-{counts[0]}",
                 head=f"+{counts[1]}",
                 lines=tuple(diff_lines[:MAX_DIFF_LINES]),
-                place=Place(file=name),
+                place=Place(name),
             )
     yield from _recording_edits(suites, base, head)
 

@@ -269,7 +269,7 @@ def _with_client_options(
             judge = {**use.options["judge_model_options"], "judge_model_config": config}
             options = {**use.options, "judge_model_options": judge}
             use = dataclasses.replace(use, options=options)  # noqa: PLW2901 - the same criterion
-            place = use.place or Place(file=suite.key)
+            place = use.place or Place(suite.key)
             problems.append(_other_client(f"`{use.name}` in {suite.key}", base_options, place))
         criteria.append(use)
     simulator = suite.simulator
@@ -283,7 +283,7 @@ def _with_client_options(
         )
         config = _replaced(simulator.config, base_options)
         if config != simulator.config:
-            place = simulator.place or Place(file=suite.key)
+            place = simulator.place or Place(suite.key)
             problems.append(
                 _other_client(f"the simulated users of {suite.key}", base_options, place)
             )

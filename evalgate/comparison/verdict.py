@@ -145,15 +145,11 @@ def threshold_gate(
         kind = VerdictKind.INCONCLUSIVE if run.complete else VerdictKind.NOT_MEASURED
     is_advisory_only = bool(suites) and not deciding_suites
     # including kinds that a more severe kind hides: the policy may block on them
-    kinds = {
-        kind,
-        *(
-            suite_kind
-            for suite in deciding_suites
-            for suite_kind in (suite.kind, *suite.lesser_kinds)
-        ),
-    }
-    kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
+    kinds = {kind}
+    for suite in deciding_suites:
+        kinds |= {suite.kind, *suite.lesser_kinds}
+    if run.truncated:
+        kinds.add(VerdictKind.INCONCLUSIVE)
     blocked_by = None if is_advisory_only else _blocking(GateKind.THRESHOLD, kinds, policy)
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
     return Verdict(kind=kind, blocked_by=blocked_by, suites=suites, gates=(gate,))

@@ -253,7 +253,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         return GateFileReading()
     if not isinstance(document.raw, dict):
         message = f"evalgate.yml must be a mapping, found a {document.places.node.id}"
-        problem = errors.error("gate-file-shape", message, Place(file, line=1))
+        problem = errors.error("gate-file-shape", message, Place(file, 1))
         return GateFileReading(problems=[problem])
     locate = document.places
     reading = GateFileReading(places=locate)

@@ -76,7 +76,7 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
             return YamlDocument(raw=None, places=places)
         if _size(node, {}, set()) > MOST_VALUES:
             return errors.error(
-                "yaml-too-deep", "its aliases expand to too many values", Place(file, line=1)
+                "yaml-too-deep", "its aliases expand to too many values", Place(file, 1)
             )
         # before construction, which merges the mappings of `<<`
         warnings = tuple(_duplicate_keys(node, file))
@@ -84,14 +84,12 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
         return YamlDocument(raw=raw, places=places, warnings=warnings)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = Place(file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file)
+        place = Place(file, mark.line + 1, column=mark.column + 1) if mark else Place(file)
         return errors.error(
             "yaml-syntax", f"not valid YAML: {getattr(error, 'problem', None) or error}", place
         )
     except RecursionError:
-        return errors.error(
-            "yaml-too-deep", "the values are nested too deeply", Place(file, line=1)
-        )
+        return errors.error("yaml-too-deep", "the values are nested too deeply", Place(file, 1))
     except ValueError as error:  # invalid dates and infinite numbers
         return errors.error("yaml-syntax", f"not valid YAML: {error}", Place(file))
 
@@ -166,7 +164,7 @@ def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
                 yield errors.warning(
                     "duplicate-key",
                     f"duplicate key `{key.value[:60]}` (first on line {first_lines[name]}); the last value is used",
-                    Place(file, line=mark.line + 1, column=mark.column + 1),
+                    Place(file, mark.line + 1, column=mark.column + 1),
                     "Delete one.",
                 )
             first_lines[name] = mark.line + 1
@@ -183,7 +181,7 @@ class Locator:
         """The place of a path, or of its longest part that exists."""
         node = self.node
         if node is None:
-            return Place(self.file, line=1)
+            return Place(self.file, 1)
         mark = node.start_mark
         json_path = "$"
         for step in path:
@@ -204,4 +202,4 @@ class Locator:
                 json_path += f"[{step}]"
             else:
                 break
-        return Place(self.file, line=mark.line + 1, column=mark.column + 1, json_path=json_path)
+        return Place(self.file, mark.line + 1, column=mark.column + 1, json_path=json_path)

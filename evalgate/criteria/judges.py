@@ -136,7 +136,7 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
     names: dict[tuple[Place, str, bool], dict[str, None]] = {}
     for suite, use, model in judge_uses:
         if model in reasons:
-            place = use.place or Place(file=suite.key)
+            place = use.place or Place(suite.key)
             is_optional = use.is_compared and Need.VERTEX in use.needs
             names.setdefault((place, reasons[model], is_optional), {})[f"`{use.name}`"] = None
     hint = "In a workflow, set variables in the step's `env`. Or use recorded replies "

@@ -511,7 +511,7 @@ def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> I
         message = f"found {len(agent.candidates)} candidates for {agent.sought}: "
         message += words.listed(agent.candidates, limit=8)
         hint = _rule_example(key, path=agent.candidates[0])
-        yield errors.error("ambiguous-agent", message, Place(file=key), hint)
+        yield errors.error("ambiguous-agent", message, Place(key), hint)
         return
     if agent is None:
         return
@@ -520,12 +520,12 @@ def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> I
     if examples_folder:
         message = f"using the agent in `{agent.folder}` ({agent.found_by}), which lies in {examples_folder}/ and may not be meant"
         yield errors.warning(
-            "agent-aside", message, Place(file=key), _rule_example(key, path=agent.folder)
+            "agent-aside", message, Place(key), _rule_example(key, path=agent.folder)
         )
     if app_name and agent.folder != "." and agent.folder.rpartition("/")[2] != app_name:
         message = f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
         message += f"`{agent.folder}` ({agent.found_by})"
-        yield errors.note("app-name-unmatched", message, Place(file=key))
+        yield errors.note("app-name-unmatched", message, Place(key))
 
 
 def _examples_of(folder: str, key: str) -> str:
@@ -557,7 +557,7 @@ def _no_agent(keys: Sequence[str], other_files: Sequence[str]) -> Problem:
     hint = _rule_example(
         "**" if is_several else keys[0], path=other_files[0] if other_files else "path/to/agent"
     )
-    return errors.error("no-agent", message, Place(file=keys[0]), hint)
+    return errors.error("no-agent", message, Place(keys[0]), hint)
 
 
 def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str, str]:
@@ -571,7 +571,7 @@ def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str
         message = f"the cases name {len(cases_by_app)} apps: {words.listed(cases_by_app)}; only the first ({app_name}) is "
         message += "used for the whole file"
         hint = "Split the file by agent, or set the agent in evalgate.yml."
-        problems.append(errors.warning("mixed-app-names", message, Place(file=key), hint))
+        problems.append(errors.warning("mixed-app-names", message, Place(key), hint))
     return app_name, case_id
 
 

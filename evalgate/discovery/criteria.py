@@ -226,7 +226,7 @@ def _option_hint(name: str, option_names: Collection[str]) -> str:
 def _place_of(use: CriterionUse, option: str) -> Place | None:
     at = use.place
     path = f"{at.json_path}.{option}".rstrip(".") if at else ""
-    return Place(file=at.file, line=at.line, column=at.column, json_path=path) if at else None
+    return Place(at.file, at.line, column=at.column, json_path=path) if at else None
 
 
 def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails) -> Problem:
@@ -409,9 +409,7 @@ class CriteriaFinder:
             if alike:
                 message = f"{words.listed(alike)} each hold criteria and none is called test_config.json, so none is used"
                 hint = "Rename one to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml."
-                self.problems.append(
-                    errors.warning("near-name", message, Place(file=alike[0]), hint)
-                )
+                self.problems.append(errors.warning("near-name", message, Place(alike[0]), hint))
         return None
 
     def _holds_criteria(self, path: str) -> bool:
@@ -446,9 +444,7 @@ class CriteriaFinder:
         if self._other_configs:
             files = words.listed(f"`{path}`" for path in self._other_configs)
             message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
-            yield errors.note(
-                "criteria-elsewhere", message, Place(file=next(iter(self._other_configs)))
-            )
+            yield errors.note("criteria-elsewhere", message, Place(next(iter(self._other_configs))))
 
     def _is_foreign(self, path: str) -> bool:
         """True if the file is not a config of agents-cli: others use the name eval_config.yaml too.
@@ -463,9 +459,7 @@ class CriteriaFinder:
                 message = f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
                 message += "agents-cli config, and criteria are not read from YAML"
                 hint = f"If it holds criteria, write them into a test_config.json beside the dataset: {EXAMPLE}."
-                self.problems.append(
-                    errors.warning("foreign-config", message, Place(file=path), hint)
-                )
+                self.problems.append(errors.warning("foreign-config", message, Place(path), hint))
         return self._foreign[path]
 
     def _of_file(
@@ -485,7 +479,7 @@ class CriteriaFinder:
                 if kind is FileKind.DATASET_CONFIG:
                     parse = partial(parse, read=self.tree.read)
                 reading = parse(text, file=path)
-                self._read[path] = self._checked(reading, Place(file=path))
+                self._read[path] = self._checked(reading, Place(path))
                 if reading.simulator is not None:
                     self._simulators[path] = reading.simulator
         return self._read[path]
@@ -564,4 +558,4 @@ def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:
         f" for {words.counted(len(keys), 'file')} ({words.listed(keys)})" if len(keys) > 1 else ""
     )
     message = f"no test_config.json next to or above the file, so {owner} defaults apply{files}: {defaults}"
-    yield errors.warning("default-criteria", message, Place(file=keys[0]), hint)
+    yield errors.warning("default-criteria", message, Place(keys[0]), hint)

@@ -206,7 +206,7 @@ class _Search:
         count = words.counted(sum(len(self.others.pop(key).cases) for key in keys), noun)
         message = f"no agent is known for {count}, and `evalgate run` needs one"
         hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
-        note = errors.note("ces-no-agent", message, Place(file=keys[0]), hint)
+        note = errors.note("ces-no-agent", message, Place(keys[0]), hint)
         self.unrun = (*self.unrun, note)
 
     def require_evaluations(self) -> None:
@@ -717,4 +717,4 @@ def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterato
                 case_id, keys_by_id, fallback=f"Its cases: {words.listed(keys_by_id, limit=8)}."
             )
             message = f"no case {case_id!r} in {location} (selected by {selection.text!r})"
-            yield errors.error("unknown-case", message, Place(file=next(iter(sets))), hint)
+            yield errors.error("unknown-case", message, Place(next(iter(sets))), hint)

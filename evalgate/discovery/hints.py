@@ -157,7 +157,7 @@ def ignored_files(
         yield errors.warning(
             "ignored-by-git",
             f"git ignores {words.listed(f'`{path}`' for path in missed_files)}, so {subject} not evaluated",
-            Place(file=missed_files[0]),
+            Place(missed_files[0]),
             f"Name {it} to evaluate {it} anyway, remove {it} from .gitignore, or `exclude` {it} in evalgate.yml.",
         )
 
@@ -174,7 +174,7 @@ def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
             "ignored-by-git",
             f"git ignores `{path}`, so it is not read; other criteria apply to "
             f"{words.listed(suite.key for suite in affected_suites)}",
-            Place(file=path),
+            Place(path),
             "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
@@ -197,7 +197,7 @@ def misnamed_files(
             "near-name",
             f"{words.listed(f'`{path}`' for path in missed_files)} {verb} not evaluated: the name must end in "
             f"`.evalset.json` (lower case)",
-            Place(file=missed_files[0]),
+            Place(missed_files[0]),
             f"Rename {it} to *.evalset.json, name {it} in the run, or `exclude` {it} in evalgate.yml.",
         )
 
@@ -221,7 +221,7 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
             "near-name",
             f"`{path}` is ignored because its name is not `test_config.json`; {used} for "
             f"{words.listed(suite.key for suite in affected_suites)}",
-            Place(file=path),
+            Place(path),
             "Rename it to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
@@ -234,7 +234,7 @@ def passed_over_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem
         yield errors.note(
             "config-unused",
             f"no evaluation file takes its criteria from {words.listed(f'`{path}`' for path in idle)}",
-            Place(file=idle[0]),
+            Place(idle[0]),
             "Put it beside the evaluation files, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 

@@ -38,7 +38,7 @@ def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
 
 def _place_of(suite: Suite, case: Case) -> Place:
     """The place of a case, else of its file."""
-    return case.place or Place(file=suite.key)
+    return case.place or Place(suite.key)
 
 
 def _case_names(cases: Sequence[Case]) -> str:
@@ -147,7 +147,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
         )
         message = f"`{TRAJECTORY}`: no case expects a tool call, so {effect}"
         hint = "Add the expected `tool_uses` to `intermediate_data`, or remove the criterion."
-        yield errors.warning("nothing-expected", message, place=Place(file=suite.key), hint=hint)
+        yield errors.warning("nothing-expected", message, place=Place(suite.key), hint=hint)
         return
     silent_cases = [
         case
@@ -216,7 +216,7 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
             file = suite.criteria_source.file
             source = file or "the criteria (ADK's defaults are in use: add a test_config.json)"
             hint = f"Add one to each case, or remove `{use.name}` from {source}."
-            yield errors.error("reference-missing", message, place=Place(file=suite.key), hint=hint)
+            yield errors.error("reference-missing", message, place=Place(suite.key), hint=hint)
         else:
             message = f"`{use.name}`: no {expectation} in {_turns_without(lacking_cases, use)}"
             in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(
@@ -267,7 +267,7 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
         message = f"`{ENDED}`: no case is a conversation scenario, so it always passes"
         hint = "Remove it: suites with scenarios have it by default."
         yield errors.warning(
-            "nothing-to-end", message, place=use.place or Place(file=suite.key), hint=hint
+            "nothing-to-end", message, place=use.place or Place(suite.key), hint=hint
         )
 
 
@@ -288,7 +288,7 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
             message = f"`{use.name}` has no rubrics, and neither has any case"
             hint = 'Add `"rubrics": [{"rubric_id": "...", "rubric_content": {"text_property": "..."}}]`.'
             yield errors.error(
-                "no-rubrics", message, place=use.place or Place(file=suite.key), hint=hint
+                "no-rubrics", message, place=use.place or Place(suite.key), hint=hint
             )
         elif lacking_cases:
             message = f"`{use.name}`: no rubrics for {_case_names(lacking_cases)}"
@@ -309,7 +309,7 @@ def metrics_not_run(suite: Suite) -> Iterator[Problem]:
                 "metric-not-run",
                 f"`{use.name}` is Python code (`{use.code}`), which the driver `{suite.agent.driver}` does not "
                 f"support: it can never be measured",
-                place=use.place or Place(file=suite.key),
+                place=use.place or Place(suite.key),
                 hint="Run the agent with the driver `adk` or `python`, or give this suite other criteria.",
             )
 
@@ -427,7 +427,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             "bad-instructions",
             f"the custom instructions never use `{{{{ persona }}}}`, and {_case_names(persona_cases)} "
             f"{'has' if len(persona_cases) == 1 else 'have'} a persona",
-            place=suite.simulator.place or Place(file=suite.key),
+            place=suite.simulator.place or Place(suite.key),
             hint="ADK rejects such instructions, too: use the persona, or remove it from the cases.",
         )
     for use in _uses_with(suite, Need.SCENARIO):
@@ -436,7 +436,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             message = f"`{use.name}` uses the stop signal `{stop_signal}`, the simulated user `{suite.simulator.stop_signal}`"
             hint = "Remove `stop_signal` from the criterion; it defaults to the simulated user's."
             yield errors.warning(
-                "stop-signals-differ", message, place=use.place or Place(file=suite.key), hint=hint
+                "stop-signals-differ", message, place=use.place or Place(suite.key), hint=hint
             )
 
 
@@ -445,7 +445,7 @@ def empty_sets(suite: Suite) -> Iterator[Problem]:
     if not suite.eval_set.cases:
         hint = "Add a case, delete the file, or exclude it in evalgate.yml."
         yield errors.error(
-            "no-cases", "the evaluation set has no cases", place=Place(file=suite.key), hint=hint
+            "no-cases", "the evaluation set has no cases", place=Place(suite.key), hint=hint
         )
 
 
@@ -481,6 +481,6 @@ def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Pro
             message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
             hint = "evalgate identifies them by path; `adk eval` refuses to run them together."
             problems.append(
-                errors.warning("duplicate-set-id", message, place=Place(file=keys[1]), hint=hint)
+                errors.warning("duplicate-set-id", message, place=Place(keys[1]), hint=hint)
             )
     return tuple(problems)

@@ -103,7 +103,7 @@ class Project:
         broken_files = self.broken()
         suites = {suite.key: suite for suite in self.sound()}
         for key, problem in broken_files.items():
-            place = problem.place or Place(file=key)
+            place = problem.place or Place(key)
             line = f"line {place.line}: " if place.line else ""
             reason = f"{line if place.file == key else f'{place}: '}{problem.message}"
             source = (

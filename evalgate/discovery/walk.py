@@ -89,7 +89,7 @@ def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[
     problems = []
     for number in invalid_lines:
         message = f"the line {lines[number]!r} is not a valid pattern (ignored)"
-        problems.append(errors.note("bad-ignore-line", message, Place(file=file, line=number + 1)))
+        problems.append(errors.note("bad-ignore-line", message, Place(file, number + 1)))
     return places.compiled(
         line for number, line in enumerate(lines) if number not in invalid_lines
     ), tuple(problems)
@@ -128,7 +128,7 @@ def visit(
             printable_folder = (
                 (prefix.rstrip("/") or ".").encode("utf-8", "backslashreplace").decode()
             )
-            tell(errors.warning("unreadable-folder", message, Place(file=printable_folder)))
+            tell(errors.warning("unreadable-folder", message, Place(printable_folder)))
             continue
         if prefix and not ENVIRONMENT_MARKS.isdisjoint(entries):
             continue
@@ -341,13 +341,13 @@ def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | N
     report = errors.error if path.endswith(OWN_ENDINGS) else errors.warning
     printable_path = path.encode("utf-8", "backslashreplace").decode()
     if printable_path != path:
-        return report("unusable-name", "the file name is not UTF-8", Place(file=printable_path))
+        return report("unusable-name", "the file name is not UTF-8", Place(printable_path))
     try:
         if entry.is_symlink() and not _is_inside(root, Path(entry.path).resolve(strict=True)):
             message = "the symbolic link points outside the repository and is not followed"
-            return report("outside-root", message, Place(file=path))
+            return report("outside-root", message, Place(path))
     except (OSError, RuntimeError):
-        return report("unreadable-file", "the symbolic link is broken", Place(file=path))
+        return report("unreadable-file", "the symbolic link is broken", Place(path))
     return None
 
 
@@ -380,7 +380,7 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
             return errors.error(
                 "outside-root",
                 "the file is outside the repository and is not read",
-                Place(file=path),
+                Place(path),
             )
     # RuntimeError: a loop of symbolic links before Python 3.13
     except (OSError, RuntimeError) as error:
@@ -429,10 +429,10 @@ def read_user_file(path: Path, *, label: str, largest: int = LARGEST_BYTES) -> b
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            return errors.error("unreadable-file", "this is not a regular file", Place(file=label))
+            return errors.error("unreadable-file", "this is not a regular file", Place(label))
         if status.st_size > largest:
             message = f"the file has {status.st_size / 1e6:,.0f} MB, at most {largest / 1e6:,.0f} MB are allowed"
-            return errors.error("file-too-large", message, Place(file=label))
+            return errors.error("file-too-large", message, Place(label))
         return path.read_bytes()
     except OSError as error:
         return _unreadable(error, label)
@@ -440,4 +440,4 @@ def read_user_file(path: Path, *, label: str, largest: int = LARGEST_BYTES) -> b
 
 def _unreadable(error: OSError | RuntimeError, file: str) -> Problem:
     reason = getattr(error, "strerror", None) or str(error)
-    return errors.error("unreadable-file", f"the file cannot be read: {reason}", Place(file=file))
+    return errors.error("unreadable-file", f"the file cannot be read: {reason}", Place(file))

@@ -89,7 +89,7 @@ def parse_dataset_config(
         return CriteriaReading(problems=problems.all())
     if not isinstance(raw, dict):
         message = f"expected a mapping with `metrics_to_run`, found {described(raw)}"
-        problems.error("not-a-config", message, place=Place(file=file, line=1))
+        problems.error("not-a-config", message, place=Place(file, 1))
         return CriteriaReading(problems=problems.all())
     spot = Spot(problems)
     pool_key = next((key for key in _POOLS if _holds_metrics(raw.get(key))), _POOLS[0])
@@ -132,7 +132,7 @@ def _load(text: str, problems: Problems) -> Any:
     """The content of the file; None, with a problem, if it cannot be read."""
     if len(text) > _LONGEST:
         message = f"the file has {len(text):,} characters"
-        problems.error("file-too-large", message, place=Place(file=problems.file, line=1))
+        problems.error("file-too-large", message, place=Place(problems.file, 1))
         return None
     document = yaml.load(text, file=problems.file)
     if isinstance(document, Problem):

@@ -490,7 +490,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
         raise ConfigError.collected(reading.problems)
     if reading.dialect not in OLD:
         hint = "Old ones are a list of `{query, reference, expected_tool_use}`, or of `{name, data: [...]}`."
-        raise ConfigError("is not in one of ADK's old formats", place=Place(file=file), hint=hint)
+        raise ConfigError("is not in one of ADK's old formats", place=Place(file), hint=hint)
     eval_set = reading.eval_set
     if session is not None:
         initial_session = _session_in(session, file=file)
@@ -507,9 +507,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     new_text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     reread_set = parse_eval_set(new_text, file=file).eval_set
     if reread_set is None or _bare(reread_set) != _bare(eval_set):
-        raise ConfigError(
-            "has something that the current format cannot express", place=Place(file=file)
-        )
+        raise ConfigError("has something that the current format cannot express", place=Place(file))
     return new_text
 
 
@@ -518,7 +516,7 @@ def _session_in(raw: Any, *, file: str) -> SessionInput:
         return adk_shapes.SessionInputWire.model_validate(raw).to_model()
     except ValidationError as error:
         raise ConfigError(
-            f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file=file)
+            f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file)
         ) from error
 
 

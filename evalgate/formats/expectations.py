@@ -64,7 +64,7 @@ def change(
     )
     conversation = old_set.cases[case_index].conversation if case_index is not None else None
     if case_index is None or conversation is None or turn >= len(conversation):
-        raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", place=Place(file=file))
+        raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", place=Place(file))
     editor = _Editor(text, dialect, case_index, turn, of=len(conversation))
     if answer is not None and answer != _answer_of(conversation[turn]):
         editor.set_answer(answer)
@@ -77,7 +77,7 @@ def change(
     ):
         return revision
     raise _unchangeable(
-        f"turn {turn + 1} of case {case_id!r}", old_set.cases[case_index].place or Place(file=file)
+        f"turn {turn + 1} of case {case_id!r}", old_set.cases[case_index].place or Place(file)
     )
 
 
@@ -99,7 +99,7 @@ def delete_case(text: str, *, file: str, case_id: str) -> str:
     index = _index(old_set, case_id, file=file)
     if len(old_set.cases) == 1:
         message = f"case {case_id!r} is the only one of its file"
-        raise ConfigError(message, place=Place(file=file), hint="Delete the file instead.")
+        raise ConfigError(message, place=Place(file), hint="Delete the file instead.")
     path = _cases_path(text, dialect)
     new_text = rewrite.removed(text, (*path, index)) if path else None
     return _require_cases(
@@ -116,7 +116,7 @@ def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
     )
     if index is None:
         raise ConfigError(
-            f"there is no case {case_id!r}", place=Place(file=file), hint="Load the page again."
+            f"there is no case {case_id!r}", place=Place(file), hint="Load the page again."
         )
     return index
 
@@ -139,7 +139,7 @@ def _require_cases(
         and _without_places(new_set.cases) == _without_places(expected_cases)
     ):
         return new_text
-    raise _unchangeable(subject, Place(file=file))
+    raise _unchangeable(subject, Place(file))
 
 
 def _unchangeable(subject: str, place: Place) -> ConfigError:

@@ -310,7 +310,7 @@ class Problems:
         """Line and column of an offset. Fast for increasing offsets, also within one very long
         line."""
         if not self._has_lines:
-            return Place(file=self.file, json_path=path_text(path))
+            return Place(self.file, json_path=path_text(path))
         last_offset, line, start = self._last_line
         if offset < last_offset:
             if self._line_starts is None:
@@ -329,7 +329,7 @@ class Problems:
         column = offset - start + 1
         if line == 1 and self._text.startswith(BYTE_ORDER_MARK):
             column = max(1, column - 1)
-        return Place(file=self.file, line=line, column=column, json_path=path_text(path))
+        return Place(self.file, line, column=column, json_path=path_text(path))
 
     def place_of(self, path: Path) -> Place:
         """The place of the value at `path`, or of its nearest parent in the text."""
@@ -339,7 +339,7 @@ class Problems:
             (depth for depth in range(len(path), -1, -1) if path[:depth] in self.starts), None
         )
         if depth is None:
-            return Place(file=self.file, json_path=path_text(path))
+            return Place(self.file, json_path=path_text(path))
         member, start = self.starts[path[:depth]]
         text = JsonText(self._text)
         for part in path[depth:]:

@@ -51,7 +51,7 @@ def read(path: FilePath, *, shown_as: str) -> Source:
         raise UnavailableError(f"{shown_as} cannot be read: {error.strerror or error}") from error
     text = plain.decode(content, file=shown_as)
     if isinstance(text, Problem):
-        raise ConfigError(str(text.message), place=Place(file=shown_as), hint=str(text.hint))
+        raise ConfigError(str(text.message), place=Place(shown_as), hint=str(text.hint))
     encoding = next((name for mark, name in _UTF_16 if content.startswith(mark)), "utf-8")
     if encoding != "utf-8":  # the decoder returns the mark twice: as its own, and as that of UTF-8
         text = BYTE_ORDER_MARK + text.lstrip(BYTE_ORDER_MARK)
@@ -77,7 +77,7 @@ def save(source: Source, text: str) -> None:
             os.fsync(file.fileno())
         if path.read_bytes() != source.data:
             raise ConfigError(
-                "was changed meanwhile", place=Place(file=str(source.path)), hint="Try again."
+                "was changed meanwhile", place=Place(str(source.path)), hint="Try again."
             )
         draft.replace(path)
     except OSError as error:

@@ -218,7 +218,7 @@ def read_run(path: Path, *, of: str) -> Stored:
     if stored_run.run.shard is not None:
         raise ConfigError(
             f"{of} is shard {stored_run.run.shard} of a run".lstrip(),
-            place=Place(file=str(path)),
+            place=Place(str(path)),
             hint="Merge the shards: `evalgate merge`.",
         )
     return stored_run

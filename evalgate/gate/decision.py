@@ -72,16 +72,16 @@ def decide(
     is_decisive = is_decisive or (len(drafts) == 1 and rules.edits.decide)
     edits = replace(rules.edits, decide=is_decisive, by_base=by_base or rules.edits.by_base)
     problems = (
-        *(() if rules.shard is None else (shards.note(rules.shard),)),
+        *([shards.note(rules.shard)] if rules.shard else []),
         *_drift(history, head, rules),
         *measurement.problems,
         *draft.problems,
-        *((reports_edits.problem(edits),) if edits.decide and not draft.verdict.blocks else ()),
+        *([reports_edits.problem(edits)] if edits.decide and not draft.verdict.blocks else []),
     )
     return replace(
         draft,
         edits=edits,
-        trends=() if history is None else history.trends(head),
+        trends=history.trends(head) if history else (),
         past=past or {},
         # once each: shards repeat them
         problems=tuple(dict.fromkeys(problems)),
@@ -203,7 +203,7 @@ def publish(
     if reason:
         message = f"no report is written: the path {reason}"
         unwritten: tuple[Problem, ...] = (
-            errors.warning("not-written", message, Place(file=settings.output)),
+            errors.warning("not-written", message, Place(settings.output)),
         )
     else:
         files, unwritten = (

@@ -172,7 +172,7 @@ def _empty_project(settings: Settings) -> Project:
         raise candidates.no_agent()
     suite = candidates.suite_of(uses[0], settings)
     hint = f"evalgate init --ask {shlex.quote(candidates.QUESTION)}"
-    place = Place(file=suite.key)
+    place = Place(suite.key)
     problem = errors.error(NO_CASE, "there is no evaluation file yet", place, hint)
     return Project(settings=settings, suites=(suite,), problems=(*settings.problems, problem))
 
@@ -428,9 +428,7 @@ def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) 
 def _start_problem(failure: AgentFailure, needs: Needs | None, python: str, root: Path) -> Problem:
     """The cause and its line, with advice."""
     frames = _FRAME.findall(failure.detail.replace(f"{root}{os.sep}", ""))
-    places = [
-        Place(file=path, line=int(line)) for path, line in frames if not path.startswith(("/", "<"))
-    ]
+    places = [Place(path, int(line)) for path, line in frames if not path.startswith(("/", "<"))]
     message = failure.message
     hint = ""
     if match := _MISSING_MODULE.search(message):

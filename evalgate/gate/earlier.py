@@ -149,7 +149,7 @@ def open_earlier_runs(
     settings = rules.settings
     top_folders = [
         isolation.top_of(settings.root),
-        *([base.top] if base is not None and base.top is not None else []),
+        *([base.top] if base and base.top else []),
     ]
     excluded_paths = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
     trees = tuple(
@@ -268,7 +268,7 @@ def _leftovers(
 def _not_continued(path: Path, reason: str, settings: Settings) -> ConfigError:
     return ConfigError(
         f"{reason}, so --resume does not continue from it",
-        place=Place(file=os.path.relpath(path, settings.root)),
+        place=Place(os.path.relpath(path, settings.root)),
         hint=f"Delete it, and add `{settings.output}/` to .gitignore.",
     )
 

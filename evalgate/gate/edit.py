@@ -39,7 +39,7 @@ def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
     suite, _ = key
     reason = places.refusal_reason(root, suite)
     if reason:
-        raise ConfigError(f"the path {reason}", place=Place(file=suite))
+        raise ConfigError(f"the path {reason}", place=Place(suite))
     path = root / suite
     return path, _find_in(rewrite.read(path, shown_as=suite).text, key)
 
@@ -77,7 +77,7 @@ def change(
         or not all(ids)
         or not all(rubric.text.strip() for rubric in rubrics or ())
     ):
-        raise ConfigError("each rubric needs an id of its own and a text", place=Place(file=file))
+        raise ConfigError("each rubric needs an id of its own and a text", place=Place(file))
 
     def change_text(text: str) -> str:
         for turn in sorted({*answers, *calls}):
@@ -117,9 +117,7 @@ def _change(root: Path, key: CaseKey, version: str, make: Callable[[str], str]) 
 def _require_version(version: str, case: Case | None, key: CaseKey) -> None:
     if case is None or version_of(case) != version:
         message = f"case {key[1]!r} was changed meanwhile"
-        raise ConfigError(
-            message, place=Place(file=key[0]), hint="Look at it again, then change it."
-        )
+        raise ConfigError(message, place=Place(key[0]), hint="Look at it again, then change it.")
 
 
 # --- accept a failure ----------------------------------------------------------------------------

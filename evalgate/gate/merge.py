@@ -103,7 +103,7 @@ def _read(
     bases = shards.parts_of(_read_part(path, context, commit="") for path in base_files)
     for part in bases:
         if shards.shard_of(part).fingerprint != shards.shard_of(heads[0]).fingerprint:
-            raise ConfigError("shards come from different runs", place=Place(file=part.file))
+            raise ConfigError("shards come from different runs", place=Place(part.file))
     return heads, bases
 
 
@@ -118,7 +118,7 @@ def _refuse_committed(
     if committed_file is not None:
         raise ConfigError(
             "is part of the commit, not a result of this workflow",
-            place=Place(file=os.path.relpath(committed_file, settings.root)),
+            place=Place(os.path.relpath(committed_file, settings.root)),
             hint="Delete it from the commit, and unpack the shards' artifacts into a folder of their own.",
         )
 
@@ -164,7 +164,7 @@ def _files(places: Iterable[Path], *, output_folder: Path) -> list[Path]:
         else:
             raise ConfigError(
                 "does not exist",
-                place=Place(file=str(place)),
+                place=Place(str(place)),
                 hint="Paths are relative to the working directory (in a workflow: the workspace), not to `root`.",
             )
     return list(paths)

@@ -42,9 +42,7 @@ def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = Fals
     if (settings.root / OLD_QUARANTINE).is_file():
         message = "is not read any more"
         hint = "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
-        more_problems += (
-            errors.error("quarantine-moved", message, Place(file=OLD_QUARANTINE), hint),
-        )
+        more_problems += (errors.error("quarantine-moved", message, Place(OLD_QUARANTINE), hint),)
     return replace(prepared_project, problems=(*prepared_project.problems, *more_problems))
 
 
@@ -111,7 +109,7 @@ def key_notes(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Prob
             yield errors.note("key-of-judge", message, hint=hint)
     for file, names in judges.used.items() if agents.judge_keys else ():
         message = f"judges use {words.listed(names)} of `{file}`, as the agent does"
-        yield errors.note("key-of-file", message, Place(file=file))
+        yield errors.note("key-of-file", message, Place(file))
 
 
 def token_problems(root: Path, context: Context) -> Iterator[Problem]:

@@ -149,7 +149,7 @@ def read_recordings(
                 if nearest_name
                 else f"It has {words.listed(names, limit=5)}."
             )
-            raise ConfigError(f"has no session {session!r}", place=Place(file=str(path)), hint=hint)
+            raise ConfigError(f"has no session {session!r}", place=Place(str(path)), hint=hint)
     selected_recordings = [
         recording
         for recording in reading.recordings
@@ -189,7 +189,7 @@ def add(
             if not turn.user_content.parts:
                 raise ConfigError(
                     f"session {recording.case_id[:100]!r} cannot be a case: in turn {number} the user says nothing",
-                    place=Place(file=display_path),
+                    place=Place(display_path),
                     hint="Its log needs the user's events, too.",
                 )
         turns = tuple(_turn(turn) for turn in recording.transcript.invocations)
@@ -215,7 +215,7 @@ def add(
         if new_text is None:
             hint = "`evalgate migrate` writes old formats in ADK's current one."
             raise ConfigError(
-                "has no list `eval_cases` to add to", place=Place(file=display_path), hint=hint
+                "has no list `eval_cases` to add to", place=Place(display_path), hint=hint
             )
         text = new_text
     if source is not None:

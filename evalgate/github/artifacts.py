@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import stat
 import struct
 import zipfile
 import zlib
@@ -15,8 +16,15 @@ from evalgate.github import client as github_client
 from evalgate.github.client import Artifact, ArtifactPage, Client, GitHubFailed, GitHubFault
 
 MOST_ZIP_BYTES = 64 * 1024 * 1024
+MOST_FILE_BYTES = 64 * 1024 * 1024
 MOST_BYTES = 128 * 1024 * 1024
-"""Of an archive, and of its files together, unpacked."""
+"""Of an archive, and unpacked of one file and of all files together."""
+MOST_ENTRIES = 2_000
+_DIRECTORY_END = b"PK\x05\x06"
+"""The beginning of a zip's last record, which has the number of entries and the size of their
+directory from byte 10 on."""
+_LONGEST_END = 65_557
+"""The most bytes of that record, with its comment."""
 _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -68,7 +76,8 @@ def fetch_files(
     Raises GitHubFailed, and OSError of `into`."""
     contents = extract(download(client, artifact), names=names)
     for name, content in contents.items():
-        (into / name).write_bytes(content)
+        with (into / name).open("xb") as file:  # an existing link would be written through
+            file.write(content)
     return {name: into / name for name in contents}
 
 
@@ -80,6 +89,7 @@ def extract(
     Missing files are missing in the result, others are ignored. Paths, sizes and kinds in the
     archive are not trusted. Raises GitHubFailed(MALFORMED or TOO_LARGE)."""
     contents: dict[str, bytes] = {}
+    _check_count(archive)
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as zip_file:
             for entry in zip_file.infolist():
@@ -88,21 +98,34 @@ def extract(
                 if name not in names:
                     continue
                 if name in contents:
-                    raise _broken(f"`{name}` appears twice")
+                    raise _unusable(GitHubFault.MALFORMED, f"`{name}` appears twice")
                 if entry.compress_type not in _METHODS:
-                    raise _broken(f"`{name}` uses an unsupported compression method")
-                with zip_file.open(entry) as source:
-                    contents[name] = source.read(most_bytes + 1)
-                most_bytes -= len(contents[name])
-                if most_bytes < 0:
-                    message = (
-                        "the artifact's files are too large: their unpacked size exceeds the limit"
+                    raise _unusable(
+                        GitHubFault.MALFORMED, f"`{name}` uses an unsupported compression method"
                     )
-                    raise GitHubFailed(GitHubFault.TOO_LARGE, message)
+                if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
+                    raise _unusable(GitHubFault.MALFORMED, f"`{name}` is not a regular file")
+                with zip_file.open(entry) as source:
+                    contents[name] = source.read(min(most_bytes, MOST_FILE_BYTES) + 1)
+                most_bytes -= len(contents[name])
+                if most_bytes < 0 or len(contents[name]) > MOST_FILE_BYTES:
+                    raise _unusable(GitHubFault.TOO_LARGE, f"`{name}` is too large, unpacked")
     except _UNREADABLE as error:
-        raise _broken(f"it cannot be read, or is truncated ({error})") from None
+        raise _unusable(GitHubFault.MALFORMED, f"it cannot be read ({error})") from None
     return contents
 
 
-def _broken(reason: str) -> GitHubFailed:
-    return GitHubFailed(GitHubFault.MALFORMED, f"the artifact's archive is not used: {reason}")
+def _check_count(archive: bytes) -> None:
+    """Refuse too many entries before zipfile reads all of them. Raises GitHubFailed."""
+    position = archive.rfind(_DIRECTORY_END, max(0, len(archive) - _LONGEST_END))
+    if position < 0 or len(archive) < position + 16:
+        raise _unusable(GitHubFault.MALFORMED, "it is not a zip file, or it is truncated")
+    entries, directory_bytes = struct.unpack_from("<HI", archive, position + 10)
+    # a zip of more than 65,534 entries or 4 GB has the count elsewhere, and is too large anyway; so
+    # is a directory with more than 1 KB per entry
+    if entries > MOST_ENTRIES or directory_bytes > MOST_ENTRIES * 1_024:
+        raise _unusable(GitHubFault.TOO_LARGE, f"it has too many entries ({entries:,})")
+
+
+def _unusable(kind: GitHubFault, reason: str) -> GitHubFailed:
+    return GitHubFailed(kind, f"the artifact's archive is not used: {reason}")

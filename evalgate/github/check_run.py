@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -76,7 +75,7 @@ def complete(
     """Complete the check run; `annotations`: most important first. Raises GitHubFailed.
 
     The conclusion is sent with the first fifty annotations, or without any if GitHub refuses them;
-    the others follow, as long as GitHub takes them."""
+    the others follow."""
     rows = [_row(remark) for remark in annotations[:MOST_ANNOTATIONS]]
     ending = {"status": "completed", "conclusion": conclusion.value, "completed_at": _timestamp()}
     document = _output_json(output)
@@ -86,10 +85,13 @@ def complete(
         if error.kind is not GitHubFault.INVALID or not rows:
             raise
         _update(client, check, {**ending, "output": document})
-    with suppress(GitHubFailed):  # the verdict is posted already
-        for start in range(BATCH, len(rows), BATCH):
-            batch = rows[start : start + BATCH]
+    for start in range(BATCH, len(rows), BATCH):
+        batch = rows[start : start + BATCH]
+        try:
             _update(client, check, {"output": {**document, "annotations": batch}})
+        except GitHubFailed as error:
+            if error.kind is not GitHubFault.INVALID:
+                return  # limits or faults: the verdict is posted already
 
 
 def fit(text: str, *, most_bytes: int = MOST_BYTES, note: str = _CUT_NOTE) -> str:

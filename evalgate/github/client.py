@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -227,7 +228,7 @@ class GitHubFault(enum.StrEnum):
     UNREACHABLE = "unreachable"  # refused, reset, no such host
     TOO_LARGE = "too_large"
     MALFORMED = "malformed"  # no JSON, JSON of another shape, a broken archive
-    REDIRECTED = "redirected"  # in a circle
+    REDIRECTED = "redirected"  # to a place that must not see the token, or in a circle
 
 
 AMBIGUOUS = frozenset(
@@ -384,8 +385,10 @@ class Client:
             next_url = next((link["url"] for link in links if link.get("rel") == "next"), "")
             if not next_url:
                 return replies
-            # the token stays with this host, whatever a link says
-            url = f"{url.partition('?')[0]}?{next_url.partition('?')[2]}"
+            try:
+                url = http.join(url, next_url)
+            except ExchangeFailed as fault:
+                raise _fault_failure(endpoint, fault) from None
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
 
@@ -442,9 +445,9 @@ class Client:
         return f"{self._api_url}{path}{f'?{urlencode(query)}' if query else ''}"
 
     def _answer(self, endpoint: Endpoint, url: str, *, body: Json | None = None) -> Answer:
-        """The accepted answer to a request. Other hosts, to which it may be redirected, do not see
-        the token. Raises GitHubFailed."""
-        answer = self._send_patiently(endpoint, url, self._exchange.request, body=body)
+        """The accepted answer to a request, which no other host gets. Raises GitHubFailed."""
+        send = partial(self._exchange.request, same_host=True)
+        answer = self._send_patiently(endpoint, url, send, body=body)
         if answer.status >= 400:
             raise _answer_failure(endpoint, answer, secret=self._token)
         return answer
@@ -482,11 +485,16 @@ class Client:
             self._patience_s -= wait_s
             time.sleep(wait_s)
         if fault is not None:
-            kind = _FAULTS.get(fault.fault, GitHubFault.UNREACHABLE)
-            message = f"could not {endpoint.doing}: {plain.label(str(fault), 300)}"
-            raise GitHubFailed(kind, message, hint=_HINTS.get(kind, ""))
+            raise _fault_failure(endpoint, fault)
         assert answer is not None, "there is an answer or a fault"
         return answer
+
+
+def _fault_failure(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
+    """The failure of a request without a complete answer."""
+    kind = _FAULTS.get(fault.fault, GitHubFault.UNREACHABLE)
+    message = f"could not {endpoint.doing}: {plain.label(str(fault), 300)}"
+    return GitHubFailed(kind, message, hint=_HINTS.get(kind, ""))
 
 
 def _pause(endpoint: Endpoint, outcome: Answer | ExchangeFailed | None, tries: int) -> float | None:

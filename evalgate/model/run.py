@@ -24,7 +24,6 @@ Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 Sum: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT * 1_000_000_000)]  # of counts
 Dollars: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Repeats: TypeAlias = Annotated[int, Field(ge=0, le=MOST_REPEATS)]
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
 
 

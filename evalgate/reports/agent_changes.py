@@ -22,17 +22,16 @@ PACKAGES = 2
 MOST = 2_000
 """Changes that are looked at: results may come from anybody."""
 FIRST_PACKAGES = (
-    *(
-        "google-adk",
-        "google-genai",
-        "langgraph",
-        "langchain",
-        "openai-agents",
-        "openai",
-        "pydantic-ai",
-        "smolagents",
-    ),
-    *("litellm", "anthropic"),
+    "google-adk",
+    "google-genai",
+    "langgraph",
+    "langchain",
+    "openai-agents",
+    "openai",
+    "pydantic-ai",
+    "smolagents",
+    "litellm",
+    "anthropic",
 )
 """Packages that agents are built with; they are listed first."""
 

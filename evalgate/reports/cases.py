@@ -355,8 +355,11 @@ def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
     """The criteria that decide, worst first; the informational ones; and those of cases that decide
     nothing, except the informational ones."""
     order = (
-        *(Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE),
-        *(Change.IMPROVED, Change.NO_EVIDENCE),
+        Change.REGRESSED,
+        Change.NOT_MEASURED,
+        Change.INCONCLUSIVE,
+        Change.IMPROVED,
+        Change.NO_EVIDENCE,
     )
     deciding_rows = sorted(
         (row for row in comparison.criteria if row.rule.gating),

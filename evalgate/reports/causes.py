@@ -22,21 +22,18 @@ VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d
 """What differs between failures of one cause: addresses, ids, numbers."""
 
 STATUSES = (
-    *(
-        CaseLabel.NEW,
-        CaseLabel.FAILED,
-        CaseLabel.NO_BASE,
-        CaseLabel.NOT_CONFIRMED,
-        CaseLabel.NOT_MEASURED,
-    ),
-    *(
-        CaseLabel.INCONCLUSIVE,
-        CaseLabel.MIXED,
-        CaseLabel.FLAKY,
-        CaseLabel.QUARANTINED,
-        CaseLabel.PRE_EXISTING,
-    ),
-    *(CaseLabel.FIXED, CaseLabel.PASSED),
+    CaseLabel.NEW,
+    CaseLabel.FAILED,
+    CaseLabel.NO_BASE,
+    CaseLabel.NOT_CONFIRMED,
+    CaseLabel.NOT_MEASURED,
+    CaseLabel.INCONCLUSIVE,
+    CaseLabel.MIXED,
+    CaseLabel.FLAKY,
+    CaseLabel.QUARANTINED,
+    CaseLabel.PRE_EXISTING,
+    CaseLabel.FIXED,
+    CaseLabel.PASSED,
 )
 """The labels of cases, in the order in which reports show them."""
 

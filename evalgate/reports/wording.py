@@ -56,8 +56,12 @@ MARKS: Mapping[VerdictKind, str] = {
 
 
 COUNTED = (
-    *(CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.FLAKY, CaseLabel.QUARANTINED),
-    *(CaseLabel.INCONCLUSIVE, CaseLabel.NOT_MEASURED),
+    CaseLabel.PASSED,
+    CaseLabel.FAILED,
+    CaseLabel.FLAKY,
+    CaseLabel.QUARANTINED,
+    CaseLabel.INCONCLUSIVE,
+    CaseLabel.NOT_MEASURED,
 )
 """The counts that add up to all cases."""
 ALWAYS_COUNTED = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASURED)
@@ -164,8 +168,11 @@ def case_output(case: CaseView) -> str:
 
 UNSCORED = frozenset(
     {
-        *(Reason.JUDGE_UNAVAILABLE, Reason.JUDGE_NOT_RECORDED, Reason.JUDGE_UNREADABLE),
-        *(Reason.CREDENTIALS_MISSING, Reason.CRITERION_FAILED),
+        Reason.JUDGE_UNAVAILABLE,
+        Reason.JUDGE_NOT_RECORDED,
+        Reason.JUDGE_UNREADABLE,
+        Reason.CREDENTIALS_MISSING,
+        Reason.CRITERION_FAILED,
     }
 )
 """Reasons for which a criterion lacks a score that it should have."""

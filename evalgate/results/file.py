@@ -617,7 +617,7 @@ def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
     not fit.
 
     `of`: the owner of the results (`the base`), for the message."""
-    place = Place(file=shown_as or str(path))
+    place = Place(shown_as or str(path))
     try:
         return _parse(_read_json(path, place, most_bytes=MOST_BYTES), place)
     except ConfigError as error:
@@ -653,7 +653,7 @@ def _parse(raw: Any, place: Place) -> Stored:
         path, reason = shapes.first_fault(raw, error)
         raise ConfigError(
             f"does not fit results.json: {reason}",
-            place=Place(file=place.file, json_path=json_source.path_text(path)),
+            place=Place(place.file, json_path=json_source.path_text(path)),
             hint=NEEDED,
         ) from error
 
@@ -751,7 +751,7 @@ def _suite(suite: Any) -> Suite:
 
 
 def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
-    place = Place(file=suite, line=case.line)
+    place = Place(suite, case.line)
     criteria = frozenset(case.criteria) or None
     if isinstance(case, PlannedCase) or case.eval_case is None:
         return Case(case_id=case.case_id, conversation=(), place=place, criteria=criteria)
@@ -809,7 +809,7 @@ MOST_RUNS = 1_000
 def read_untrusted(path: Path, *, shown_as: str) -> Stored:
     """`read_results` for a file that anybody may have written. Raises only ConfigError, whatever
     the file contains."""
-    place = Place(file=shown_as)
+    place = Place(shown_as)
     raw = _read_json(path, place, most_bytes=UNTRUSTED_BYTES)
     fault = _size_fault(raw)
     if not fault:

@@ -128,7 +128,7 @@ def write(
     except OSError as error:
         message = f"the run is not kept: {error.strerror or error}"
         files, problems = output.write_all(texts, to)
-        return files, (errors.warning("not-kept", message, Place(file=RUNS)), *problems)
+        return files, (errors.warning("not-kept", message, Place(RUNS)), *problems)
     earlier = runs(root)
     files, problems = output.write_all(texts, folder)
     about = _about(report, selected=is_selected)

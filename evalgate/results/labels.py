@@ -46,13 +46,11 @@ OF_ORIGIN: Mapping[FailureOrigin, CaseLabel] = {
 }
 
 FAILURES = (
-    *(
-        CaseLabel.NEW,
-        CaseLabel.PRE_EXISTING,
-        CaseLabel.MIXED,
-        CaseLabel.NO_BASE,
-        CaseLabel.NOT_CONFIRMED,
-    ),
+    CaseLabel.NEW,
+    CaseLabel.PRE_EXISTING,
+    CaseLabel.MIXED,
+    CaseLabel.NO_BASE,
+    CaseLabel.NOT_CONFIRMED,
     CaseLabel.FAILED,
 )
 """The labels of failed cases, without flaky and quarantined ones."""

@@ -59,7 +59,7 @@ def new_file(path: Path) -> Iterator[Path]:
 def not_written(path: Path, error: OSError) -> Problem:
     """The warning about a file that was not written."""
     message = f"cannot be written: {error.strerror or error}"
-    return errors.warning("not-written", message, Place(file=str(path)))
+    return errors.warning("not-written", message, Place(str(path)))
 
 
 def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:

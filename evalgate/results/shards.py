@@ -189,7 +189,7 @@ def render_durations(run: Run) -> str:
 
 def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     """Durations of durations.json or results.json. Raises ConfigError if it is unreadable."""
-    place = Place(file=shown_as)
+    place = Place(shown_as)
     hint = "Check `durations`."
     try:
         document = json.loads(path.read_bytes())
@@ -226,7 +226,7 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
         if stored.run.shard is None:
             raise ConfigError(
                 "is a complete run, not a shard",
-                place=Place(file=stored.file),
+                place=Place(stored.file),
                 hint="Merge takes runs with `shard: 1/N` to `N/N`; to compare two complete runs use `evalgate "
                 "compare`.",
             )
@@ -234,9 +234,7 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
         _require_complete(stored, shard)
         if shard.index in parts:
             first_file = parts[shard.index].file
-            raise ConfigError(
-                f"is shard {shard}, and so is {first_file}", place=Place(file=stored.file)
-            )
+            raise ConfigError(f"is shard {shard}, and so is {first_file}", place=Place(stored.file))
         parts[shard.index] = stored
     ordered_parts = tuple(parts[index] for index in sorted(parts))
     for other_part in ordered_parts[1:]:
@@ -269,7 +267,7 @@ def require_same_run(stored: Stored, *, run: str, commit: str) -> None:
     else:
         return
     hint = "Use only what jobs of this workflow run have uploaded; delete results from the commit and from caches."
-    raise ConfigError(reason, place=Place(file=stored.file), hint=hint)
+    raise ConfigError(reason, place=Place(stored.file), hint=hint)
 
 
 def shard_of(part: Stored) -> Shard:
@@ -285,13 +283,13 @@ def _require_complete(part: Stored, shard: Shard) -> None:
     if not 1 <= shard.index <= shard.of or any(
         not 1 <= home <= shard.of for home in shard.homes.values()
     ):
-        raise ConfigError(f"has an invalid shard {shard}", place=Place(file=part.file))
+        raise ConfigError(f"has an invalid shard {shard}", place=Place(part.file))
     wrong_cases = sorted((result_cases - shard_cases) & set(shard.homes)) or sorted(
         shard_cases - result_cases
     )
     if wrong_cases:
         message = f"is shard {shard}, which must not contain {'/'.join(wrong_cases[0])}"
-        raise ConfigError(message, place=Place(file=part.file))
+        raise ConfigError(message, place=Place(part.file))
 
 
 def _difference(first_part: Stored, other_part: Stored) -> str:

@@ -74,15 +74,7 @@ def grade(
         if outcome.kind is FailureKind.SIMULATOR:
             failed = NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=outcome.message)
         return dict.fromkeys(criteria, failed)
-    view = TrialView(
-        case=task.case,
-        actual=outcome.invocations,
-        expected=task.case.conversation,
-        final_state=outcome.final_state,
-        ended_by=outcome.ended_by,
-        repeat=trial.key.repeat,
-        platform=outcome.platform,
-    )
+    view = TrialView.of(task.case, outcome, repeat=trial.key.repeat)
     judged_names = {use.name for use in task.suite.criteria if use.is_judged}
     grades: dict[str, Grade] = {}
     # criteria that ask a judge take only as long as the slowest

@@ -127,9 +127,10 @@ class Exchange:
         body: Any = None,
         timeout_s: float,
         headers: Mapping[str, str] | None = None,
+        same_host: bool = False,
     ) -> Answer:
-        """Send JSON (or nothing) and read the whole answer; `headers` are added. Raises
-        ExchangeFailed."""
+        """Send JSON (or nothing) and read the whole answer; `headers` are added. `same_host`: no
+        redirect to another host is followed. Raises ExchangeFailed."""
         deadline = time.monotonic() + timeout_s
         first_origin = origin(url)
         all_headers = {**self._headers, **(headers or {})}
@@ -145,7 +146,7 @@ class Exchange:
             target = answer.headers.get("location")
             if answer.status not in REDIRECTS or not target:
                 return answer
-            url = urljoin(url, target)
+            url = join(url, target, same_host=same_host)
             if answer.status == 303:
                 method = "GET"
                 body = None
@@ -246,6 +247,18 @@ def origin(url: str) -> tuple[str, str, int | None]:
         return parts.scheme, (parts.hostname or "").lower(), port
     except ValueError:
         raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL") from None
+
+
+def join(url: str, target: str, *, same_host: bool = True) -> str:
+    """The address of `target`, relative to `url`. Raises ExchangeFailed if it is none, or on
+    another host although it must be on the `same_host`."""
+    try:
+        address = urljoin(url, target)
+    except ValueError:
+        raise ExchangeFailed(Fault.INVALID, f"{target[:200]} is not an HTTP URL") from None
+    if same_host and origin(address) != origin(url):
+        raise ExchangeFailed(Fault.REDIRECTS, f"it leads to another host ({origin(address)[1]})")
+    return address
 
 
 def _proxies(url: str, environment: Environ) -> dict[str, str]:

@@ -225,4 +225,4 @@ def decode(content: bytes | Problem, *, file: str) -> str | Problem:
         location = f"byte 0x{content[error.start]:02x} at offset {error.start:,}"
         binary_note = "; it looks like a binary file" if b"\0" in content[:4096] else ""
         message = f"the file is not UTF-8: {location}{binary_note}"
-        return errors.error("not-utf-8", message, Place(file=file, line=line), "save it as UTF-8")
+        return errors.error("not-utf-8", message, Place(file, line), "save it as UTF-8")

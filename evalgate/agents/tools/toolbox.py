@@ -142,7 +142,7 @@ def check_files(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> li
         except CassetteError as error:
             message = f"the cassette of case `{case_id}`: {error}"
             hint = "Record it again with `--tools record`, or undo the changes to it."
-            problems.append(errors.error("tool-cassette", message, Place(file=name, line=1), hint))
+            problems.append(errors.error("tool-cassette", message, Place(name, 1), hint))
     return problems
 
 
@@ -281,7 +281,7 @@ def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:
             hint = "Run it with another driver, remove the mocks, or exclude the file."
             problems.append(
                 errors.error(
-                    "tools-unseen", message, mocking_cases[0].place or Place(file=suite.key), hint
+                    "tools-unseen", message, mocking_cases[0].place or Place(suite.key), hint
                 )
             )
     return problems
@@ -326,7 +326,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
         hint = words.did_you_mean(path.name, siblings)
         problem = errors.error("tool-mocks", f"`tools`: there is no file `{rule.mocks}`", hint=hint)
     except (OSError, UnicodeDecodeError) as error:
-        problem = errors.error("tool-mocks", f"cannot be read: {error}", Place(file=rule.mocks))
+        problem = errors.error("tool-mocks", f"cannot be read: {error}", Place(rule.mocks))
     return MockReading(problems=(problem,))
 
 

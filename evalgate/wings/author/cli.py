@@ -122,7 +122,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
         try:
             session = json.loads(rewrite.read(Path(initial_session), shown_as=initial_session).text)
         except ValueError as error:
-            raise ConfigError(f"is not JSON: {error}", place=Place(file=initial_session)) from error
+            raise ConfigError(f"is not JSON: {error}", place=Place(initial_session)) from error
     text = eval_set.migrated(source.text, file=old, session=session)
     if new is None:
         rewrite.save(source, text)

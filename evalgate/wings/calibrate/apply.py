@@ -101,7 +101,7 @@ def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | N
             message = f"{rule.calibration} is not a calibration: {error}"
     report = errors.warning if rule.min_kappa is None else errors.error
     return None, report(
-        "calibration-unreadable", message, Place(file=rule.calibration), _repair(settings, None)
+        "calibration-unreadable", message, Place(rule.calibration), _repair(settings, None)
     )
 
 

@@ -226,7 +226,7 @@ class LabelsReading:
             self._error(*defect, number=number)
         if human is not None and defect is None:
             evidence = line.evidence(spec, name=f"label-{number}")
-            place = Place(file=self.file, line=number)
+            place = Place(self.file, number)
             self.labels.append(Label(line=line, human=human, place=place, evidence=evidence))
 
     def _line(self, text: str, number: int) -> LabelLine | None:
@@ -269,7 +269,7 @@ class LabelsReading:
         return None if unknown else line
 
     def _error(self, code: str, message: str, hint: str = "", *, number: int) -> None:
-        self.problems.append(errors.error(code, message, Place(file=self.file, line=number), hint))
+        self.problems.append(errors.error(code, message, Place(self.file, number), hint))
 
 
 # --- the problems of a line: code, message and hint ---------------------------------

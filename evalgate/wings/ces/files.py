@@ -52,7 +52,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         elif path.exists():
             yield path
         else:
-            raise ConfigError("the file does not exist", place=Place(file=str(path)))
+            raise ConfigError("the file does not exist", place=Place(str(path)))
 
 
 def _text(path: Path) -> str:
@@ -103,7 +103,7 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
 def _compared(library: Library) -> list[Resource]:
     """The resources of files, and the settings of each app with its personas as one resource."""
     apps = [
-        Resource(kind=Kind.APP, file=file, path=(), message=reading.app, place=Place(file=file))
+        Resource(kind=Kind.APP, file=file, path=(), message=reading.app, place=Place(file))
         for file, reading in library.readings.items()
         if reading.app is not None
     ]

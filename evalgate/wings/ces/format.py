@@ -245,7 +245,7 @@ class CesFormat(Format):
         for suite in suites if settings.on_platform else ():
             if not agents.is_led(suite.agent):
                 message = "no platform can run it: its agent is not one of the driver `ces`"
-                yield errors.error("platform-missing", message, Place(file=suite.key))
+                yield errors.error("platform-missing", message, Place(suite.key))
 
     def differences(self, base: Case, head: Case) -> list[str] | None:
         """See `cases.differences`."""

@@ -212,15 +212,17 @@ class Plan(Proto):
         ]
         if overrides:
             return any(overrides)
-        thresholds = self.effective_thresholds
         behaviors = [turn.hallucination_metric_behavior_override] if turn else []
-        if self.evaluation.scenario is not None:
-            behaviors.append(thresholds.scenario_hallucination_metric_behavior)
-        else:
-            behaviors += [
-                thresholds.golden_hallucination_metric_behavior,
-                thresholds.hallucination_metric_behavior,
-            ]
+        nearest = self.evaluation.evaluation_metrics_threshold_override or self.thresholds
+        for level in (nearest, self.thresholds):
+            if self.evaluation.scenario is not None:
+                behaviors.append(level.scenario_hallucination_metric_behavior)
+            else:
+                # the older name counts too
+                behaviors += [
+                    level.golden_hallucination_metric_behavior,
+                    level.hallucination_metric_behavior,
+                ]
         return next(filter(None, behaviors), None) is HallucinationMetricBehavior.ENABLED
 
     def _is_on(self, group: str, name: str, *, of: str = "") -> bool:

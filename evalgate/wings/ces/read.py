@@ -297,7 +297,7 @@ def parse_message(
     collects the places of unknown fields, which are then dropped and not reported: the API may be
     newer than evalgate."""
     problems = Problems("", file=file)
-    problems.use_places(lambda path: Place(file=file, json_path=json_source.path_text(path)))
+    problems.use_places(lambda path: Place(file, json_path=json_source.path_text(path)))
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}")
         return None, problems.all()
@@ -343,9 +343,7 @@ def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
         except (LookupError, TypeError):
             raw = None
     place = locator(*written)
-    return Place(
-        file=place.file, line=place.line, column=place.column, json_path=json_source.path_text(path)
-    )
+    return Place(place.file, place.line, column=place.column, json_path=json_source.path_text(path))
 
 
 @dataclass(slots=True)
@@ -786,7 +784,7 @@ def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterat
         if first_file != file:
             message = f"{first_file} says already what applies to the evaluations of this app"
             yield errors.error(
-                "ces-duplicate-name", message, Place(file=file), "Delete one of the two files."
+                "ces-duplicate-name", message, Place(file), "Delete one of the two files."
             )
     apps: dict[str, list[Resource]] = {}
     for resource in library.of(*Kind):

@@ -36,6 +36,16 @@ def test_files_arrive_and_the_storage_sees_no_token(double, client, tmp_path) ->
     assert not {"authorization", "cookie", "x-github-api-version"} & set(double.stored[0])
 
 
+def test_a_link_that_lies_in_the_way_is_not_written_through(double, client, tmp_path) -> None:
+    double.state.add_artifact(NAME, {"results.json": "new"})
+    (tmp_path / "victim").write_text("safe")
+    (tmp_path / "results.json").symlink_to(tmp_path / "victim")
+    (artifact,) = artifacts.list_of_run(client, RUN, name=NAME)
+    with pytest.raises(FileExistsError):
+        artifacts.fetch_files(client, artifact, into=tmp_path, names=["results.json"])
+    assert (tmp_path / "victim").read_text() == "safe"
+
+
 def test_a_truncated_zip_is_told_by_its_digest(double, client, tmp_path) -> None:
     double.state.add_artifact(NAME, {"results.json": "x" * 5_000})
     double.fail("GET /storage", how="truncated", times=99)

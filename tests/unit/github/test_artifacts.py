@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import stat
 import struct
 import zipfile
 
@@ -16,12 +17,26 @@ NAMES = ["results.json", "comment.md"]
 MOST = 15_000
 
 
-def zipped(*entries: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(artifacts, "MOST_FILE_BYTES", 10_000)
+
+
+def zipped(
+    *entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED
+) -> bytes:
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", method) as archive:
         for name, content in entries:
             archive.writestr(name, content)
     return held.getvalue()
+
+
+def info(name: str, *, mode: int = 0) -> zipfile.ZipInfo:
+    found = zipfile.ZipInfo(name)
+    found.external_attr = mode << 16
+    return found
 
 
 def extract(content: bytes) -> dict[str, bytes]:
@@ -51,6 +66,11 @@ def test_an_archive_without_them_gives_nothing() -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
+        (
+            lambda: zipped((info("results.json", mode=stat.S_IFLNK | 0o777), b"/etc/passwd")),
+            "not a regular file",
+        ),
+        (lambda: zipped((info("results.json", mode=stat.S_IFIFO), b"")), "not a regular file"),
         (lambda: zipped(("results.json", b"1"), ("results.json", b"2")), "twice"),
         (
             lambda: zipped(("results.json", b"x" * 500), method=zipfile.ZIP_LZMA),
@@ -58,8 +78,8 @@ def test_an_archive_without_them_gives_nothing() -> None:
         ),
         (lambda: zipped(("results.json", b"x" * 500))[:-30], "truncated"),
         (lambda: zipped(("results.json", bytes(range(256)) * 30))[200:], "cannot be read"),
-        (lambda: b"", "cannot be read"),
-        (lambda: b"<html>", "cannot be read"),
+        (lambda: b"", "not a zip"),
+        (lambda: b"<html>", "not a zip"),
         (
             lambda: zipped(("results.json", b"x")).replace(
                 b"\x00\x00\x08\x00", b"\x01\x00\x08\x00"
@@ -84,8 +104,10 @@ def lying(size: int) -> bytes:
 @pytest.mark.parametrize(
     "content",
     [
-        lambda: zipped(("results.json", b"\0" * 15_001)),  # one file
+        lambda: zipped(("results.json", b"\0" * 10_001)),  # one file
         lambda: zipped(("results.json", b"\0" * 9_000), ("comment.md", b"\0" * 9_000)),  # together
+        lambda: zipped(*((f"file{at}", b"") for at in range(21))),  # too many
+        lambda: zipped(*((f"file{at}" + "x" * 60_000, b"") for at in range(2))),  # a huge directory
     ],
 )
 def test_what_is_too_large_is_not_used(content) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import pytest
+from builders.build import case, suite, turn
 
 from evalgate.agents.base import AgentFailed
 from evalgate.agents.conversation import Stopwatch
-from evalgate.model import AgentFailure, Content, Ending, FailureKind, Invocation, Text
+from evalgate.model import AgentFailure, Content, Ending, FailureKind, Invocation, Text, TrialKey
 from evalgate.runner import trials
 
 
@@ -62,3 +64,28 @@ def test_an_agents_failure_stays_its_own_and_what_was_done_is_kept():
         trials.talk(Echo(fails_at=2), Says(message("a"), message("b")), done, Stopwatch())
     assert caught.value.failure.kind is FailureKind.RAISED
     assert len(done) == 1
+
+
+def test_a_user_without_a_word_is_no_failure_of_the_agent():
+    written = case("c", turn("a", answer="1"))
+    agent = Echo()
+
+    class Driver:
+        takes_history = False
+
+        @contextlib.contextmanager
+        def converse(self, *_):
+            yield agent
+
+    def silent(history: Sequence[Invocation]) -> object:
+        if history:
+            raise AgentFailed(AgentFailure(kind=FailureKind.SIMULATOR, message="down"))
+        return message("a")
+
+    at = TrialKey(suite="s", case_id="c")
+    task = trials.Task(key=at, suite=suite(written), case=written)
+    with pytest.raises(AgentFailed) as caught:
+        trials.converse(Driver(), task, silent, Stopwatch())
+    failure = caught.value.failure
+    assert (failure.kind, failure.turn, failure.message) == (FailureKind.SIMULATOR, 2, "down")
+    assert len(failure.partial) == 1

@@ -687,6 +687,18 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
         {},
     ),
     (
+        "disabled by the evaluation, with the deprecated field",
+        golden(
+            ANSWER,
+            FIND,
+            thresholds={"hallucinationMetricBehavior": "DISABLED"},
+            app={"thresholds": {"goldenHallucinationMetricBehavior": "ENABLED"}},
+        ),
+        did("Hello", called("find", id="a", weeks=3)),
+        PASS,
+        {},
+    ),
+    (
         "enabled for an answer",
         golden(
             {
