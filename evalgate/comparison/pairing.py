@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from evalgate.comparison import threshold
 from evalgate.comparison.purse import MEASURED, RunPair
@@ -27,6 +27,7 @@ from evalgate.model import (
 from evalgate.model.deviations import Deviations
 from evalgate.values import frozen_dataclass
 
+Value = TypeVar("Value")
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
 
 Pattern: TypeAlias = tuple[bool | None, ...]
@@ -82,9 +83,9 @@ def value_of(trial: GradedTrial, name: str) -> float | None:
     return grade.value if isinstance(grade, Score) and math.isfinite(grade.value) else None
 
 
-def measured_values(scores: Iterable[float | None]) -> tuple[float, ...]:
+def known_values(values: Iterable[Value | None]) -> tuple[Value, ...]:
     """The values that are not None."""
-    return tuple(score for score in scores if score is not None)
+    return tuple(value for value in values if value is not None)
 
 
 def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:

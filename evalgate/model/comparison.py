@@ -355,9 +355,10 @@ class CriterionComparison:
 
 @frozen_dataclass
 class PassRates:
-    """The rates of one side over its cases: the share of runs that pass, pass^k (all of k runs
-    pass) and pass@k (at least one of k passes)."""
+    """The rates of one side: the share of a case's runs that pass, pass^k (all of k runs pass) and
+    pass@k (at least one of k passes), as means over `cases`."""
 
+    cases: int
     k: int
     rate: float
     all_of_k: float
@@ -557,9 +558,8 @@ class Comparison:
     base_failed: bool = False
     cases: tuple[CaseComparison, ...] = ()
     criteria: tuple[CriterionComparison, ...] = ()
-    overall: CriterionComparison | None = None  # trials that pass every criterion; never decides
-    head_rates: PassRates | None = None
-    base_rates: PassRates | None = None
+    # head's and the base's, over the cases with an outcome on both; empty if there are none
+    rates: tuple[PassRates, ...] = ()
     power: Power | None = None
     book: Book = Book()  # the bets
     # suites with the same agent on both sides, so that one side's results are for both

@@ -291,11 +291,8 @@ def test_swapping_the_sides_mirrors_everything(
         pytest.approx(back.book.better),
         pytest.approx(back.book.worse),
     )
-    for one, other in zip(
-        (*forth.criteria, forth.overall), (*back.criteria, back.overall), strict=True
-    ):
-        assert one is not None
-        assert other is not None
+    assert forth.rates == back.rates[::-1]
+    for one, other in zip(forth.criteria, back.criteria, strict=True):
         if one.change in MIRROR and other.change is not Change.NOT_MEASURED:
             assert other.change is MIRROR[one.change]
         if one.delta is not None:
@@ -403,12 +400,13 @@ def test_min_measured_lets_no_case_pass_that_fails_as_far_as_it_was_measured() -
 
 
 def test_pass_rates_are_unbiased() -> None:
-    """Of C(passes, k) and C(failures, k); what is not known is no run."""
-    rates = compare.pass_rates(
-        [[True, True, False], [True, None, True, False], [None], [False, False]]
+    """Of C(passes, k) and C(failures, k), over the cases that are known on both sides."""
+    runs = [[True, True, False], [True, True, False], [False, False]]
+    head, base = compare.pass_rates(
+        [(case, [True, True]) for case in runs] + [([], [True]), ([True], [])]
     )
-    assert rates is not None
-    assert (rates.k, rates.rate) == (2, 4 / 8)
-    assert rates.all_of_k == pytest.approx((1 / 3 + 1 / 3 + 0) / 3)
-    assert rates.any_of_k == pytest.approx((1 + 1 + 0) / 3)
-    assert compare.pass_rates([[None], []]) is None
+    assert (head.cases, head.k, head.rate) == (3, 2, pytest.approx(4 / 9))
+    assert head.all_of_k == pytest.approx((1 / 3 + 1 / 3 + 0) / 3)
+    assert head.any_of_k == pytest.approx((1 + 1 + 0) / 3)
+    assert (base.k, base.rate, base.all_of_k, base.any_of_k) == (2, 1, 1, 1)
+    assert compare.pass_rates([([], []), ([True], [])]) == ()

@@ -110,7 +110,7 @@ def pairs(tmp_path: Path) -> Iterator[Pairs]:
 
 def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
-    verdict = comparison_verdict.threshold_gate(run, policy)
+    verdict = comparison_verdict.decide(run, policy, comparison=None)
     report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
     path.write_text("".join(file.render_results(report, outcomes=journal)))
     return path
