@@ -201,8 +201,8 @@ def _row(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> _Row:
     drops: list[float] = []
     past_drops: list[float] = []
     for key in keys:
-        for head, base in comparison_book.common_runs(
-            sides, (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
+        for head, base in sides.common_runs(
+            (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
         ):
             head_score = pairing.value_of(head, rule.name)
             base_score = pairing.value_of(base, rule.name)
