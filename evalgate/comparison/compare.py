@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +25,7 @@ from evalgate.model import (
     Comparison,
     CriterionComparison,
     CriterionUse,
+    Lack,
     PassRates,
     VerdictKind,
 )
@@ -65,10 +65,7 @@ def comparison_of(
         unchanged=tuple(sorted(sides.unchanged)),
         unread=unread,
         edited=edited,
-        is_past=any(
-            row.change is Change.INCONCLUSIVE and not row.base_failed and not row.short
-            for row in rows
-        ),
+        is_past=any(row.lack is Lack.PAST for row in rows),
         decided=head_side.verdicts,
         # a base that ran alongside head has head's criteria; a stored base may have its own
         base_decided=base_side.verdicts if pairing.uses_by_case(base) == sides.uses else {},
@@ -99,28 +96,21 @@ def _rates(cases: Sequence[Sequence[bool]], k: int) -> PassRates:
     )
 
 
-class Shortage(enum.Enum):
-    """Why a case lacks a score of a criterion."""
-
-    UNRUN = enum.auto()  # trials never ran; all others have a score
-    BASE_FAILED = enum.auto()  # only on the base, whose own agent failed
-    UNSCORED = enum.auto()
-
-
 @frozen_dataclass
 class CaseSample:
-    """One criterion's scores of a case on both sides, without crashed runs."""
+    """One criterion's scores of a case on both sides, without crashed runs, and why one is
+    missing."""
 
     head: tuple[float, ...]
     base: tuple[float, ...]
-    shortage: Shortage | None
+    lack: Lack | None
 
 
 def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
     """The sample of one case; None if all runs of a side crashed."""
     scores = []
     unscored_trials = []
-    shortage = None
+    lack = None
     repeats = min(side.run.repeats for side in sides.scored_sides)
     for side in sides.scored_sides:
         trials = side.trials.get(key, ())
@@ -136,11 +126,11 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
             if score is None
         ]
         if len(trials) < repeats:
-            shortage = Shortage.UNRUN
+            lack = Lack.RUNS
         scores.append(known_values(side_scores))
     if unscored_trials:
-        shortage = Shortage.BASE_FAILED if all(unscored_trials) else Shortage.UNSCORED
-    return CaseSample(head=scores[0], base=scores[1], shortage=shortage)
+        lack = Lack.BASE_FAILED if all(unscored_trials) else Lack.SCORES
+    return CaseSample(head=scores[0], base=scores[1], lack=lack)
 
 
 @frozen_dataclass
@@ -156,20 +146,20 @@ class _Row:
     against: float
     past: float
 
-    def missing(self, sides: Sides) -> Change | None:
-        """The change to report if too little was measured; None if enough was. The change is
-        inconclusive if the missing trials would have been enough, and a budget or only the base's
-        own failures kept them from being compared."""
-        if not self.samples:  # every run crashed
-            return Change.INCONCLUSIVE
+    def lack(self, sides: Sides) -> Lack | None:
+        """What is missing if too little was measured; None if enough was. Trials that a budget or
+        the base's own failures prevented are excused if they would have been enough."""
+        if not self.samples:
+            return Lack.RUNS
         is_truncated = any(side.run.truncated for side in sides.scored_sides)
-        excuses = {None, Shortage.BASE_FAILED, *((Shortage.UNRUN,) if is_truncated else ())}
+        excuses = {None, Lack.BASE_FAILED, *((Lack.RUNS,) if is_truncated else ())}
         required_count = max(len(self.samples) * sides.policy.min_measured - DUST, DUST)
-        shortages = [sample.shortage for sample in self.samples]
-        if shortages.count(None) >= required_count:
+        lacks = [sample.lack for sample in self.samples]
+        if lacks.count(None) >= required_count:
             return None
-        excused_count = sum(shortage in excuses for shortage in shortages)
-        return Change.INCONCLUSIVE if excused_count >= required_count else Change.NOT_MEASURED
+        if sum(lack in excuses for lack in lacks) < required_count:
+            return Lack.SCORES
+        return Lack.BASE_FAILED if Lack.BASE_FAILED in lacks else Lack.RUNS
 
 
 def _rows(sides: Sides) -> Iterator[CriterionComparison]:
@@ -216,7 +206,7 @@ def _row(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> _Row:
         samples=samples,
         cases=ComparedCases(
             compared=sum(bool(sample.head and sample.base) for sample in samples),
-            unpaired=sum(sample.shortage is not None for sample in samples),
+            unpaired=sum(sample.lack is not None for sample in samples),
             broken=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
             fixed=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
         ),
@@ -235,19 +225,18 @@ def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> Cri
     if paired_samples:
         head_mean = fmean(fmean(sample.head) for sample in paired_samples)
         base_mean = fmean(fmean(sample.base) for sample in paired_samples)
-    shortfall = row.missing(sides)
-    clock_based = rule.scale.clocked and not sides.is_together
-    change = Change.NO_EVIDENCE
-    if clock_based:
-        change = Change.NOT_MEASURED
-    elif rule.gating and book.is_worse and row.evidence >= min(purse.BROKEN_FACTOR, largest) > 1:
-        change = Change.REGRESSED
-    elif shortfall is not None:
-        change = shortfall
-    elif rule.gating and row.past >= book.needed:
-        change = Change.INCONCLUSIVE
-    elif rule.gating and book.better >= book.needed and row.against >= purse.BROKEN_FACTOR:
-        change = Change.IMPROVED
+    lack = row.lack(sides)
+    if rule.scale.clocked and not sides.is_together:
+        lack = Lack.CLOCK
+    change = CHANGES[lack]
+    if lack is not Lack.CLOCK and rule.gating:
+        if book.is_worse and row.evidence >= min(purse.BROKEN_FACTOR, largest) > 1:
+            change = Change.REGRESSED
+        elif lack is None and row.past >= book.needed:
+            lack = Lack.PAST
+            change = Change.INCONCLUSIVE
+        elif lack is None and book.better >= book.needed and row.against >= purse.BROKEN_FACTOR:
+            change = Change.IMPROVED
     return CriterionComparison(
         name=rule.name,
         rule=AppliedRule(
@@ -261,8 +250,15 @@ def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> Cri
         base=base_mean,
         head=head_mean,
         evidence=row.evidence,
-        clock_based=clock_based,
-        short=shortfall is Change.NOT_MEASURED,
-        base_failed=shortfall is Change.INCONCLUSIVE
-        and any(sample.shortage is Shortage.BASE_FAILED for sample in row.samples),
+        lack=lack,
     )
+
+
+CHANGES = {
+    None: Change.NO_EVIDENCE,
+    Lack.CLOCK: Change.NOT_MEASURED,
+    Lack.SCORES: Change.NOT_MEASURED,
+    Lack.RUNS: Change.INCONCLUSIVE,
+    Lack.BASE_FAILED: Change.INCONCLUSIVE,
+}
+"""The change of a criterion by what it lacks, if neither a drop nor a rise is sure."""

@@ -25,6 +25,7 @@ from evalgate.model import (
     GateCause,
     GateKind,
     GateVerdict,
+    Lack,
     NonBlocking,
     Policy,
     Quarantine,
@@ -381,24 +382,20 @@ def _causes(
 ) -> dict[VerdictKind, GateCause]:
     """Each kind of the regression verdict, and its cause. A drop is reported whatever else is
     unknown. A run that its budget ended is inconclusive at best."""
-    changes = {row.change for row in rows}
-    undecided = [row for row in rows if row.change is Change.INCONCLUSIVE]
+    undecided = {row.lack for row in rows if row.change is Change.INCONCLUSIVE}
     causes: dict[VerdictKind, GateCause] = {}
     if comparison.book.is_worse:
         causes[VerdictKind.FAIL] = GateCause.WORSE
-    if Change.NOT_MEASURED in changes or any(
-        row.short for row in rows if row.change is Change.REGRESSED
-    ):
+    lacks = {row.lack for row in rows}
+    if lacks & {Lack.CLOCK, Lack.SCORES}:
         causes[VerdictKind.NOT_MEASURED] = GateCause.UNSCORED
-    if (is_cut_short or undecided) and any(row.base_failed for row in rows):
+    if (is_cut_short or undecided) and Lack.BASE_FAILED in lacks:
         causes[VerdictKind.INCONCLUSIVE] = GateCause.BASE_LACKS
     elif is_cut_short:
         causes[VerdictKind.INCONCLUSIVE] = GateCause.CUT_SHORT
     elif undecided:
-        is_past = comparison.is_past and any(
-            not (row.base_failed or row.short) for row in undecided
-        )
-        causes[VerdictKind.INCONCLUSIVE] = GateCause.PAST if is_past else GateCause.UNDECIDED
+        cause = GateCause.PAST if Lack.PAST in undecided else GateCause.UNDECIDED
+        causes[VerdictKind.INCONCLUSIVE] = cause
     return causes or {VerdictKind.PASS: GateCause.NO_EVIDENCE}
 
 

@@ -17,6 +17,7 @@ from evalgate.model import (
     CriterionRule,
     FailureOrigin,
     GateKind,
+    Lack,
     Policy,
     Run,
     Scale,
@@ -152,7 +153,7 @@ def test_a_clock_says_nothing_of_sides_that_were_measured_apart() -> None:
     beside = sides.compare(text, uses=uses, scales=scales)
     assert beside.criteria[1].change is Change.NO_EVIDENCE
     met, seconds = sides.compare(text, uses=uses, scales=scales, run_together=False).criteria
-    assert (seconds.change, seconds.clock_based) == (Change.NOT_MEASURED, True)
+    assert (seconds.change, seconds.lack) == (Change.NOT_MEASURED, Lack.CLOCK)
     assert (seconds.base, seconds.head) == (beside.criteria[1].base, beside.criteria[1].head)
     assert met.change is Change.REGRESSED
 
@@ -257,6 +258,14 @@ def test_nothing_is_staked_on_a_base_of_another_day() -> None:
     assert comparison.book.worse == 1
     assert [row.change for row in comparison.criteria] == [Change.INCONCLUSIVE]
     assert comparison.is_past
+
+
+def test_a_side_that_crashes_in_each_run_is_not_a_base_of_another_day() -> None:
+    comparison = sides.compare("!/P !/P")
+    assert [(row.change, row.lack) for row in comparison.criteria] == [
+        (Change.INCONCLUSIVE, Lack.RUNS)
+    ]
+    assert not comparison.is_past
 
 
 # ---- what must hold for all data

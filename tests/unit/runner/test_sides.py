@@ -246,10 +246,10 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
         ("[]", "does not fit results.json: `schema_version` is missing"),
         ("{}", "does not fit results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
-        ('{"schema_version": 3}', "schema_version 3"),
-        ('{"schema_version": 4}', "does not fit results.json"),
+        ('{"schema_version": 4}', "schema_version 4"),
+        ('{"schema_version": 5}', "does not fit results.json"),
         (
-            '{"schema_version": 4, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
+            '{"schema_version": 5, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
             "does not fit results.json",
         ),
     ],
