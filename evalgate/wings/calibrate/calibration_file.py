@@ -23,15 +23,15 @@ def schema() -> JsonObject:
 def render(calibration: Calibration) -> str:
     """The file's text, without nulls, empty texts and empty objects."""
     document = _FILE.dump_python(calibration, mode="json")
-    return json.dumps(_filled(document), ensure_ascii=True, indent=1) + "\n"
+    return json.dumps(_compact(document), ensure_ascii=True, indent=1) + "\n"
 
 
-def _filled(document: Any) -> Any:
+def _compact(document: Any) -> Any:
     if isinstance(document, dict):
         return {
-            key: _filled(value) for key, value in document.items() if value not in (None, "", {})
+            key: _compact(value) for key, value in document.items() if value not in (None, "", {})
         }
-    return list(map(_filled, document)) if isinstance(document, list | tuple) else document
+    return list(map(_compact, document)) if isinstance(document, list | tuple) else document
 
 
 def parse(text: str) -> Calibration:
