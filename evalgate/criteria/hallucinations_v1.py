@@ -15,7 +15,7 @@ from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question, Rows
+from evalgate.judges.prompting import Pieces, Question, Rows
 from evalgate.model import (
     Event,
     Finding,
@@ -173,7 +173,7 @@ class AgentText:
 
     turn: int
     text: str
-    context: tuple[Piece, ...]
+    context: Pieces
 
 
 def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterator[AgentText]:
@@ -196,16 +196,16 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
         yield AgentText(turn=turn, text=answer, context=_context(invocation, events))
 
 
-def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ...]:
+def _context(invocation: Invocation, events: Sequence[Event]) -> Pieces:
     """The agents' instructions and tools, the user's request, and earlier events."""
     step_list = prompting.events_json(events)
-    return (
-        Piece(name="developer_instructions", text=prompting.instructions_of([invocation])),
-        Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
-        Piece(name="available_tools", text=prompting.tools_of([invocation])),
-        Piece(name="grounding_metadata", text=prompting.grounding_of(events)),
-        Piece(name="steps_before", text=prompting.as_json(step_list) if step_list else ""),
-    )
+    return {
+        "developer_instructions": prompting.instructions_of([invocation]),
+        "user_request": prompting.text_of(invocation.user_content),
+        "available_tools": prompting.tools_of([invocation]),
+        "grounding_metadata": prompting.grounding_of(events),
+        "steps_before": prompting.as_json(step_list) if step_list else "",
+    }
 
 
 VERSION = "2"
@@ -244,7 +244,7 @@ def render_split(text: str) -> Question:
     return prompting.build_question(
         rules=SEGMENT_RULES,
         reply=SEGMENT_REPLY,
-        pieces=(Piece(name="agent_text", text=text),),
+        pieces={"agent_text": text},
         task=SEGMENT_TASK,
         version=VERSION,
         schema=None,
@@ -346,7 +346,7 @@ The label is one of these words: supported, unsupported, contradictory, disputed
 VALIDATE_TASK = "Which label does each of the sentences have, given the context?"
 
 
-def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Question:
+def render_validation(context: Pieces, sentences: Sequence[str]) -> Question:
     """The question about the support of the sentences."""
     entries = [
         {"id": name, "sentence": sentence}
@@ -355,7 +355,7 @@ def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Que
     return prompting.build_question(
         rules=VALIDATE_RULES,
         reply=VALIDATE_REPLY,
-        pieces=(*context, Piece(name="sentences", text=prompting.as_json(entries))),
+        pieces={**context, "sentences": prompting.as_json(entries)},
         task=VALIDATE_TASK,
         version=VERSION,
         schema=prompting.verdicts_schema(

@@ -12,7 +12,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Question
 from evalgate.model import (
     ConversationScenario,
     CriterionUse,
@@ -214,16 +214,13 @@ def ask_quality(
 ) -> Question:
     """The question about one message. `conversation`: the earlier turns, as JSON lines from
     `history`."""
-    pieces = [Piece(name="conversation_plan", text=plan)]
+    pieces = {"conversation_plan": plan}
     faults = _FAULTS.format(stop_signal=stop_signal)
     if persona is not None:
         rules = personas.violations(personas.resolve(persona), stop_signal=stop_signal)
-        pieces.append(Piece(name="user_persona", text=rules))
+        pieces["user_persona"] = rules
         faults = _FAULTS_OF_PERSONA
-    pieces += [
-        Piece(name="conversation", text=conversation),
-        Piece(name="next_message_of_the_user", text=message),
-    ]
+    pieces |= {"conversation": conversation, "next_message_of_the_user": message}
     return prompting.build_question(
         rules=f"{_RULES.format(stop_signal=stop_signal)}\n\n{faults}",
         reply=_REPLY,

@@ -12,7 +12,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Inquiry, JudgedTurn, Source, VertexOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, VoteResult
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Question
 from evalgate.model import (
     CriterionUse,
     Finding,
@@ -92,7 +92,7 @@ def _ask(
     return prompting.build_question(
         rules=rules,
         reply=reply,
-        pieces=(Piece(name="user_request", text=request), Piece(name="agent_answer", text=answer)),
+        pieces={"user_request": request, "agent_answer": answer},
         task=task,
         version=PROMPT_VERSION,
         schema=prompting.label_schema(labels),

@@ -14,7 +14,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Self, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
@@ -38,20 +38,16 @@ _HIDDEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@frozen_dataclass
-class Piece:
-    """Text by other authors; `name` is ours: a word without spaces."""
-
-    name: str
-    text: str
+Pieces: TypeAlias = Mapping[str, str]
+"""Texts by other authors, by names of ours: words without spaces."""
 
 
-def fence(pieces: Sequence[Piece]) -> tuple[str, str]:
+def fence(pieces: Pieces) -> tuple[str, str]:
     """The code of the marker lines, and the fenced pieces in order; invisible characters in them
     are shown."""
-    visible_pieces = [Piece(name=piece.name, text=reveal(piece.text)) for piece in pieces]
-    code = pick_code(codes_of(visible_pieces), (piece.text for piece in visible_pieces))
-    return code, "\n\n".join(fenced_piece(piece, code) for piece in visible_pieces)
+    visible_pieces = {name: reveal(text) for name, text in pieces.items()}
+    code = pick_code(codes_of(visible_pieces), visible_pieces.values())
+    return code, "\n\n".join(fenced_piece(*piece, code) for piece in visible_pieces.items())
 
 
 def begin_line(name: str, code: str) -> str:
@@ -71,10 +67,10 @@ def reveal(text: str) -> str:
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", visible)
 
 
-def codes_of(pieces: Sequence[Piece]) -> Iterator[str]:
+def codes_of(pieces: Pieces) -> Iterator[str]:
     """Codes to choose from; the same pieces give the same codes."""
     pieces_hash = hashlib.blake2b(key=_KEY, digest_size=16)
-    for word in (word for piece in pieces for word in (piece.name, piece.text)):
+    for word in itertools.chain.from_iterable(pieces.items()):
         encoded = word.encode()
         pieces_hash.update(f"{len(encoded)}:".encode() + encoded)
     for number in itertools.count():
@@ -89,9 +85,9 @@ def pick_code(codes: Iterator[str], texts: Iterable[str]) -> str:
     return next(code for code in codes if not any(code in text for text in lowered_texts))
 
 
-def fenced_piece(piece: Piece, code: str) -> str:
+def fenced_piece(name: str, text: str, code: str) -> str:
     """The piece between its marker lines."""
-    return f"{begin_line(piece.name, code)}\n{piece.text}\n{end_line(piece.name, code)}"
+    return f"{begin_line(name, code)}\n{text}\n{end_line(name, code)}"
 
 
 HANDLING = """\
@@ -124,7 +120,7 @@ class Question:
     prompt: str
     version: str
     schema: Json | None = None
-    pieces: tuple[Piece, ...] = ()
+    pieces: Pieces = field(default_factory=dict)
     code: str = ""
 
 
@@ -143,7 +139,7 @@ class Reply(str):
 
 
 def build_question(
-    *, rules: str, reply: str, pieces: Sequence[Piece], task: str, version: str, schema: Json | None
+    *, rules: str, reply: str, pieces: Pieces, task: str, version: str, schema: Json | None
 ) -> Question:
     """Put a question together; everything that others wrote must come in `pieces`."""
     code, text = fence(pieces)
@@ -157,7 +153,7 @@ def build_question(
         prompt=f"The code of this message is {code}\n\n{text}\n\n{task}\n",
         version=version,
         schema=schema,
-        pieces=tuple(pieces),
+        pieces=pieces,
         code=code if has_code else "",
     )
 
@@ -398,7 +394,7 @@ def state(
     code = question.code if question else ""
     # a text that is quoted among thoughts and ends them: the text after it would pass for the reply
     is_torn = question is not None and any(
-        f"</{name}>" in piece.text.lower() for piece in question.pieces for name in _THOUGHTS
+        f"</{name}>" in text.lower() for text in question.pieces.values() for name in _THOUGHTS
     )
     document = _parse_json(body)
     if document is not None:
@@ -477,7 +473,7 @@ def _is_quoted(text: str, question: Question | None) -> bool:
     verdict."""
     letters = "".join(text.split())
     return question is not None and any(
-        letters in "".join(piece.text.split()) for piece in question.pieces
+        letters in "".join(piece.split()) for piece in question.pieces.values()
     )
 
 
@@ -839,7 +835,7 @@ def vote_filter(
     )
     prose_labels = {label for label in labels if f"_{label}_" in prose}
     letters = (
-        [_letters(piece.text) for piece in statement.question.pieces]
+        [_letters(text) for text in statement.question.pieces.values()]
         if statement.question is not None
         else []
     )

@@ -33,7 +33,6 @@ from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
-from evalgate.judges.prompting import Piece
 from evalgate.model import CriterionUse, TrialView, Grade, Need, Reason, not_evaluated
 
 VERSION: Final = "1"
@@ -54,7 +53,7 @@ def grade(evidence: TrialView, *, ask: Inquiry) -> Grade:
         question = prompting.build_question(
             rules=RULES,
             reply=REPLY,
-            pieces=(Piece(name="agent_answer", text=prompting.answer_of(turn)),),
+            pieces={"agent_answer": prompting.answer_of(turn)},
             task="Is the text in agent_answer polite?",
             version=VERSION,
             schema=prompting.label_schema(LABELS),

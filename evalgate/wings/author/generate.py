@@ -21,7 +21,7 @@ from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
 from evalgate.judges import JUDGES, clients, panel as judges_panel, prompting
 from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel, JudgeRequest
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Question
 from evalgate.model import (
     AgentDetails,
     AgentUse,
@@ -118,15 +118,14 @@ def render_question(
     return prompting.build_question(
         rules=_RULES,
         reply=_REPLY,
-        pieces=(
-            Piece(name="agents", text=prompting.as_json(descriptions) if descriptions else ""),
-            Piece(name="what_the_agent_says_of_itself", text=introduction),
-            Piece(name="wishes", text=instruction),
-            Piece(
-                name="scenarios_that_there_are",
-                text="\n".join(scenario.starting_prompt for scenario in existing),
+        pieces={
+            "agents": prompting.as_json(descriptions) if descriptions else "",
+            "what_the_agent_says_of_itself": introduction,
+            "wishes": instruction,
+            "scenarios_that_there_are": "\n".join(
+                scenario.starting_prompt for scenario in existing
             ),
-        ),
+        },
         task=f"Write {count} new scenario{'s' if count != 1 else ''} for this agent.",
         version=VERSION,
         schema=_SCHEMA,

@@ -16,7 +16,7 @@ from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Finding,
     Grade,
@@ -354,20 +354,19 @@ def ask_verdict(
     )
 
 
-def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
-    texts: dict[str, str] = {}
+def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> Pieces:
     match question.kind:
         case Kind.ANSWER:
             request = prompting.text_of(actual[question.turn].user_content)
-            texts = {
+            return {
                 "user_request": request,
                 "expected_answer": question.expected,
                 "agent_answer": question.actual,
             }
         case Kind.SAID:
-            texts = {"expected_answer": question.expected, "agent_answers": question.actual}
+            return {"expected_answer": question.expected, "agent_answers": question.actual}
         case Kind.ARGUMENT:
-            texts = {
+            return {
                 "argument_name": question.argument,
                 "expected_argument": question.expected,
                 "agent_argument": question.actual,
@@ -375,16 +374,10 @@ def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piec
         case Kind.HALLUCINATION:
             history = actual[: question.turn + 1]
             state = history[-1].state
-            variables = Piece(
-                name="session_variables", text=prompting.as_json(dict(state)) if state else ""
-            )
-            return (*rubrics.conversation_pieces(history), variables)
-        case Kind.GOAL:
-            return (
-                Piece(name="user_task", text=question.expected),
-                *rubrics.conversation_pieces(actual),
-            )
-    return tuple(Piece(name=name, text=text) for name, text in texts.items())
+            variables = prompting.as_json(dict(state)) if state else ""
+            return {**rubrics.conversation_pieces(history), "session_variables": variables}
+        case _:  # GOAL, the last one with rules
+            return {"user_task": question.expected, **rubrics.conversation_pieces(actual)}
 
 
 # --- properties of the whole conversation ---------------------------------------------------------
