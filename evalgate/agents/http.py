@@ -28,7 +28,6 @@ from evalgate.agents.conversation import Turns
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
-    AgentFailure,
     Case,
     Content,
     Event,
@@ -541,7 +540,7 @@ class HttpAgent(Agent):
                 message = (
                     f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
                 )
-                raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message)) from None
+                raise AgentFailed(FailureKind.START.failure(message)) from None
         secrets = {
             f"HEADER_{number}_SECRET": value for number, value in enumerate(self._headers.values())
         }

@@ -138,7 +138,7 @@ def open_agents(
             try:
                 if use.is_absent:
                     message = str(use.options["why"])
-                    failure = AgentFailure(kind=FailureKind.NO_RECORDING, message=message)
+                    failure = FailureKind.NO_RECORDING.failure(message)
                     pools[key] = AbsentAgent(failure)
                 elif context.host is not None:
                     pools[key] = context.host(setting)

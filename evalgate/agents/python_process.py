@@ -16,7 +16,6 @@ from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions, folde
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import (
-    AgentFailure,
     CriterionUse,
     FailureKind,
     Finding,
@@ -144,7 +143,7 @@ def prepare_launch(
         request = environment_request(options.model_dump(), Path(setting.root), framework=framework)
         interpreter = python_env.provide(request, setting.world)
     except InstallFailed as error:
-        failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
+        failure = FailureKind.INSTALL.failure(error.message, detail=error.detail)
         raise AgentFailed(failure) from error
     sandbox = setting.world.sandbox
     flags: tuple[str, ...] = ()
@@ -176,7 +175,7 @@ def prepare_launch(
             f"the agent's user cannot access {interpreter.python}, and it cannot be copied: {error}. Name a "
             "`python` of the system (/usr/bin/python3), or make the environment with one"
         )
-        raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message)) from error
+        raise AgentFailed(FailureKind.INSTALL.failure(message)) from error
     return launch.inside(
         sandbox,
         command=(python, *flags, str(worker / WORKER.name), reachable_kind),
@@ -212,4 +211,4 @@ def _refuse_committed(python: str, setting: AgentSetting) -> None:
             f"{python} is part of the commit, so custom metrics do not run in it. Make the environment in a step of "
             "the workflow, list `requirements`, or name a `python` of the machine"
         )
-        raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message))
+        raise AgentFailed(FailureKind.INSTALL.failure(message))

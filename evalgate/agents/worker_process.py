@@ -71,19 +71,17 @@ def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None)
         text += f"; its memory is capped at {words.size(memory_bytes)}"
     if unfinished:
         text += f", in the middle of a line: {excerpt(unfinished)}"
-    return AgentFailure(kind=kind, message=text)
+    return kind.failure(text)
 
 
 def too_large(limit: str) -> AgentFailure:
     """The failure of an agent whose output exceeded the limit, in words."""
-    return AgentFailure(kind=FailureKind.FLOODED, message=f"the agent produced more than {limit}")
+    return FailureKind.FLOODED.failure(f"the agent produced more than {limit}")
 
 
 def out_of_turn(message_type: str, about: str) -> AgentFailure:
     """The failure of an agent that sent an unexpected message."""
-    return AgentFailure(
-        kind=FailureKind.PROTOCOL, message=f"the agent sent {message_type!r} {about}"
-    )
+    return FailureKind.PROTOCOL.failure(f"the agent sent {message_type!r} {about}")
 
 
 def excerpt(line: bytes) -> str:
@@ -259,9 +257,7 @@ class Mailboxes:
                 others_text = words.counted(len(self._boxes) - 1, "other conversation")
                 hint = "`isolation: case` runs each in its own process"
                 text = f"{failure.message}; {others_text} ran in the same process ({hint})"
-                shared_failure = AgentFailure(
-                    kind=failure.kind, message=text, detail=failure.detail
-                )
+                shared_failure = failure.kind.failure(text, detail=failure.detail)
             for box in self._boxes.values():
                 box.put(shared_failure)
 
@@ -385,9 +381,7 @@ class Worker:
                 prefix=launch.prefix,
             )
         except ChildStartError as error:
-            failure = AgentFailure(
-                kind=FailureKind.START, message=f"the agent cannot be started: {error}"
-            )
+            failure = FailureKind.START.failure(f"the agent cannot be started: {error}")
             raise AgentFailed(failure) from None
         self._child.listen(self._hear, self._ended_process)
 
@@ -401,7 +395,7 @@ class Worker:
                 answer = self._greeting.get(timeout=max(deadline - time.monotonic(), 0.0))
             except queue.Empty:
                 text = f"{NOT_READY} {words.seconds(self._limits.start_timeout_s)}"
-                answer = self.failure or AgentFailure(kind=FailureKind.START, message=text)
+                answer = self.failure or FailureKind.START.failure(text)
             if isinstance(answer, Ready):
                 self.asks = answer.tools
                 self.takes_history = answer.history
@@ -410,9 +404,7 @@ class Worker:
             kind = answer.kind if answer.kind is FailureKind.INSTALL else FailureKind.START
             suffix = "" if answer.kind is kind else ", before it was ready"
             detail = self.redact(answer.detail) or self.detail()
-            raise AgentFailed(
-                AgentFailure(kind=kind, message=self.redact(answer.message + suffix), detail=detail)
-            )
+            raise AgentFailed(kind.failure(self.redact(answer.message + suffix), detail=detail))
         except BaseException:
             self._child.close(grace_s=GRACE_S)
             raise
@@ -423,18 +415,10 @@ class Worker:
         try:
             self._child.write(protocol.render_line(message), timeout_s=timeout_s)
         except TimeoutError:
-            self.end(
-                AgentFailure(
-                    kind=FailureKind.TIMEOUT, message="the agent does not read its standard input"
-                )
-            )
+            self.end(FailureKind.TIMEOUT.failure("the agent does not read its standard input"))
         except ChildClosed:
             if self._child.wait(HANG_UP_S) is None:
-                self.end(
-                    AgentFailure(
-                        kind=FailureKind.EXITED, message="the agent closed its standard input"
-                    )
-                )
+                self.end(FailureKind.EXITED.failure("the agent closed its standard input"))
 
     def end(self, failure: AgentFailure) -> None:
         """End the worker with this failure, unless it has one already."""
@@ -473,23 +457,21 @@ class Worker:
             self.end(too_large(f"{words.size(self._limits.output_bytes)} in one line"))
         except ProtocolError as error:
             text = f"the agent wrote a line to standard output that {error} (logs belong on standard error)"
-            self.end(AgentFailure(kind=FailureKind.PROTOCOL, message=f"{text}: {excerpt(line)}"))
+            self.end(FailureKind.PROTOCOL.failure(f"{text}: {excerpt(line)}"))
 
     def _take(self, message: WorkerMessage, size: int) -> None:
         failure: AgentFailure | None = None
         if isinstance(message, Ready):
             if message.protocol != protocol.PROTOCOL:
                 text = f"the agent uses protocol version {message.protocol}, evalgate uses version {protocol.PROTOCOL}"
-                failure = AgentFailure(kind=FailureKind.PROTOCOL, message=text)
+                failure = FailureKind.PROTOCOL.failure(text)
             elif self._tools not in ("", "live") and not message.tools:
                 text = f"`tools: {self._tools}` is not possible, since the agent runs tools without asking evalgate"
-                failure = AgentFailure(
-                    kind=FailureKind.START, message=f"{text} (see docs/tools.md)"
-                )
+                failure = FailureKind.START.failure(f"{text} (see docs/tools.md)")
             self._greeting.put(failure or message)
         elif isinstance(message, Fatal):
             kind = protocol.failure_kind(message.kind)
-            failure = AgentFailure(kind=kind, message=message.message, detail=message.detail)
+            failure = kind.failure(message.message, detail=message.detail)
         elif isinstance(message, InputsMessage):
             self._questions.add(message)
         elif isinstance(message, Stalled | Resumed):
@@ -502,9 +484,7 @@ class Worker:
     def _ended_process(self, ended: Ended) -> None:
         with self._lock:
             if self.failure is None and self._hung_up and ended.signal == signal.SIGTERM:
-                self.failure = AgentFailure(
-                    kind=FailureKind.EXITED, message="the agent closed its standard output"
-                )
+                self.failure = FailureKind.EXITED.failure("the agent closed its standard output")
             elif self.failure is None:
                 cap = self._limits.memory_bytes if self._child.memory_capped else None
                 self.failure = failure_of_end(

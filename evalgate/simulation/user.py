@@ -15,7 +15,6 @@ from evalgate.judges import clients, models, prompting
 from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.model import (
     USER_SIMULATOR,
-    AgentFailure,
     Case,
     Content,
     ConversationScenario,
@@ -121,7 +120,7 @@ def _message(text: str) -> Content:
 
 
 def _failure(reason: str) -> AgentFailed:
-    return AgentFailed(AgentFailure(kind=FailureKind.SIMULATOR, message=reason))
+    return AgentFailed(FailureKind.SIMULATOR.failure(reason))
 
 
 Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
