@@ -536,7 +536,7 @@ def _is_free(numbers: Collection[int]) -> bool:
             with suppress(KeyError):
                 lookup(number)
                 return False
-    return not running(numbers, by=("Uid:", "Gid:", "Groups:"))
+    return not running(numbers, by=("Uid", "Gid", "Groups"))
 
 
 # --- starting ---------------------------------------------------------------------------------
@@ -686,29 +686,29 @@ def end_all(uids: Collection[int]) -> None:
         time.sleep(0.005)
 
 
-def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozenset[int]:
+def running(uids: Collection[int], *, by: Collection[str] = ("Uid",)) -> frozenset[int]:
     """Processes of these users, also those that may become them, without ended ones. `by`: the
-    lines of /proc/PID/status with the owners."""
-    pids = set()
+    fields of `processes` with the owners."""
+    numbers = {str(uid) for uid in uids}
+    return frozenset(
+        pid
+        for pid, fields in processes()
+        if any(not numbers.isdisjoint(fields[name].split()) for name in by)
+    )
+
+
+def processes() -> Iterator[tuple[int, dict[str, str]]]:
+    """Every process that has not ended, with the fields of /proc/PID/status. Raises OSError without
+    Linux's /proc."""
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
             with suppress(OSError):  # it is gone
-                if _numbers(entry.name, by) & set(uids) and not _has_ended(entry.name):
-                    pids.add(int(entry.name))
-    return frozenset(pids)
-
-
-def _numbers(pid: str, lines: Collection[str]) -> set[int]:
-    status = Path("/proc", pid, "status").read_text("utf-8", "replace")
-    fields = (line.partition("\t") for line in status.splitlines())
-    return {
-        int(number) for name, _, numbers in fields if name in lines for number in numbers.split()
-    }
-
-
-def _has_ended(pid: str) -> bool:
-    text = Path("/proc", pid, "stat").read_text("utf-8", "replace")
-    return text.rpartition(")")[2].split()[0] in {"Z", "X"}
+                status = Path(entry.path, "status").read_text("utf-8", "replace")
+                # no other line breaks: a process chooses its name
+                lines = (line.partition(":") for line in status.split("\n"))
+                fields = {name: text.strip() for name, _, text in lines}
+                if fields["State"][0] not in "ZX":
+                    yield int(entry.name), fields
 
 
 def _kill_all_of(uids: Collection[int]) -> bool:
