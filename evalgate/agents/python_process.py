@@ -150,8 +150,21 @@ def prepare_launch(
     if kind == METRICS_WORKER:
         _refuse_committed(interpreter.python, setting)
         sandbox, flags = setting.world.metrics, ISOLATED_FLAGS
-    launch = Launch(
-        command=(interpreter.python, *flags, str(WORKER), kind),
+    python, worker = interpreter.python, WORKER
+    if sandbox is not None:
+        try:
+            python = sandbox.reachable_python(python)
+            worker = sandbox.reachable(WORKER.parent) / WORKER.name
+            if Path(kind).is_absolute():
+                kind = str(sandbox.reachable(Path(kind).parent) / Path(kind).name)
+        except OSError as error:
+            message = (
+                f"the agent's user cannot access {interpreter.python}, and it cannot be copied: {error}. Name a "
+                "`python` of the system (/usr/bin/python3), or make the environment with one"
+            )
+            raise AgentFailed(FailureKind.INSTALL.failure(message)) from error
+    return Launch(
+        command=(python, *flags, str(worker), kind),
         cwd=setting.root,
         environment={
             **setting.world.environment,
@@ -160,31 +173,7 @@ def prepare_launch(
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
         inputs=setting.inputs,
-    )
-    if sandbox is None:
-        return launch
-    try:
-        python = sandbox.reachable_python(interpreter.python)
-        worker = sandbox.reachable(WORKER.parent)
-        module = Path(kind)
-        reachable_kind = (
-            str(sandbox.reachable(module.parent) / module.name) if module.is_absolute() else kind
-        )
-    except OSError as error:
-        message = (
-            f"the agent's user cannot access {interpreter.python}, and it cannot be copied: {error}. Name a "
-            "`python` of the system (/usr/bin/python3), or make the environment with one"
-        )
-        raise AgentFailed(FailureKind.INSTALL.failure(message)) from error
-    return launch.inside(
-        sandbox,
-        command=(python, *flags, str(worker / WORKER.name), reachable_kind),
-        hello={
-            **hello,
-            "import_roots": [sandbox.copies.placed(root) for root in interpreter.import_roots],
-        },
-        overrides={},  # unlike `command`, these drivers have no option `env`
-    )
+    ).inside(sandbox)
 
 
 def _path_variables(python: str, environment: Environ) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
+from types import MappingProxyType
 from typing import Any, get_args
 
 from evalgate.agents import protocol
@@ -35,7 +36,7 @@ from evalgate.agents.protocol import (
     WorkerMessage,
 )
 from evalgate.model import AgentFailure, FailureKind
-from evalgate.system import inputs, redact
+from evalgate.system import redact
 from evalgate.system.isolation import Sandbox
 from evalgate.system.process import (
     Child,
@@ -46,7 +47,8 @@ from evalgate.system.process import (
     LineTooLong,
 )
 from evalgate.text import words
-from evalgate.values import Environ, Json, frozen_dataclass
+from evalgate.values import Environ, Json, frozen_dataclass, mapped_json
+from evalgate.worker import inputs
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
@@ -292,19 +294,23 @@ class Launch:
     start: Callable[..., Any] = Child  # what the worker runs in; behaves as a Child
 
     def inside(
-        self, sandbox: Sandbox, *, command: tuple[str, ...], hello: Json, overrides: Environ
+        self, sandbox: Sandbox | None, *, overrides: Environ = MappingProxyType({})
     ) -> Launch:
-        """The launch as the sandbox's user, in its copy of the checkout, with the command and
-        options there. The variables of `overrides` keep their values."""
-        path_inside = sandbox.copies.placed
+        """The launch as the sandbox's user, with all paths in its copy of the checkout. The
+        variables of `overrides` keep their values. Unchanged without a sandbox."""
+        if sandbox is None:
+            return self
+        placed = sandbox.copies.placed
         return replace(
             self,
-            command=command,
-            hello=hello,
-            cwd=path_inside(self.cwd),
+            command=tuple(map(placed, self.command)),
+            hello=mapped_json(
+                self.hello, lambda leaf: placed(leaf) if isinstance(leaf, str) else leaf
+            ),
+            cwd=placed(self.cwd),
             environment={**sandbox.environment(self.environment), **overrides},
             prefix=sandbox.agent.prefix,
-            inputs=self.inputs and path_inside(self.inputs),
+            inputs=placed(self.inputs),
         )
 
 

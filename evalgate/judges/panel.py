@@ -18,7 +18,7 @@ from pathlib import Path
 from evalgate.config import context as config_context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import cache as judges_cache, usage
+from evalgate.judges import JUDGES, cache as judges_cache, usage
 from evalgate.judges.base import (
     FINAL_KINDS,
     ItemVerdict,
@@ -295,7 +295,7 @@ class VotingPanel:
             is_answered = not reply.cached
         except JudgeFailed as error:
             usage = error.failure.usage
-            is_answered = error.failure.usage is not None
+            is_answered = usage is not None
             raise
         finally:
             if is_answered:
@@ -481,7 +481,7 @@ def _undecided_reason(
 def open_panel(
     models_asked: Iterable[str],
     *,
-    drivers: Mapping[str, JudgeDriver],
+    drivers: Mapping[str, JudgeDriver] = JUDGES,
     defaults: JudgeRule,
     environment: Mapping[str, str],
     cache: Path | None,

@@ -214,24 +214,22 @@ def answer_of(
 
 def instructions_of(invocations: Iterable[Invocation]) -> str:
     """Each agent's instructions by name."""
-    instructions = {
-        agent.name: agent.instructions
-        for invocation in invocations
-        for agent in invocation.agents
-        if agent.instructions
-    }
-    return as_json(instructions) if instructions else ""
+    return _by_agent(invocations, lambda agent: agent.instructions)
 
 
 def tools_of(invocations: Iterable[Invocation]) -> str:
     """The tools of each agent, by its name."""
-    tools_by_agent = {
-        agent.name: tools_of_agent(agent)
+    return _by_agent(invocations, tools_of_agent)
+
+
+def _by_agent(invocations: Iterable[Invocation], read: Callable[[AgentDetails], Any]) -> str:
+    facts = {
+        agent.name: fact
         for invocation in invocations
         for agent in invocation.agents
-        if agent.tool_declarations
+        if (fact := read(agent))
     }
-    return as_json(tools_by_agent) if tools_by_agent else ""
+    return as_json(facts) if facts else ""
 
 
 def tools_of_agent(agent: AgentDetails) -> list[Any]:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from evalgate import agents, errors, judges
+from evalgate import agents, errors
 from evalgate.agents.base import AgentFailed
 from evalgate.config.gate_file import JudgeRule, SimulatorRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
-from evalgate.judges import clients, models, prompting
+from evalgate.judges import models, prompting
 from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
+from evalgate.judges.clients import Clients
 from evalgate.model import (
     USER_SIMULATOR,
     Case,
@@ -180,13 +181,11 @@ def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
     """A problem for each model that could not be asked to play a user. Makes no model calls."""
-    reasons = clients.missing(
-        simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ
-    )
+    clients = Clients(defaults=defaults, environment=environ)
     hint = "Fix its configuration, or use recorded replies (evalgate.yml: `judge: {replay: FILE}`)."
     return [
         errors.error("simulator-credentials", f"simulated user `{model}`: {reason}", hint=hint)
-        for model, reason in reasons.items()
+        for model, reason in clients.missing(simulator_models(suites)).items()
     ]
 
 

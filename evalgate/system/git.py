@@ -17,7 +17,7 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
@@ -205,7 +205,7 @@ class Git:
 
     environment: Environ
     settings: Settings = ()
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Sequence[str] = field(default=(), repr=False)
 
     def run(
         self, *arguments: str, cwd: str, timeout_s: float = LOCAL_TIMEOUT_S, settings: Settings = ()
@@ -238,9 +238,7 @@ class Git:
 
     def redacted(self, text: str) -> str:
         """`text` without tokens, and without user names and passwords in URLs."""
-        redacted_text = redact.redactor(
-            {f"SECRET_{name}": value for name, value in self.secrets.items()}
-        )(text)
+        redacted_text = redact.redactor({}, self.secrets)(text)
         return re.sub(r"(?<=://)[^/@\s']+@", "***@", redacted_text)
 
 
@@ -677,25 +675,15 @@ def over_https(url: str, *, server: str) -> str:
     return f"{server.rstrip('/')}/{match[2]}"
 
 
-def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
+def _secrets(remote: Remote, token: str | None) -> list[str]:
     """The secrets that no error may show: the token, in plain form and as git sends it, and headers
     of the checkout."""
-    secrets_by_name = {}
-    for number, (_, value) in enumerate(remote.headers):
-        if value:
-            secrets_by_name[f"header {number}"] = value
-            secrets_by_name[f"credential {number}"] = value.split()[-1]
+    secrets = [secret for _, value in remote.headers for secret in (value, *value.split()[-1:])]
     user_and_password = (
         urlsplit(remote.url).netloc.rpartition("@")[0] if "://" in remote.url else ""
     )
-    if user_and_password:
-        secrets_by_name |= {
-            "address": user_and_password,
-            "password": user_and_password.rpartition(":")[2],
-        }
-    if token:
-        secrets_by_name |= {"token": token, "basic": basic(token)}
-    return secrets_by_name
+    secrets += [user_and_password, user_and_password.rpartition(":")[2]]
+    return [*secrets, token, basic(token)] if token else secrets
 
 
 def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import grp
 import hashlib
 import os
 import pwd
+import re
 import secrets
 import shutil
 import signal
@@ -146,8 +147,8 @@ class PrivateCopies:
     _copies: dict[Path, Path] = field(default_factory=dict)
 
     def placed(self, path: str) -> str:
-        """The path in the private copy, which is made at its first use; other paths stay
-        unchanged."""
+        """The path in the private copy, which is made at its first use; other paths and texts
+        stay unchanged."""
         normal_path = Path(os.path.normpath(path))
         top = next((folder for folder in self.tops if normal_path.is_relative_to(folder)), None)
         if top is None:
@@ -287,9 +288,7 @@ class Sandbox:
                 if self._can_be_granted(Path(os.path.normpath(value))):
                     return str(self._granted(Path(value)))
         parts = value.split(os.pathsep)
-        return os.pathsep.join(
-            self.copies.placed(part) if part.startswith("/") else part for part in parts
-        )
+        return os.pathsep.join(map(self.copies.placed, parts))
 
     def _can_be_granted(self, path: Path) -> bool:
         """True for a closed file that is not a link in a checkout, which the change could point at
@@ -850,13 +849,10 @@ def _link(source: str, target: str) -> None:
 def _set_base(environment: Path, name: str, base: Path) -> None:
     """Turn a copied environment into one of another Python."""
     settings = environment / "pyvenv.cfg"
-    lines = settings.read_text("utf-8").splitlines()
-    new_lines = [
-        f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line
-        for line in lines
-    ]
+    text = settings.read_text("utf-8")
     settings.unlink()  # it may be a link to the user's own file
-    settings.write_text("\n".join(new_lines) + "\n", "utf-8")
+    new_line = f"home = {base.parent}"
+    settings.write_text(re.sub(r"(?m)^\s*home\s*=.*$", lambda _: new_line, text), "utf-8")
     for program in {"python", "python3", name}:
         link = environment / "bin" / program
         link.unlink(missing_ok=True)

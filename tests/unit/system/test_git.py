@@ -48,7 +48,7 @@ def test_every_complaint_has_its_next_step() -> None:
 
 
 def test_no_secret_is_shown() -> None:
-    runner = Git(environment={}, secrets={"token": "ghs_0123456789"})
+    runner = Git(environment={}, secrets=["ghs_0123456789"])
     said = (
         "fatal: https://ada:short@example.com/x refused ghs_0123456789; ada@example.com is a person"
     )
