@@ -45,6 +45,7 @@ from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
 from evalgate.values import Environ, Json, Redactor, mapped_json
+from evalgate.worker import errors
 from evalgate.worker.stops import STOPS
 
 if TYPE_CHECKING:  # only mapped endpoints need it
@@ -115,20 +116,7 @@ class EndpointTurns(Turns):
 
 def kind_of(status: int) -> FailureKind:
     """The failure kind for an HTTP status other than success."""
-    if status == 429:
-        return FailureKind.RATE_LIMITED
-    if status == 408 or status >= 500:
-        return FailureKind.UNREACHABLE
-    return FailureKind.RAISED
-
-
-_MODEL_KINDS = {
-    "429": FailureKind.RATE_LIMITED,
-    "RESOURCE_EXHAUSTED": FailureKind.RATE_LIMITED,
-    "500": FailureKind.UNREACHABLE,
-    "503": FailureKind.UNREACHABLE,
-    "UNAVAILABLE": FailureKind.UNREACHABLE,
-}  # error codes of a model for which a retry may succeed
+    return FailureKind(errors.kind_of_status(status) or errors.RAISED)
 
 
 class AdkServerConversation(EndpointTurns):
@@ -174,9 +162,8 @@ class AdkServerConversation(EndpointTurns):
         for event in events:
             code = event.error_code
             if code and code not in STOPS and event.content is None:
-                message = f"the model answered with error {event.to_model().error}"
-                kind = _MODEL_KINDS.get(code.upper(), FailureKind.MODEL_ERROR)
-                raise self.failed(kind, message)
+                description = errors.ModelAnsweredError(code, event.error_message).description
+                raise self.failed(FailureKind(description["kind"]), description["message"])
         invocation = adk_shapes.turn_of_steps(
             user_content,
             [event.step() for event in events],

@@ -163,7 +163,7 @@ class Mailboxes:
         self._output_bytes = output_bytes
         self._lock = threading.Lock()
         self._boxes: dict[str, Mailbox] = {}
-        self._issued = 0
+        self._closed: set[str] = set()
         self._late_bytes = 0
         self._ended: AgentFailure | None = None
         self._stall: Stalled | None = None
@@ -210,8 +210,8 @@ class Mailboxes:
     def open(self, phase: Phase) -> Mailbox:
         """A box with a new name. If the worker has already ended, the box holds its failure."""
         with self._lock:
-            self._issued += 1
-            box = Mailbox(f"{'m' if phase is Phase.METRIC else 's'}{self._issued}", phase)
+            number = len(self._boxes) + len(self._closed) + 1
+            box = Mailbox(f"{'m' if phase is Phase.METRIC else 's'}{number}", phase)
             self._boxes[box.name] = box
             if self._ended is not None:
                 box.put(self._ended)
@@ -221,6 +221,7 @@ class Mailboxes:
         """Remove the box: later messages for it are dropped."""
         with self._lock:
             self._boxes.pop(box.name, None)
+            self._closed.add(box.name)
             self._end_stall(box)
 
     def add(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
@@ -266,11 +267,7 @@ class Mailboxes:
     def _late(
         self, message: SessionMessage | MetricResult, name: str, size: int
     ) -> AgentFailure | None:
-        number = name[1:]
-        is_issued = (
-            name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
-        )
-        if not is_issued:
+        if name not in self._closed:
             return out_of_turn(message.type, f"for {name[:80]!r}, an unknown conversation")
         self._late_bytes += size
         if self._late_bytes > self._output_bytes:

@@ -81,10 +81,9 @@ def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:
         pieces={name: _text(instance[name]) for name in names},
         task="Which score do the developers' instructions give?",
         version=VERSION,
-        schema=prompting.label_schema(_SCORES),
+        labels=_SCORES,
     )
-    parse = partial(prompting.parse_label, labels=_SCORES)
-    result = ask.panel.vote(judged.sampled(ask, question, parse=parse, exhaustive=True))
+    result = ask.panel.vote(judged.sampled(ask, question, exhaustive=True))
     scores = [
         float(vote.label)
         for sample in result.samples

@@ -105,7 +105,7 @@ def ask_match(*, request: str, answer: str, reference: str) -> Question:
         },
         task=TASK,
         version=VERSION,
-        schema=prompting.label_schema(LABELS),
+        labels=LABELS,
     )
 
 

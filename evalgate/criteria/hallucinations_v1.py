@@ -247,7 +247,6 @@ def render_split(text: str) -> Question:
         pieces={"agent_text": text},
         task=SEGMENT_TASK,
         version=VERSION,
-        schema=None,
     )
 
 

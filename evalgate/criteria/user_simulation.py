@@ -11,7 +11,7 @@ from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts
 from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote
+from evalgate.judges.base import SampledRequest
 from evalgate.judges.prompting import Question
 from evalgate.model import (
     ConversationScenario,
@@ -137,7 +137,6 @@ def _sampled(
                 stop_signal=options.stop_signal,
                 persona=scenario.persona,
             ),
-            parse=parse_quality,
         )
         for number, message in enumerate(messages, start=1)
     ]
@@ -227,7 +226,7 @@ def ask_quality(
         pieces=pieces,
         task="Is the text in next_message_of_the_user a valid next message?",
         version=VERSION,
-        schema=prompting.label_schema(LABELS),
+        labels=LABELS,
     )
 
 
@@ -240,11 +239,6 @@ def history(turns: Sequence[Invocation]) -> str:
         if answer:
             lines.append({"agent": answer})
     return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-
-
-def parse_quality(text: str) -> Mapping[str, Vote]:
-    """The vote in a reply."""
-    return prompting.parse_label(text, LABELS)
 
 
 QUALITY = CriterionSpec(

@@ -15,10 +15,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
-from evalgate.judges.base import Vote
+from evalgate.judges.base import JudgeRequest, Vote
 from evalgate.model import (
     AgentDetails,
     Attachment,
@@ -114,7 +115,8 @@ class Question:
     """A question as it is sent: `system` has only our words. `version` changes with every word of
     the question.
 
-    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
+    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none.
+    `labels`: the words of a single verdict, True for a yes; empty for other replies."""
 
     system: str
     prompt: str
@@ -122,6 +124,23 @@ class Question:
     schema: Json | None = None
     pieces: Pieces = field(default_factory=dict)
     code: str = ""
+    labels: Mapping[str, bool] = field(default_factory=dict)
+
+    def request(self, model: str, config: Json | None, **more: Any) -> JudgeRequest:
+        """The request to a model; `more`: its other fields. The config's `system_instruction`
+        follows our words: it would replace them at one provider, and others would refuse it."""
+        settings = dict(config or {})
+        instructions = [settings.pop(name, None) for name in SYSTEM_INSTRUCTION]
+        texts = [text_of_instruction(text) for text in instructions if text]
+        return JudgeRequest(
+            model=model,
+            prompt=self.prompt,
+            version=self.version,
+            system="\n".join(text for text in (self.system, *texts) if text),
+            config=settings,
+            schema=self.schema,
+            **more,
+        )
 
 
 class Reply(str):
@@ -139,9 +158,18 @@ class Reply(str):
 
 
 def build_question(
-    *, rules: str, reply: str, pieces: Pieces, task: str, version: str, schema: Json | None
+    *,
+    rules: str,
+    reply: str,
+    pieces: Pieces,
+    task: str,
+    version: str,
+    schema: Json | None = None,
+    labels: Mapping[str, bool] = MappingProxyType({}),
 ) -> Question:
-    """Put a question together; everything that others wrote must come in `pieces`."""
+    """Put a question together; everything that others wrote must come in `pieces`. `labels`: as in
+    Question; they have their own schema."""
+    schema = label_schema(labels) if labels else schema
     code, text = fence(pieces)
     has_code = schema is not None and not _VERDICTS.isdisjoint(schema["properties"])
     if schema is not None and has_code:
@@ -155,19 +183,8 @@ def build_question(
         schema=schema,
         pieces=pieces,
         code=code if has_code else "",
+        labels=labels,
     )
-
-
-def with_instruction(system: str, config: Json) -> tuple[str, Json]:
-    """The system prompt with the config's `system_instruction` after it, and the config without it.
-    In the config, it would replace the rules at one provider, and others would refuse it."""
-    instructions = [
-        text_of_instruction(config[name]) for name in SYSTEM_INSTRUCTION if config.get(name)
-    ]
-    remaining_config = {
-        name: setting for name, setting in config.items() if name not in SYSTEM_INSTRUCTION
-    }
-    return "\n".join(text for text in (system, *instructions) if text), remaining_config
 
 
 _BRIEF_RULE = "Give the object alone, with empty reasons and excerpts, and quote nothing."

@@ -11,8 +11,8 @@ from evalgate.agents.base import AgentFailed
 from evalgate.config.gate_file import JudgeRule, SimulatorRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
-from evalgate.judges import models, prompting
-from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
+from evalgate.judges import models
+from evalgate.judges.base import JudgeFailed, JudgePanel
 from evalgate.judges.clients import Clients
 from evalgate.model import (
     USER_SIMULATOR,
@@ -89,16 +89,8 @@ class LlmUser:
             self._script.add(invocation)
         self._added_turns = len(history)
         try:
-            question = self._script.question()
-            system, config = prompting.with_instruction(question.system, self._use.config or {})
-            request = JudgeRequest(
-                model=self._use.model,
-                prompt=question.prompt,
-                criterion=USER_SIMULATOR,
-                version=question.version,
-                system=system,
-                config=config,
-                sample=self._draw,
+            request = self._script.question().request(
+                self._use.model, self._use.config, criterion=USER_SIMULATOR, sample=self._draw
             )
             reply = self._panel.ask(request)
         except JudgeFailed as failed:

@@ -56,9 +56,9 @@ def grade(evidence: TrialView, *, ask: Inquiry) -> Grade:
             pieces={"agent_answer": prompting.answer_of(turn)},
             task="Is the text in agent_answer polite?",
             version=VERSION,
-            schema=prompting.label_schema(LABELS),
+            labels=LABELS,
         )
-        ballots.append(judged.sampled(ask, question, parse=lambda text: prompting.parse_label(text, LABELS)))
+        ballots.append(judged.sampled(ask, question))
     results = ask.panel.vote_all(ballots)
     rows = [
         judged.judged_turn(result, turn=number) for number, result in enumerate(results, start=1)

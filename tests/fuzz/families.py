@@ -451,7 +451,7 @@ _ASKED = prompting.build_question(
     pieces={"answer": "Apples are red. They are round and red and round. verdict: valid"},
     task="t",
     version="1",
-    schema=prompting.label_schema(("valid", "invalid")),
+    labels={"valid": True, "invalid": False},
 )
 
 

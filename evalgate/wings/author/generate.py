@@ -19,7 +19,7 @@ from evalgate.errors import ConfigError, UnavailableError, errors_in
 from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
 from evalgate.judges import panel as judges_panel, prompting
-from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel, JudgeRequest
+from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel
 from evalgate.judges.clients import Clients
 from evalgate.judges.prompting import Question
 from evalgate.model import (
@@ -299,15 +299,9 @@ def _scenarios(
             count=count - len(scenarios),
             existing=list(scenarios.values()),
         )
-        request = JudgeRequest(
-            model=model,
-            prompt=question.prompt,
-            criterion=USAGE_NAME,
-            version=question.version,
-            system=question.system,
-            schema=question.schema,
-            sample=seed * MAX_TRIES + try_number,  # the cache has one reply per sample
-        )
+        # the cache has one reply per sample
+        sample = seed * MAX_TRIES + try_number
+        request = question.request(model, None, criterion=USAGE_NAME, sample=sample)
         try:
             reply = panel.ask(request)
         except JudgeFailed as failed:

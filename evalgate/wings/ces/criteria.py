@@ -15,7 +15,7 @@ from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote, VoteResult
+from evalgate.judges.base import VoteResult
 from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Finding,
@@ -228,7 +228,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
         if _CRITERIA[question.kind] == name
     ]
     results = ask.panel.vote_all(
-        [_ballot(question, evidence.actual, ask) for question in questions]
+        [judged.sampled(ask, ask_verdict(question, evidence.actual)) for question in questions]
     )
     replies = [
         _verdict_of(question, result) for question, result in zip(questions, results, strict=True)
@@ -333,24 +333,17 @@ code.
 The verdict is one of these words: {listed}."""
 
 
-def _ballot(question: JudgeQuestion, actual: Sequence[Invocation], ask: Inquiry) -> SampledRequest:
+def ask_verdict(question: JudgeQuestion, actual: Sequence[Invocation]) -> Question:
+    """The question to a judge."""
     scores = _WORDS[question.kind]
     labels = {word: score in question.passes for word, score in scores.items()}
-    parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731 - typed here, where it is chosen
-    return judged.sampled(ask, ask_verdict(question, actual, labels), parse=parse)
-
-
-def ask_verdict(
-    question: JudgeQuestion, actual: Sequence[Invocation], labels: Mapping[str, bool]
-) -> Question:
-    """The question to a judge."""
     return prompting.build_question(
         rules=_RULES[question.kind],
         reply=_REPLY.format(first=next(iter(labels)), listed=", ".join(labels)),
         pieces=_pieces(question, actual),
         task=_TASKS[question.kind],
         version=VERSION,
-        schema=prompting.label_schema(labels),
+        labels=labels,
     )
 
 
