@@ -393,20 +393,12 @@ def _rationale(entry: Json) -> str:
 def _sentence_name(entry: Json, sentences: Sequence[str]) -> str | None:
     """The name of an entry's sentence, by its id, else by its text; None if the entry is about no
     sentence that was asked."""
-    names = {name.casefold(): name for name in sentence_names(sentences)}
-    name = names.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())
-    if name is not None:
+    names = sentence_names(sentences)
+    name = prompting.bare_name(str(entry.get("id", ""))).upper()
+    if name in names:
         return name
-    quote = prompting.plain_text(prompting.prose_of(entry, "sentence"))
-    pairs = zip(sentence_names(sentences), sentences, strict=True)
-    return next(
-        (
-            candidate
-            for candidate, sentence in pairs
-            if quote and prompting.plain_text(sentence) == quote
-        ),
-        None,
-    )
+    place = prompting.first_quoted(entry, ["sentence"], sentences)
+    return None if place is None else names[place]
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:

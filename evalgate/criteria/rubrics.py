@@ -137,21 +137,17 @@ def names_of(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
 
 
 def _prefix(rubrics: Sequence[Rubric]) -> str:
-    ids = [_bare(rubric.rubric_id) for rubric in rubrics]
+    ids = [prompting.bare_name(rubric.rubric_id) for rubric in rubrics]
     prefix = "P"
     while True:
-        places = {_bare(f"{prefix}{place}"): place for place in range(1, len(ids) + 1)}
+        places = {
+            prompting.bare_name(f"{prefix}{place}"): place for place in range(1, len(ids) + 1)
+        }
         if all(
             places.get(rubric_id, place) == place for place, rubric_id in enumerate(ids, start=1)
         ):
             return prefix
         prefix += "P"
-
-
-def _bare(name: str) -> str:
-    """The name without quotes, emphasis, brackets or final period that a judge may have added, in
-    lower case."""
-    return name.strip(" *_`\"'[].:").casefold()
 
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
@@ -187,15 +183,13 @@ def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | 
     by_id = {name: rubric for rubric in rubrics if counts[name := rubric.rubric_id.casefold()] == 1}
     by_id |= {rubric.rubric_id: rubric for rubric in rubrics}
     for written_name in (str(entry[key]) for key in _NAMES if key in entry):
-        word = _bare(written_name)
+        word = prompting.bare_name(written_name)
         ids = (written_name.strip(), word, written_name.strip().casefold())
         rubric = by_name.get(word) or next((by_id[name] for name in ids if name in by_id), None)
         if rubric is not None:
             return rubric
-    text = prompting.plain_text(prompting.prose_of(entry, *_TEXTS))
-    return next(
-        (rubric for rubric in rubrics if text and prompting.plain_text(rubric.text) == text), None
-    )
+    place = prompting.first_quoted(entry, _TEXTS, (rubric.text for rubric in rubrics))
+    return None if place is None else rubrics[place]
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:

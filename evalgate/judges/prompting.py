@@ -709,6 +709,19 @@ _PLAIN = str.maketrans(
 )
 
 
+def bare_name(name: str) -> str:
+    """The name without quotes, emphasis, brackets or final period that a judge may have added, in
+    lower case."""
+    return name.strip(" *_`\"'[].:").casefold()
+
+
+def first_quoted(entry: Json, keys: Sequence[str], texts: Iterable[str]) -> int | None:
+    """The position of the text that the entry has under one of the keys; None: of none."""
+    quote = plain_text(prose_of(entry, *keys))
+    positions = (place for place, text in enumerate(texts) if plain_text(text) == quote)
+    return next(positions, None) if quote else None
+
+
 def plain_text(text: str) -> str:
     """A rubric's text without the changes of models that repeat it: quotes, dashes, blanks,
     markdown, case."""

@@ -390,9 +390,10 @@ class Child:
         self._waking = threading.Lock()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                os.set_blocking(pipe.fileno(), False)
+        self._outputs = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe]
+        self._pipes = [*self._outputs, *filter(None, [self._process.stdin])]
+        for pipe in self._pipes:
+            os.set_blocking(pipe.fileno(), False)
         self._thread = threading.Thread(target=self._listen, name=f"child-{self.pid}", daemon=True)
 
     # --- methods for any thread ---
@@ -472,10 +473,9 @@ class Child:
             _GROUP_GUARD.release(self.pid)
             ended = Ended(returncode=self._process.wait())
             with self._writing:
-                for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-                    if pipe is not None:
-                        with suppress(OSError):
-                            pipe.close()
+                for pipe in self._pipes:
+                    with suppress(OSError):
+                        pipe.close()
             with self._waking:
                 self._ended = ended
                 os.close(self._wake_read)
@@ -485,11 +485,7 @@ class Child:
     def _read_output(self) -> None:
         """Pass on its output until it has ended, and send the signals that are due."""
         poll = select.poll()
-        streams = [
-            pipe.fileno()
-            for pipe in (self._process.stdout, self._process.stderr)
-            if pipe is not None
-        ]
+        streams = [pipe.fileno() for pipe in self._outputs]
         feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
         exit_fds = []  # readable when the child ends, if the system supports it
         with suppress(AttributeError, OSError):
