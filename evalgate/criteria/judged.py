@@ -22,7 +22,6 @@ from evalgate.judges.base import (
     ItemVerdict,
     JudgeFailureKind,
     JudgePanel,
-    JudgeReply,
     Sample,
     SampledRequest,
     Undecided,
@@ -168,6 +167,7 @@ def sampled(
     """A sampled request for the question: on one label, or on the items in `names`, which maps them
     to their names in the prompt. `parse`: the votes in a reply; None: by the question's labels.
     Items that a reply omits are asked again. `exhaustive`: the criterion needs all samples."""
+    prompt_names = names or {}
     read = parse or partial(prompting.parse_label, labels=question.labels)
     judge = ask.options.judge_model_options
     return SampledRequest(
@@ -180,7 +180,12 @@ def sampled(
         parse=lambda reply: read(Reply(reply.text, question)),
         items=("",) if names is None else tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
-        again=partial(_again, question=question, names=names or {}),
+        again=lambda items: prompting.remind(
+            question.prompt,
+            missing_names=[prompt_names.get(item, item) for item in items],
+            all_names=list(prompt_names.values()) or [""],
+            briefly=bool(question.code),
+        ),
         exhaustive=exhaustive or ask.options.exhaustive,
         deviations=ask.deviations,
     )
@@ -252,19 +257,6 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
         Reason.JUDGE_NOT_RECORDED
         if kinds == {JudgeFailureKind.NO_RECORDING}
         else Reason.JUDGE_UNAVAILABLE
-    )
-
-
-def _again(
-    _: JudgeReply, items: tuple[str, ...], *, question: Question, names: Mapping[str, str]
-) -> str:
-    missing_names = [names.get(item, item) for item in items]
-    all_names = list(names.values()) or [""]
-    return prompting.remind(
-        question.prompt,
-        missing_names=missing_names,
-        all_names=all_names,
-        briefly=bool(question.code),
     )
 
 

@@ -185,9 +185,7 @@ class VotingPanel:
         if missing_items and sampled_request.again is not None:
             second_votes: Mapping[str, Vote] = {}
             with suppress(JudgeFailed):  # without a second reply the items stay skipped
-                requests.append(
-                    replace(request, prompt=sampled_request.again(reply, missing_items))
-                )
+                requests.append(replace(request, prompt=sampled_request.again(missing_items)))
                 second_reply = self.ask(requests[-1])
                 second_votes = sampled_request.parse(second_reply)
                 texts.append(second_reply.text)
