@@ -84,7 +84,7 @@ def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeId
         model=judge_options.judge_model,
         prompt_version=spec.verdicts.prompt_version if prompt_version is None else prompt_version,
         num_samples=judge_options.num_samples,
-        config=judge_options.judge_model_config or {},
+        config=judge_options.judge_model_config or None,
     )
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import field
+from functools import partial
+from typing import Annotated, ClassVar, TypeAlias
 
-from evalgate.model.comparison import Interval
+from pydantic import Field, PlainSerializer, computed_field
+
+from evalgate.model.run import Count
 from evalgate.values import Json, frozen_dataclass
+
+Number: TypeAlias = Annotated[float, PlainSerializer(partial(round, ndigits=6))]
 
 
 @frozen_dataclass
@@ -14,12 +19,12 @@ class JudgeIdentity:
     """The identity of a judge: two verdicts come from the same judge only if all fields are equal.
 
     `model`: as ADK writes it. `prompt_version`: of evalgate's question; empty if unknown.
-    `num_samples`, `config`: the model's options."""
+    `num_samples`, `config`: the model's options; None without any."""
 
     model: str
-    prompt_version: str
+    prompt_version: str = ""
     num_samples: int = 1
-    config: Json = field(default_factory=dict)
+    config: Json | None = None
 
 
 @frozen_dataclass
@@ -32,18 +37,13 @@ class CriterionJudge:
 
 @frozen_dataclass
 class Confusion:
-    """Counts of labels by the verdicts of human and judge. Positive is yes; true means that the
-    judge agrees.
+    """Counts of decided labels by the verdicts of human and judge. Positive is yes; true means that
+    the judge agrees."""
 
-    `undecided`: labels without a verdict of the judge. `clusters`: the number of cases with
-    labels."""
-
-    true_positive: int = 0
-    false_negative: int = 0
-    false_positive: int = 0
-    true_negative: int = 0
-    undecided: int = 0
-    clusters: int = 0
+    true_positive: Count = 0
+    false_negative: Count = 0
+    false_positive: Count = 0
+    true_negative: Count = 0
 
     @property
     def total(self) -> int:
@@ -63,10 +63,11 @@ class Confusion:
 
 @frozen_dataclass
 class Rate:
-    """An estimate and its 95% interval."""
+    """An estimate and both ends of its 95% interval."""
 
-    value: float
-    interval: Interval
+    value: Annotated[Number, Field(ge=-1, le=1)]
+    low: Number
+    high: Number
 
 
 class ConfusionKind(enum.StrEnum):
@@ -81,16 +82,18 @@ class ConfusionKind(enum.StrEnum):
 
 @frozen_dataclass
 class Example:
-    """One label on which the judge disagreed; texts are clipped. `line`: of the labels file."""
+    """One label that the judge disagreed with or could not decide; texts are clipped. `line`: of
+    the labels file, from 1. `shown`: what was judged. `rationale`: the judge's; for an undecided
+    label: why. `note`: the human label's."""
 
     kind: ConfusionKind
     line: int
-    where: str
-    subject: str
+    where: str = ""
+    subject: str = ""
     human: str
-    judge: str
-    shown: str
-    rationale: str
+    judge: str = ""
+    shown: str = ""
+    rationale: str = ""
     note: str = ""
 
 
@@ -98,31 +101,44 @@ class Example:
 class CriterionCalibration:
     """One judge compared with human labels on one criterion.
 
-    `tpr`: share of human yes labels that the judge confirms; `tnr`: the same for no. None if it
-    cannot be computed: there is no label of that kind; for `kappa`, only one kind on both sides."""
+    `undecided`: labels without a verdict of the judge. `clusters`: the number of cases with labels.
+    `kappa`: Cohen's. `tpr`: share of human yes labels that the judge confirms; `tnr`: the same for
+    no. None if it cannot be computed: there is no label of that kind; for `kappa`, only one kind on
+    both sides."""
 
     criterion: str
     judge: JudgeIdentity
+    undecided: Count = 0
+    clusters: Count = 0
     matrix: Confusion
-    agreement: Rate | None
-    kappa: Rate | None
-    tpr: Rate | None
-    tnr: Rate | None
+    agreement: Rate | None = None
+    kappa: Rate | None = None
+    tpr: Rate | None = None
+    tnr: Rate | None = None
     examples: tuple[Example, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator] # as pydantic documents it
+    @property
+    def labels(self) -> int:
+        """All labels, decided or not."""
+        return self.matrix.total + self.undecided
 
 
 @frozen_dataclass
 class Calibration:
-    """The content of calibration.json. `made_at`: ISO 8601, UTC. `source`: `asked`, or `results`
-    for stored verdicts."""
+    """The content of calibration.json. `evalgate`: its version. `made_at`: ISO 8601, UTC. `source`:
+    `asked`, or `results` for stored verdicts. `seed`: of the draws behind kappa's intervals."""
 
-    evalgate: str
-    made_at: str
-    labels_file: str
-    source: str
-    criteria: tuple[CriterionCalibration, ...]
+    SCHEMA_VERSION: ClassVar[int] = 1
+
+    schema_version: int = SCHEMA_VERSION
+    evalgate: str = ""
+    made_at: str = ""
+    labels_file: str = ""
+    source: str = "asked"
     seed: int = 0
     draws: int = 0
+    criteria: tuple[CriterionCalibration, ...]
 
 
 @frozen_dataclass

@@ -29,11 +29,13 @@ from evalgate.model import (
     CaseVerdict,
     Comparison,
     CriteriaSource,
+    CriterionCalibration,
     CriterionUse,
     Edits,
     EvalSet,
     FailureCause,
     GradedTrial,
+    JudgedCriterion,
     Outcome,
     Purpose,
     Quarantine,
@@ -50,8 +52,7 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import MOST_REPEATS, ShardIndex
-from evalgate.results import judged as results_judged, labels, shapes
-from evalgate.results.judged import JudgedWire
+from evalgate.results import labels, shapes
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 from evalgate.values import JsonObject, frozen_dataclass
@@ -88,6 +89,16 @@ TrialEntry: Any = entry(
         ),
     ),
 )
+JudgedEntry: Any = entry(
+    "JudgedEntry",
+    CriterionCalibration,
+    doc="Agreement of a criterion's judge with human labels.",
+    without={"criterion", "undecided", "clusters", "matrix", "agreement", "examples"},
+    labels=(
+        Annotated[int, Field(ge=0)],
+        Field(default=0, description="The decided labels; 0: none for this judge."),
+    ),
+)
 CriterionEntry: Any = entry(
     "CriterionEntry",
     CriterionUse,
@@ -98,7 +109,7 @@ CriterionEntry: Any = entry(
         Field(default="", description="Equal if scores can be compared; thresholds do not count."),
     ),
     calibration=(
-        JudgedWire | None,
+        JudgedEntry | None,
         Field(
             default=None,
             description="Agreement of its judge with human labels, if evalgate.yml names a calibration.",
@@ -529,7 +540,7 @@ def _shard(shard: Shard, report: Report) -> Entry:
 
 def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
     calibrations = (
-        results_judged.of_criterion(judged)
+        _judged(judged)
         for judged in report.judged
         if (judged.suite, judged.criterion) == (suite, use.name)
     )
@@ -540,6 +551,15 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
             use, version=report.version, deviations=report.policy.deviations
         ),
         calibration=next(calibrations, None),
+    )
+
+
+def _judged(judged: JudgedCriterion) -> Any:
+    calibration = judged.calibration
+    if calibration is None:
+        return JudgedEntry.model_construct(judge=judged.judge)
+    return shapes.entry_of(
+        JudgedEntry, calibration, judge=judged.judge, labels=calibration.matrix.total
     )
 
 

@@ -48,6 +48,7 @@ def calibrated(
     return CriterionCalibration(
         criterion=criterion,
         judge=judge,
+        undecided=sum(verdict.passed is None for verdict in verdicts),
         matrix=agreement.confusion(verdicts),
         agreement=agreement.agreement_rate(verdicts),
         kappa=agreement.kappa_rate(verdicts, seed=0, draws=2_000),

@@ -18,7 +18,6 @@ from evalgate.model import (
     CriterionCalibration,
     CriterionJudge,
     Example,
-    Interval,
     JudgeIdentity,
     Rate,
 )
@@ -40,8 +39,6 @@ def confusion(verdicts: Sequence[LabelledVerdict]) -> Confusion:
         false_negative=cells.count((True, False)),
         false_positive=cells.count((False, True)),
         true_negative=cells.count((False, False)),
-        undecided=sum(verdict.passed is None for verdict in verdicts),
-        clusters=len({verdict.cluster for verdict in verdicts}),
     )
 
 
@@ -55,7 +52,8 @@ def agreement_rate(
     if not total:
         return None
     effect = rates.design_effect(clusters)
-    return Rate(value=hits / total, interval=rates.wilson(hits / effect, total / effect))
+    low, high = rates.wilson(hits / effect, total / effect)
+    return Rate(value=hits / total, low=low, high=high)
 
 
 def kappa_rate(
@@ -86,7 +84,7 @@ def kappa_rate(
     sorted_draws = sorted(draw for draw in draws_of_kappa if draw is not None)
     low = sorted_draws[math.floor(ALPHA / 2 * len(sorted_draws))]
     high = sorted_draws[math.ceil((1 - ALPHA / 2) * len(sorted_draws)) - 1]
-    return Rate(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
+    return Rate(value=value, low=min(low, value), high=max(high, value))
 
 
 def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float | None:
@@ -117,7 +115,7 @@ def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
         "model": (old.model, new.model),
         "prompt version": (old.prompt_version or "unknown", new.prompt_version or "unknown"),
         "samples": (old.num_samples, new.num_samples),
-        "options": (dict(old.config), dict(new.config)),
+        "options": (dict(old.config or {}), dict(new.config or {})),
     }
     return tuple(
         f"{name} {old_setting} -> {new_setting}"
@@ -142,6 +140,8 @@ def calibrate(
     return CriterionCalibration(
         criterion=criterion_judge.criterion,
         judge=criterion_judge.judge,
+        undecided=sum(verdict.passed is None for verdict in verdicts),
+        clusters=len({verdict.cluster for verdict in verdicts}),
         matrix=confusion(verdicts),
         agreement=agreement_rate(verdicts),
         kappa=kappa_rate(verdicts, seed=seed),
@@ -198,21 +198,18 @@ def caveats(criterion: CriterionCalibration) -> list[str]:
         sentences.append(
             f"no label is a {missing_answer}: add some to measure the judge's other error rate"
         )
-    if (
-        criterion.kappa is not None
-        and criterion.kappa.interval.high - criterion.kappa.interval.low > MAX_WIDTH
-    ):
-        low = criterion.kappa.interval.low
-        high = criterion.kappa.interval.high
+    if criterion.kappa is not None and criterion.kappa.high - criterion.kappa.low > MAX_WIDTH:
+        low = criterion.kappa.low
+        high = criterion.kappa.high
         # the width shrinks with the root of their number
         label_count = math.ceil(criterion.matrix.total * ((high - low) / MAX_WIDTH) ** 2)
         span = f"from {low:.2f} to {high:.2f}"
         sentences.append(
             f"too few labels: kappa may be anything {span}; about {label_count:,} labels are needed"
         )
-    undecided = criterion.matrix.undecided
+    undecided = criterion.undecided
     if undecided:
-        total = words.counted(criterion.matrix.total + undecided, "label")
+        total = words.counted(criterion.labels, "label")
         sentences.append(f"{undecided} of {total} undecided by the judge (excluded)")
     return sentences
 
@@ -267,8 +264,8 @@ def fault_of(
     if criterion_calibration.kappa is None:
         lacking = f"kappa of {_judge_label(judge)} cannot be computed from its labels; at least {min_kappa:g} is required"
         return "calibration-below-minimum", lacking
-    low = criterion_calibration.kappa.interval.low
-    high = criterion_calibration.kappa.interval.high
+    low = criterion_calibration.kappa.low
+    high = criterion_calibration.kappa.high
     interval = (
         f"{low:.2f} to {high:.2f}, {words.counted(criterion_calibration.matrix.total, 'label')}"
     )
@@ -289,9 +286,9 @@ def doubts(
     if (
         min_kappa is not None
         and calibration.kappa is not None
-        and calibration.kappa.interval.low < min_kappa
+        and calibration.kappa.low < min_kappa
     ):
-        low = words.score(calibration.kappa.interval.low, beside=min_kappa)
+        low = words.score(calibration.kappa.low, beside=min_kappa)
         sentences.append(
             f"kappa {calibration.kappa.value:.2f} reaches {min_kappa:g}, but with so few labels it could be {low}"
         )
@@ -330,13 +327,11 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
             _rate(rate)
             for rate in (criterion.agreement, criterion.kappa, criterion.tpr, criterion.tnr)
         ]
-        figures.append(
-            (name, _judge(criterion.judge), f"{matrix.total + matrix.undecided:,}", *rate_texts)
-        )
+        figures.append((name, _judge(criterion.judge), f"{criterion.labels:,}", *rate_texts))
         agreements = (matrix.true_positive, matrix.true_negative)
         disagreements = (matrix.false_positive, matrix.false_negative)
         counts.append(
-            (name, *(f"{count:,}" for count in (*agreements, *disagreements, matrix.undecided)))
+            (name, *(f"{count:,}" for count in (*agreements, *disagreements, criterion.undecided)))
         )
     lines = [
         *plain.table(figures),
@@ -367,7 +362,7 @@ def _rate(rate: Rate | None) -> str:
     """`0.85 (0.71 to 0.93)`, or `-` if it is unknown."""
     if rate is None:
         return MINUS
-    return f"{rate.value:.2f} ({rate.interval.low:.2f} to {rate.interval.high:.2f})"
+    return f"{rate.value:.2f} ({rate.low:.2f} to {rate.high:.2f})"
 
 
 def _example_lines(criterion: CriterionCalibration) -> Iterator[str]:
