@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from functools import partial
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field, PlainSerializer, computed_field
 
@@ -129,9 +129,7 @@ class Calibration:
     """The content of calibration.json. `evalgate`: its version. `made_at`: ISO 8601, UTC. `source`:
     `asked`, or `results` for stored verdicts. `seed`: of the draws behind kappa's intervals."""
 
-    SCHEMA_VERSION: ClassVar[int] = 1
-
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = 1
     evalgate: str = ""
     made_at: str = ""
     labels_file: str = ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -55,7 +55,7 @@ from evalgate.model.run import MOST_REPEATS, ShardIndex
 from evalgate.results import labels, shapes
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject, T, frozen_dataclass
 
 SCHEMA_VERSION = 4
 MOST_BYTES = 2 * 1024**3
@@ -566,6 +566,16 @@ def _judged(judged: JudgedCriterion) -> Any:
 # --- reading -------------------------------------------------------------------------------------
 
 
+def merge(mappings: Iterable[Mapping[Any, T]]) -> dict[Any, T]:
+    """The mappings as one; the first non-empty value of a key counts."""
+    merged: dict[Any, T] = {}
+    for mapping in mappings:
+        for key, value in mapping.items():
+            if key not in merged or not merged[key]:
+                merged[key] = value
+    return merged
+
+
 class StoredOutcomes:
     """The outcomes of a results.json (`RawOutcomes`, `Run.transcripts`). They are parsed when
     they are read."""
@@ -579,16 +589,9 @@ class StoredOutcomes:
     @classmethod
     def joined(cls, stored_outcomes: Sequence[StoredOutcomes]) -> StoredOutcomes:
         """The outcomes of several files that have no trial in common."""
-        raw = {
-            key: outcome for outcomes in stored_outcomes for key, outcome in outcomes.raw.items()
-        }
         return cls(
-            raw,
-            {
-                address: details
-                for outcomes in stored_outcomes
-                for address, details in outcomes.agents().items()
-            },
+            merge(outcomes.raw for outcomes in stored_outcomes),
+            merge(outcomes.agents() for outcomes in stored_outcomes),
         )
 
     def find(self, key: TrialKey) -> Transcript | None:
@@ -629,7 +632,9 @@ class Stored:
     edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
     file: str = ""
-    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)  # what its run says of cases
+    # what its run says of cases, and of those that differ from the base
+    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)
+    compared: Mapping[CaseKey, CaseComparison] = field(default_factory=dict)
 
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
@@ -727,22 +732,22 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         agents={key: agent.about for key, agent in agent_entries.items()},
         inputs={key: agent.inputs for key, agent in agent_entries.items()},
         fingerprints={key: case.fingerprint for key, case in case_entries.items()},
-        shard=None if results_file.shard is None else _read_shard(results_file.shard),
+        shard=results_file.shard and _read_shard(results_file.shard),
         homes={key: case.shard for key, case in case_entries.items() if case.shard},
     )
+    comparison = results_file.comparison
     return Stored(
         run=run,
         outcomes=outcomes,
         version=results_file.evalgate,
         criteria={key: use.fingerprint for key, use in uses.items()},
         deviations=deviations.under(adk_compat=results_file.adk_compat),
-        comparison=None
-        if results_file.comparison is None
-        else _read_comparison(results_file.comparison),
+        comparison=comparison and _read_comparison(comparison),
         edits=results_file.edits,
         problems=tuple(results_file.problems),
         file=file,
         entries=case_entries,
+        compared={case.key: case for case in comparison.cases} if comparison else {},
     )
 
 

@@ -128,9 +128,7 @@ class Store:
         path = self.folder / name
         unpacked_path = scratch / f"{secrets.token_hex(8)}.jsonl"
         try:
-            if path.is_symlink() or path.stat().st_size > stores.MOST_PACKED_BYTES:
-                return None
-            packed = path.read_bytes()
+            packed = stores.read(path, stores.MOST_PACKED_BYTES) or b""
             mac = self._mac(packed)
             is_signed = hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), mac)
             scope = (
@@ -188,11 +186,8 @@ class EarlierSide:
 
 def _token(path: Path) -> str:
     """The witness's token for a journal; "" without one."""
-    place = path.with_suffix(WITNESSED)
-    is_token = (
-        place.is_file() and not place.is_symlink() and place.stat().st_size <= MOST_TOKEN_BYTES
-    )
-    return place.read_text(encoding="ascii", errors="replace") if is_token else ""
+    token = stores.read(path.with_suffix(WITNESSED), MOST_TOKEN_BYTES) or b""
+    return token.decode("ascii", "replace")
 
 
 def of_workflow(

@@ -76,14 +76,10 @@ def parse_names(names: Iterable[str]) -> list[RunName]:
 def pick(runs: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
     """The runs of `candidates` with their distances: nearest commit first, newest run of a commit
     first."""
-    runs_by_commit: dict[str, list[RunName]] = {}
-    for run in sorted(runs, reverse=True):
-        runs_by_commit.setdefault(run.commit, []).append(run)
-    return [
-        (distance, run)
-        for distance, commit in enumerate(candidates)
-        for run in runs_by_commit.get(commit, ())
-    ]
+    distances = {commit: distance for distance, commit in enumerate(candidates)}
+    newest_first = [run for run in sorted(runs, reverse=True) if run.commit in distances]
+    nearest_first = sorted(newest_first, key=lambda run: distances[run.commit])
+    return [(distances[run.commit], run) for run in nearest_first]
 
 
 def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
@@ -200,7 +196,7 @@ class BaselineFolder:
             for distance, run in pick(self._runs(), candidates):
                 path = self._scratch / f"{run.commit}-{secrets.token_hex(4)}.json"
                 try:
-                    packed = _read(self._folder / RUNS / run.name, MOST_PACKED_BYTES)
+                    packed = read(self._folder / RUNS / run.name, MOST_PACKED_BYTES)
                     if packed is None:
                         continue
                     unpack(packed, path)
@@ -216,7 +212,7 @@ class BaselineFolder:
         """A file beside the runs (`history.json`), None if it is missing."""
         with _unavailable(self._folder):
             try:
-                return _read(self._folder / name, MOST_HISTORY_BYTES)
+                return read(self._folder / name, MOST_HISTORY_BYTES)
             except Unreadable as error:
                 raise UnavailableError(f"{name} in the {self.name} {error}") from error
 
@@ -266,7 +262,7 @@ def _remove_stale(folder: Path, current_moment: datetime) -> None:
                 path.unlink()
 
 
-def _read(path: Path, most_bytes: int) -> bytes | None:
+def read(path: Path, most_bytes: int) -> bytes | None:
     """The bytes of a regular file, never through a link; None if it is missing. Raises Unreadable,
     OSError."""
     try:
@@ -376,9 +372,10 @@ def aged(
     """The origin with the age of its results, a note if they are older than `max_baseline_age`, and
     `notes`."""
     measured_time = moment(origin.measured_at)
-    if measured_time == NEVER:
-        return replace(origin, notes=(*origin.notes, *notes))
-    age_days = max(0.0, (current_moment - measured_time).total_seconds() / DAY_S)
     most_days = settings.max_baseline_age
-    age_notes = [Sentence("base_results_old", age_days, most_days)] if age_days > most_days else []
+    age_days = None
+    if measured_time != NEVER:
+        age_days = max(0.0, (current_moment - measured_time).total_seconds() / DAY_S)
+    is_old = age_days is not None and age_days > most_days
+    age_notes = [Sentence("base_results_old", age_days, most_days)] if is_old else []
     return replace(origin, age_days=age_days, notes=(*origin.notes, *age_notes, *notes))

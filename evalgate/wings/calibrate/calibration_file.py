@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from evalgate.model import Calibration
 from evalgate.values import JsonObject
 
+SCHEMA_VERSION = 1
 _CALIBRATION = TypeAdapter(Calibration)
 
 
@@ -35,8 +36,6 @@ def parse(text: str) -> Calibration:
         location = ".".join(str(step) for step in first_error["loc"]) or "the file"
         raise ValueError(f"`{location}`: {first_error['msg']}") from None
     version = calibration.schema_version
-    if version > Calibration.SCHEMA_VERSION:
-        raise ValueError(
-            f"its schema version is {version}, this evalgate reads {Calibration.SCHEMA_VERSION}"
-        )
+    if version > SCHEMA_VERSION:
+        raise ValueError(f"its schema version is {version}, this evalgate reads {SCHEMA_VERSION}")
     return calibration
