@@ -644,24 +644,27 @@ def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
     `of`: the owner of the results (`the base`), for the message."""
     place = Place(shown_as or str(path))
     try:
-        return _parse(_read_json(path, place, most_bytes=MOST_BYTES), place)
+        return parse(read_json(path, place), place)
     except ConfigError as error:
         message = f"{of} {error.message}".lstrip()
         raise ConfigError(message, place=error.where, hint=error.hint) from error
 
 
-def _read_json(path: Path, place: Place, *, most_bytes: int) -> Any:
+def read_json(path: Path, place: Place, *, hint: str = NEEDED, most_bytes: int = MOST_BYTES) -> Any:
+    """The JSON in a file. Raises ConfigError if it is unreadable or too large."""
     try:
         if path.stat().st_size > most_bytes:
             raise ConfigError(f"is larger than {most_bytes >> 20:,} MB", place=place)
         return json.loads(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror or error}", place=place) from error
+        reason = f"cannot be read: {error.strerror or error}"
+        raise ConfigError(reason, place=place, hint=hint) from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"is not JSON: {error}", place=place, hint=NEEDED) from error
+        raise ConfigError(f"is not JSON: {error}", place=place, hint=hint) from error
 
 
-def _parse(raw: Any, place: Place) -> Stored:
+def parse(raw: Any, place: Place) -> Stored:
+    """The content of a results.json. Raises ConfigError if it does not fit."""
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
         message = "does not fit results.json: `schema_version` is missing"
@@ -835,10 +838,10 @@ def read_untrusted(path: Path, *, shown_as: str) -> Stored:
     """`read_results` for a file that anybody may have written. Raises only ConfigError, whatever
     the file contains."""
     place = Place(shown_as)
-    raw = _read_json(path, place, most_bytes=UNTRUSTED_BYTES)
+    raw = read_json(path, place, most_bytes=UNTRUSTED_BYTES)
     fault = _size_fault(raw)
     if not fault:
-        stored = _parse(raw, place)
+        stored = parse(raw, place)
         fault = _count_fault(stored.run)
         if not fault:
             return stored

@@ -188,17 +188,9 @@ def render_durations(run: Run) -> str:
 def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     """Durations of durations.json or results.json. Raises ConfigError if it is unreadable."""
     place = Place(shown_as)
-    hint = "Check `durations`."
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(
-            f"cannot be read: {error.strerror or error}", place=place, hint=hint
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"is not JSON: {error}", place=place, hint=hint) from error
+    document = results_file.read_json(path, place, hint="Check `durations`.")
     if isinstance(document, dict) and "schema_version" in document:
-        return durations_of(results_file.read_results(path, shown_as=shown_as).run)
+        return durations_of(results_file.parse(document, place).run)
     try:
         seconds_by_suite = _DURATIONS.validate_python(document)
     except ValidationError as error:
@@ -292,35 +284,32 @@ def _require_complete(part: Stored, shard: Shard) -> None:
 
 def _difference(first_part: Stored, other_part: Stored) -> str:
     """The reason why two shards are not from one plan; "" if they are."""
-    first_shard = shard_of(first_part)
-    other_shard = shard_of(other_part)
-    for difference, first_value, other_value in (
-        ("from different versions of evalgate", first_part.version, other_part.version),
-        ("from different commits", first_part.run.commit[:12], other_part.run.commit[:12]),
-        ("of runs with different numbers of shards", first_shard.of, other_shard.of),
-        ("of runs with a different `seed`", first_part.run.seed, other_part.run.seed),
-        ("of runs with different `runs`", first_part.run.repeats, other_part.run.repeats),
-        (
-            "of runs with and without `adk-compat`",
-            first_part.deviations.is_adk_compat,
-            other_part.deviations.is_adk_compat,
-        ),
-    ):
-        if first_value != other_value:
-            return f"are {difference} ({first_value} and {other_value})"
-    if (
-        None not in (first_part.run.root, other_part.run.root)
-        and first_part.run.root != other_part.run.root
-    ):
-        roots = " and ".join(
-            run.root or "the repository root" for run in (first_part.run, other_part.run)
-        )
-        return f"are from different folders of the repository ({roots})"
+    facts, other_facts = map(_facts, (first_part, other_part))
+    for difference, fact in facts.items():
+        other_fact = other_facts[difference]
+        if fact != other_fact and None not in (fact, other_fact):
+            return f"are {difference} ({fact} and {other_fact})"
+    first_shard, other_shard = map(shard_of, (first_part, other_part))
     return (
         ""
         if first_shard.fingerprint == other_shard.fingerprint
         else _plan_difference(first_shard, other_shard)
     )
+
+
+def _facts(part: Stored) -> dict[str, object]:
+    """What is the same for all shards of a plan, by the words for a difference; None if unknown."""
+    run = part.run
+    return {
+        "from different versions of evalgate": part.version,
+        "from different commits": run.commit[:12],
+        "of runs with different numbers of shards": shard_of(part).of,
+        "of runs with a different `seed`": run.seed,
+        "of runs with different `runs`": run.repeats,
+        "of runs with and without `adk-compat`": part.deviations.is_adk_compat,
+        "from different folders of the repository": run.root
+        or (None if run.root is None else "the repository root"),
+    }
 
 
 def _plan_difference(first_shard: Shard, other_shard: Shard) -> str:

@@ -12,12 +12,13 @@ import secrets
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from evalgate import errors
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.model import BaseOrigin, Run
@@ -95,7 +96,7 @@ def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[Ru
 def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
     """Compress a file after `prefix`, always to the same bytes. Raises UnavailableError if it is
     unreadable or too large."""
-    try:
+    with errors.unavailable(f"cannot compress {results}"):
         with (
             results.open("rb") as source,
             to.open("wb") as packed_file,
@@ -104,8 +105,6 @@ def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
             target.write(prefix)
             shutil.copyfileobj(source, target)
         packed_bytes = to.stat().st_size
-    except OSError as error:
-        raise UnavailableError(f"cannot compress {results}: {error.strerror or error}") from error
     if packed_bytes > MOST_PACKED_BYTES:
         raise UnavailableError(
             f"the results are too large to store: {size(packed_bytes)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
@@ -191,7 +190,7 @@ class BaselineFolder:
 
     def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
         """Readable results of `candidates` (commit SHAs), nearest first, each read on demand."""
-        with _unavailable(self._folder):
+        with self._errors():
             self._scratch.mkdir(parents=True, exist_ok=True)
             for distance, run in pick(self._runs(), candidates):
                 path = self._scratch / f"{run.commit}-{secrets.token_hex(4)}.json"
@@ -210,7 +209,7 @@ class BaselineFolder:
 
     def read(self, name: str) -> bytes | None:
         """A file beside the runs (`history.json`), None if it is missing."""
-        with _unavailable(self._folder):
+        with self._errors():
             try:
                 return read(self._folder / name, MOST_HISTORY_BYTES)
             except Unreadable as error:
@@ -223,7 +222,7 @@ class BaselineFolder:
         runs."""
         run = RunName(current_moment.astimezone(UTC).strftime(_STAMP), commit)
         runs = self._folder / RUNS
-        with _unavailable(self._folder):
+        with self._errors():
             runs.mkdir(parents=True, exist_ok=True)
             with output.new_file(runs / run.name) as packed_path:
                 pack(results, packed_path)
@@ -235,6 +234,9 @@ class BaselineFolder:
                 for old_run in pick_removed(self._runs(), keep=self._keep, new=run):
                     (runs / old_run.name).unlink(missing_ok=True)
                 _remove_stale(runs, current_moment)
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return errors.unavailable(f"cannot use the folder of base results {self._folder}")
 
     def _runs(self) -> list[RunName]:
         try:
@@ -280,17 +282,6 @@ def read(path: Path, most_bytes: int) -> bytes | None:
     if len(content) > most_bytes:
         raise Unreadable(f"is larger than {most_bytes:,} bytes")
     return content
-
-
-@contextmanager
-def _unavailable(folder: Path) -> Iterator[None]:
-    """Raises UnavailableError for errors of the system about the folder."""
-    try:
-        yield
-    except OSError as error:
-        raise UnavailableError(
-            f"cannot use the folder of base results {folder}: {error.strerror or error}"
-        ) from error
 
 
 DAY_S = 86_400
