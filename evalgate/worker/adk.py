@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from . import approval, description, errors, modules, server, tools, trace
-from .pipe import Emit, Message
+from .pipe import Emit, Message, dump_model
 from .stops import STOPS
 from .tools import Patches, SessionTools
 
@@ -634,7 +634,7 @@ class AdkSession:
                 **self._ids, filename=name, version=version
             )
             message = {"type": "artifact", "name": name, "version": version}
-            part_json = trace.dump_model(part)
+            part_json = dump_model(part)
             emit(message if len(str(part_json)) > MOST_ARTIFACT else {**message, "part": part_json})
 
     async def end(self) -> Message:
@@ -666,10 +666,10 @@ def _event(event: Any) -> Message:
     """The fields of a protocol event."""
     fields = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
-        fields["content"] = trace.dump_model(event.content)
+        fields["content"] = dump_model(event.content)
     for name in ("usage_metadata", "grounding_metadata"):
         if getattr(event, name, None) is not None:
-            fields[name] = trace.dump_model(getattr(event, name))
+            fields[name] = dump_model(getattr(event, name))
     if getattr(event, "model_version", None):  # since google-adk 1.18
         fields["model_version"] = event.model_version
     if getattr(event, "error_code", None):
@@ -682,7 +682,7 @@ def _usage_fields(source: Any) -> Message:
     """The tokens and the model in a model's answer or event."""
     fields: Message = {}
     if getattr(source, "usage_metadata", None) is not None:
-        fields["usage_metadata"] = trace.dump_model(source.usage_metadata)
+        fields["usage_metadata"] = dump_model(source.usage_metadata)
         if getattr(source, "model_version", None):  # since google-adk 1.18
             fields["model_version"] = source.model_version
     return fields

@@ -18,7 +18,7 @@ from functools import partial, wraps
 from typing import Any
 
 from . import errors
-from .pipe import Emit, Message, to_json
+from .pipe import Emit, Message, dump_model, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
 
@@ -433,13 +433,10 @@ async def _ask_for_listing(session_tools: Any, name: str, list_tools: Any) -> li
 
 def _description_of(tool: Any) -> Message:
     declaration = tool._get_declaration()  # noqa: SLF001 - only this has the text for models
-    declaration_json = (
-        declaration.model_dump(mode="json", exclude_none=True) if declaration is not None else None
-    )
     description = {
         "name": tool.name,
         "description": tool.description or "",
-        "declaration": declaration_json,
+        "declaration": dump_model(declaration),
     }
     return {**description, "is_long_running": True} if tool.is_long_running else description
 
