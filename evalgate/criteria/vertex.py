@@ -219,12 +219,8 @@ def grade_coherence_by_model(view: TrialView, *, ask: Inquiry) -> Grade:
 
 
 def _median(result: VoteResult) -> float | None:
-    grades = [
-        int(vote.label)
-        for sample in result.samples
-        if (vote := sample.votes.get("")) and vote.passed
-    ]
-    return float(statistics.median(grades)) if grades else None
+    grades = judged.labels_of(result)
+    return statistics.median(grades) if grades else None
 
 
 # --- conversations --------------------------------------------------------------------------------

@@ -833,5 +833,5 @@ class Host(server.Host):
             await self._loaded.closing.aclose()
         for agent in _tree(self._loaded.root_agent):
             for tool in getattr(agent, "tools", None) or ():
-                if any(base.__name__ == "BaseToolset" for base in type(tool).__mro__):
+                if tools.is_of_class(tool, "BaseToolset"):
                     await tool.close()
