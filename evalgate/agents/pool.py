@@ -314,36 +314,34 @@ class WorkerPool(Agent):
                     self._setting.world.tell_time(
                         f"time: environment {launch_time - start_time:.1f} s, import {time.monotonic() - launch_time:.1f} s"
                     )
-        except BaseException as error:
-            with self._changed:
-                self._starting -= 1
-                if worker is not None:
-                    self._opening.remove(worker)
-                if isinstance(error, AgentFailed):
-                    # the same message each time: reports group cases by reason
-                    message = error.failure.message
-                    self._failed_starts[message] += 1
-                    is_final = self._failed_starts[message] >= TRIES_TO_START
-                    if is_final or isinstance(self._launch, AgentFailed):
-                        self._start_failure = error.failure
-                self._changed.notify_all()
-            raise
-        slot = _Slot(worker=worker, capacity=min(self._sessions, greeting.sessions))
-        with self._changed:
-            self._starting -= 1
-            self._opening.remove(worker)
-            self._failed_starts.clear()
+            slot = _Slot(worker=worker, capacity=min(self._sessions, greeting.sessions))
             about = {
                 worker.redact(name): worker.redact(text) for name, text in greeting.about.items()
             }
-            self._about = self._about or {**about, **launch.about}
-            self._description = self._description or protocol.description_of(
-                greeting.description, redact=worker.redact
-            )
-            self._surroundings = self._surroundings or greeting.surroundings
-            self._slots.append(slot)
-            self._changed.notify_all()
-        return slot
+            with self._changed:
+                self._failed_starts.clear()
+                self._about = self._about or {**about, **launch.about}
+                self._description = self._description or protocol.description_of(
+                    greeting.description, redact=worker.redact
+                )
+                self._surroundings = self._surroundings or greeting.surroundings
+                self._slots.append(slot)
+                return slot
+        except AgentFailed as error:
+            with self._changed:
+                # the same message each time: reports group cases by reason
+                message = error.failure.message
+                self._failed_starts[message] += 1
+                is_final = self._failed_starts[message] >= TRIES_TO_START
+                if is_final or isinstance(self._launch, AgentFailed):
+                    self._start_failure = error.failure
+            raise
+        finally:
+            # after the slot is there: never more processes than allowed
+            with self._changed:
+                self._starting -= 1
+                self._opening = [other for other in self._opening if other is not worker]
+                self._changed.notify_all()
 
     def _resolve_launch(self) -> Launch:
         with self._launching:

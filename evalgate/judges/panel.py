@@ -120,8 +120,7 @@ class VotingPanel:
         """See JudgePanel. The next wave of a request starts when its last wave is complete,
         independent of other requests."""
         samples_by_request: list[list[Sample]] = [[] for _ in sampled_requests]
-        waves: list[list[Future[Sample]]] = [[] for _ in sampled_requests]
-        positions: dict[Future[Sample], int] = {}
+        waves: dict[int, list[Future[Sample]]] = {}
 
         def start_wave(position: int) -> None:
             if self._ended.is_set():
@@ -132,20 +131,18 @@ class VotingPanel:
                 pool.submit(self._sample, sampled_request, index)
                 for index in next_samples(sampled_request, samples_by_request[position])
             ]
-            positions.update((future, position) for future in waves[position])
 
         for position in range(len(sampled_requests)):
             start_wave(position)
-        while positions:
-            finished, _ = futures.wait(positions, return_when=futures.FIRST_COMPLETED)
-            for position in {positions.pop(future) for future in finished}:
+        while waves:
+            running = [future for wave in waves.values() for future in wave if not future.done()]
+            futures.wait(running, return_when=futures.FIRST_COMPLETED)
+            for position in list(waves):
                 if all(future.done() for future in waves[position]):
-                    for future in waves[position]:
-                        positions.pop(future, None)
-                    samples_by_request[position].extend(
-                        future.result() for future in waves[position]
-                    )
-                    start_wave(position)
+                    samples = [future.result() for future in waves.pop(position)]
+                    samples_by_request[position] += samples
+                    if samples:
+                        start_wave(position)
         return tuple(
             decide(sampled_request, samples)
             for sampled_request, samples in zip(sampled_requests, samples_by_request, strict=True)
