@@ -45,8 +45,7 @@ class Clients:
     """Opens each model once, with one rate limiter per provider and endpoint. Safe for many
     threads.
 
-    `limiters`: those of the run, shared with all other callers of these providers; they wait by
-    `clock`."""
+    `limiters`: those of the run, shared with all other callers of these providers."""
 
     def __init__(
         self,
@@ -54,17 +53,14 @@ class Clients:
         *,
         defaults: JudgeRule,
         environment: Environ,
-        clock: Clock | None = None,
         limiters: RateLimiters | None = None,
     ) -> None:
-        clock = clock or Clock()
         self._drivers = drivers
         self._defaults = defaults
         self._environment = environment
-        self._clock = clock
         self._lock = threading.Lock()
         self._clients: dict[str, JudgeClient] = {}
-        self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
+        self._limiters = limiters or rate_limit.limiters_for(defaults, Clock())
         self.redact = _redactor(environment, defaults.api_key_env)
 
     def missing(self, model_names: Iterable[str]) -> Mapping[str, str]:
@@ -111,7 +107,7 @@ class Clients:
 
     def call_off(self) -> None:
         """End all waits, now and later."""
-        self._clock.call_off()
+        self._limiters.clock.call_off()
 
     def close(self) -> None:
         """Close every opened client, and end all waits."""

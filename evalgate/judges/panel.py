@@ -37,7 +37,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Clients, JudgeClient
-from evalgate.judges.rate_limit import Clock, RateLimiters
+from evalgate.judges.rate_limit import RateLimiters
 from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import JudgeUse, Usage
@@ -481,7 +481,6 @@ def open_panel(
     environment: Mapping[str, str],
     cache: Path | None,
     warn: Callable[[str], None],
-    clock: Clock | None = None,
     limiters: RateLimiters | None = None,
     oldest_s: float = 0.0,
 ) -> VotingPanel:
@@ -491,10 +490,7 @@ def open_panel(
 
     Clients are opened at their first question. Raises ConfigError for a budget in money with a
     model of unknown price, and for a recording that cannot be written."""
-    panel_clock = limiters.clock if limiters else clock or Clock()
-    clients = Clients(
-        drivers, defaults=defaults, environment=environment, clock=panel_clock, limiters=limiters
-    )
+    clients = Clients(drivers, defaults=defaults, environment=environment, limiters=limiters)
     if defaults.budget.usd is not None:
         usage.check_priced(
             defaults.budget, {model: clients.is_priced(model) for model in models_asked}
