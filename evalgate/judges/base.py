@@ -92,11 +92,6 @@ class JudgeFailure:
     retry_after_s: float | None = None
     usage: Usage | None = None
 
-    @property
-    def retriable(self) -> bool:
-        """True if asking again may help."""
-        return self.kind in RETRIABLE
-
 
 class JudgeFailed(Exception):  # noqa: N818 - it carries a JudgeFailure
     """A judge gave no reply; `failure` says why."""

@@ -283,20 +283,17 @@ class VotingPanel:
         of it."""
         self._budget.reserve()
         usage: Usage | None = None
-        is_answered = False
+        is_paid = False
         try:
             reply = self._ask_client(client, request)
-            usage = reply.usage
-            is_answered = not reply.cached
+            is_paid = not reply.cached
+            usage = reply.usage if is_paid else None  # the table of prices takes a second to load
         except JudgeFailed as error:
             usage = error.failure.usage
-            is_answered = usage is not None
+            is_paid = usage is not None
             raise
         finally:
-            if is_answered:
-                self._budget.settle(tokens=_tokens(usage), cost_usd=client.cost(usage))
-            else:
-                self._budget.release()
+            self._budget.settle(_tokens(usage), client.cost(usage), is_paid=is_paid)
         return reply
 
     def _ask_client(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:

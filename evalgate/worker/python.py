@@ -131,17 +131,15 @@ async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: 
         for candidate in candidates
     ):
         answer = callee(*positional, **keywords)
-        if inspect.isasyncgen(answer):
-            async for event in answer:
-                recorder.event(event)
-            return
+    else:
+        answer = await asyncio.get_running_loop().run_in_executor(
+            POOL, _call, callee, positional, keywords, recorder
+        )
+    if inspect.isasyncgen(answer):
+        async for event in answer:
+            recorder.event(event)
+    elif answer is not None:
         recorder.result(await answer)
-        return
-    awaitable = await asyncio.get_running_loop().run_in_executor(
-        POOL, _call, callee, positional, keywords, recorder
-    )
-    if awaitable is not None:
-        recorder.result(await awaitable)
 
 
 def _call(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> Any:
