@@ -1,17 +1,21 @@
-"""A judge compared with human labels: its identity, and how often it agrees."""
+"""A judge compared with human labels: its identity, and how often it agrees.
+
+calibration.json has these values as they are; its JSON schema has their docstrings."""
 
 from __future__ import annotations
 
 import enum
-from functools import partial
+from dataclasses import field
 from typing import Annotated, TypeAlias
 
-from pydantic import Field, PlainSerializer, computed_field
+from pydantic import Field, PlainSerializer
 
-from evalgate.model.run import Count
 from evalgate.values import Json, frozen_dataclass
 
-Number: TypeAlias = Annotated[float, PlainSerializer(partial(round, ndigits=6))]
+SCHEMA_VERSION = 1
+DECIMALS = 6
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Rounded: TypeAlias = Annotated[float, PlainSerializer(lambda number: round(number, DECIMALS))]
 
 
 @frozen_dataclass
@@ -19,12 +23,12 @@ class JudgeIdentity:
     """The identity of a judge: two verdicts come from the same judge only if all fields are equal.
 
     `model`: as ADK writes it. `prompt_version`: of evalgate's question; empty if unknown.
-    `num_samples`, `config`: the model's options; None without any."""
+    `num_samples`, `config`: the model's options."""
 
     model: str
     prompt_version: str = ""
     num_samples: int = 1
-    config: Json | None = None
+    config: Json = field(default_factory=dict)
 
 
 @frozen_dataclass
@@ -63,11 +67,11 @@ class Confusion:
 
 @frozen_dataclass
 class Rate:
-    """An estimate and both ends of its 95% interval."""
+    """An estimate and its 95% interval."""
 
-    value: Annotated[Number, Field(ge=-1, le=1)]
-    low: Number
-    high: Number
+    value: Annotated[Rounded, Field(ge=-1, le=1)]
+    low: Rounded
+    high: Rounded
 
 
 class ConfusionKind(enum.StrEnum):
@@ -82,9 +86,9 @@ class ConfusionKind(enum.StrEnum):
 
 @frozen_dataclass
 class Example:
-    """One label that the judge disagreed with or could not decide; texts are clipped. `line`: of
-    the labels file, from 1. `shown`: what was judged. `rationale`: the judge's; for an undecided
-    label: why. `note`: the human label's."""
+    """One label on which the judge disagreed or that it could not decide; texts are clipped.
+    `line`: of the labels file, from 1. `shown`: what was judged. `rationale`: the judge's; for an
+    undecided one: why. `note`: that of the human label."""
 
     kind: ConfusionKind
     line: int
@@ -101,13 +105,14 @@ class Example:
 class CriterionCalibration:
     """One judge compared with human labels on one criterion.
 
-    `undecided`: labels without a verdict of the judge. `clusters`: the number of cases with labels.
+    `labels`: decided and undecided ones; `clusters`: the number of cases that they come from.
     `kappa`: Cohen's. `tpr`: share of human yes labels that the judge confirms; `tnr`: the same for
     no. None if it cannot be computed: there is no label of that kind; for `kappa`, only one kind on
     both sides."""
 
     criterion: str
     judge: JudgeIdentity
+    labels: Count
     undecided: Count = 0
     clusters: Count = 0
     matrix: Confusion
@@ -117,19 +122,14 @@ class CriterionCalibration:
     tnr: Rate | None = None
     examples: tuple[Example, ...] = ()
 
-    @computed_field  # type: ignore[prop-decorator] # as pydantic documents it
-    @property
-    def labels(self) -> int:
-        """All labels, decided or not."""
-        return self.matrix.total + self.undecided
-
 
 @frozen_dataclass
 class Calibration:
     """The content of calibration.json. `evalgate`: its version. `made_at`: ISO 8601, UTC. `source`:
-    `asked`, or `results` for stored verdicts. `seed`: of the draws behind kappa's intervals."""
+    `asked`, or `results` for stored verdicts. `seed`, `draws`: of the draws behind kappa's
+    intervals. Readers must ignore keys that they do not know: later versions may add some."""
 
-    schema_version: int = 1
+    schema_version: int = SCHEMA_VERSION
     evalgate: str = ""
     made_at: str = ""
     labels_file: str = ""

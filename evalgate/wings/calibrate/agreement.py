@@ -32,7 +32,7 @@ MAX_WIDTH = 0.3
 
 
 def confusion(verdicts: Sequence[LabelledVerdict]) -> Confusion:
-    """The confusion matrix of the labels. Undecided verdicts are counted separately."""
+    """The confusion matrix of the decided labels."""
     cells = [(verdict.label.human, verdict.passed) for verdict in verdicts]
     return Confusion(
         true_positive=cells.count((True, True)),
@@ -115,7 +115,7 @@ def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
         "model": (old.model, new.model),
         "prompt version": (old.prompt_version or "unknown", new.prompt_version or "unknown"),
         "samples": (old.num_samples, new.num_samples),
-        "options": (dict(old.config or {}), dict(new.config or {})),
+        "options": (dict(old.config), dict(new.config)),
     }
     return tuple(
         f"{name} {old_setting} -> {new_setting}"
@@ -130,7 +130,11 @@ MAX_CHARACTERS = 400
 
 
 def calibrate(
-    criterion_judge: CriterionJudge, verdicts: Sequence[LabelledVerdict], *, seed: int
+    criterion_judge: CriterionJudge,
+    verdicts: Sequence[LabelledVerdict],
+    *,
+    seed: int,
+    draws: int = DRAWS,
 ) -> CriterionCalibration:
     """All figures of one judge on one criterion, from the criterion's labels."""
     verdicts_by_kind = {
@@ -140,11 +144,12 @@ def calibrate(
     return CriterionCalibration(
         criterion=criterion_judge.criterion,
         judge=criterion_judge.judge,
-        undecided=sum(verdict.passed is None for verdict in verdicts),
+        labels=len(verdicts),
+        undecided=len(verdicts_by_kind[ConfusionKind.UNDECIDED]),
         clusters=len({verdict.cluster for verdict in verdicts}),
         matrix=confusion(verdicts),
         agreement=agreement_rate(verdicts),
-        kappa=kappa_rate(verdicts, seed=seed),
+        kappa=kappa_rate(verdicts, seed=seed, draws=draws),
         tpr=agreement_rate(verdicts, human=True),
         tnr=agreement_rate(verdicts, human=False),
         examples=tuple(
@@ -207,10 +212,9 @@ def caveats(criterion: CriterionCalibration) -> list[str]:
         sentences.append(
             f"too few labels: kappa may be anything {span}; about {label_count:,} labels are needed"
         )
-    undecided = criterion.undecided
-    if undecided:
+    if criterion.undecided:
         total = words.counted(criterion.labels, "label")
-        sentences.append(f"{undecided} of {total} undecided by the judge (excluded)")
+        sentences.append(f"{criterion.undecided} of {total} undecided by the judge (excluded)")
     return sentences
 
 
@@ -264,12 +268,10 @@ def fault_of(
     if criterion_calibration.kappa is None:
         lacking = f"kappa of {_judge_label(judge)} cannot be computed from its labels; at least {min_kappa:g} is required"
         return "calibration-below-minimum", lacking
-    low = criterion_calibration.kappa.low
-    high = criterion_calibration.kappa.high
-    interval = (
-        f"{low:.2f} to {high:.2f}, {words.counted(criterion_calibration.matrix.total, 'label')}"
-    )
-    kappa_text = words.score(criterion_calibration.kappa.value, beside=min_kappa)
+    kappa = criterion_calibration.kappa
+    decided = words.counted(criterion_calibration.matrix.total, "label")
+    interval = f"{kappa.low:.2f} to {kappa.high:.2f}, {decided}"
+    kappa_text = words.score(kappa.value, beside=min_kappa)
     message = f"{_judge_label(judge)} has a judge-human kappa of {kappa_text} ({interval}); at least {min_kappa:g} is required"
     return "calibration-below-minimum", message
 

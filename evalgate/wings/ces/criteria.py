@@ -15,8 +15,8 @@ from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.base import VoteResult
+from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Finding,
     Grade,
@@ -32,7 +32,16 @@ from evalgate.model import (
 )
 from evalgate.values import Sentence
 from evalgate.wings.ces import cases, outcomes
-from evalgate.wings.ces.outcomes import Check, Group, JudgeQuestion, Kind, Plan, Verdict, Verdicts
+from evalgate.wings.ces.outcomes import (
+    Check,
+    Group,
+    JudgeQuestion,
+    Kind,
+    Plan,
+    Verdict,
+    Verdicts,
+    VerdictSource,
+)
 from evalgate.wings.ces.shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
 
 
@@ -50,13 +59,14 @@ def plan_of(evidence: TrialView) -> Plan:
 def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
     """The outcomes by turn and expectation, from the judges' verdicts: the content of an
     EvaluationResult."""
+    judge = VerdictSource(verdicts)
     if plan.evaluation.scenario is not None:
-        return outcomes.scenario_result(plan, evidence.actual, verdicts=verdicts)
+        return outcomes.scenario_result(plan, evidence.actual, judge)
     return outcomes.golden_result(
         plan,
         evidence.actual,
+        judge,
         final_state=evidence.final_state,
-        verdicts=verdicts,
         fed_tools=[frozenset(setup.tools) for setup in evidence.case.setups],
     )
 
@@ -228,7 +238,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
         if _CRITERIA[question.kind] == name
     ]
     results = ask.panel.vote_all(
-        [_ballot(question, evidence.actual, ask) for question in questions]
+        [judged.sampled(ask, ask_verdict(question, evidence.actual)) for question in questions]
     )
     replies = [
         _verdict_of(question, result) for question, result in zip(questions, results, strict=True)
@@ -333,41 +343,33 @@ code.
 The verdict is one of these words: {listed}."""
 
 
-def _ballot(question: JudgeQuestion, actual: Sequence[Invocation], ask: Inquiry) -> SampledRequest:
+def ask_verdict(question: JudgeQuestion, actual: Sequence[Invocation]) -> Question:
+    """The question to a judge."""
     scores = _WORDS[question.kind]
     labels = {word: score in question.passes for word, score in scores.items()}
-    parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731 - typed here, where it is chosen
-    return judged.sampled(ask, ask_verdict(question, actual, labels), parse=parse)
-
-
-def ask_verdict(
-    question: JudgeQuestion, actual: Sequence[Invocation], labels: Mapping[str, bool]
-) -> Question:
-    """The question to a judge."""
     return prompting.build_question(
         rules=_RULES[question.kind],
         reply=_REPLY.format(first=next(iter(labels)), listed=", ".join(labels)),
         pieces=_pieces(question, actual),
         task=_TASKS[question.kind],
         version=VERSION,
-        schema=prompting.label_schema(labels),
+        labels=labels,
     )
 
 
-def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
-    texts: dict[str, str] = {}
+def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> Pieces:
     match question.kind:
         case Kind.ANSWER:
             request = prompting.text_of(actual[question.turn].user_content)
-            texts = {
+            return {
                 "user_request": request,
                 "expected_answer": question.expected,
                 "agent_answer": question.actual,
             }
         case Kind.SAID:
-            texts = {"expected_answer": question.expected, "agent_answers": question.actual}
+            return {"expected_answer": question.expected, "agent_answers": question.actual}
         case Kind.ARGUMENT:
-            texts = {
+            return {
                 "argument_name": question.argument,
                 "expected_argument": question.expected,
                 "agent_argument": question.actual,
@@ -375,16 +377,10 @@ def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piec
         case Kind.HALLUCINATION:
             history = actual[: question.turn + 1]
             state = history[-1].state
-            variables = Piece(
-                name="session_variables", text=prompting.as_json(dict(state)) if state else ""
-            )
-            return (*rubrics.conversation_pieces(history), variables)
-        case Kind.GOAL:
-            return (
-                Piece(name="user_task", text=question.expected),
-                *rubrics.conversation_pieces(actual),
-            )
-    return tuple(Piece(name=name, text=text) for name, text in texts.items())
+            variables = prompting.as_json(dict(state)) if state else ""
+            return {**rubrics.conversation_pieces(history), "session_variables": variables}
+        case _:  # GOAL, the last one with rules
+            return {"user_task": question.expected, **rubrics.conversation_pieces(actual)}
 
 
 # --- properties of the whole conversation ---------------------------------------------------------

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 
 from evalgate.model import (
-    AgentFailure,
     Case,
     FailureKind,
     GradedTrial,
@@ -112,7 +111,7 @@ def _measured(
         "thresholds": thresholds if thresholds.json() else None,
     }
     if trial.failure is not None or transcript is None:
-        lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
+        lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
         return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
     result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))

@@ -62,8 +62,7 @@ def test_kappa_is_agreement_beyond_that_of_every_pair(a: int, b: int, c: int, d:
 
 def test_an_undecided_label_is_no_disagreement() -> None:
     verdicts = labelled("y/y*6 n/n*5 y/? n/?*3 y/n")
-    asked = CriterionJudge(criterion=MATCH, judge=JUDGE)
-    made = agreement.calibrate(asked, verdicts, seed=0)
+    made = agreement.calibrate(CriterionJudge(criterion=MATCH, judge=JUDGE), verdicts, seed=0)
     assert (made.matrix, made.undecided, made.clusters) == (matrix(6, 1, 0, 5), 4, 16)
     rate = agreement.agreement_rate(verdicts)
     assert rate is not None
