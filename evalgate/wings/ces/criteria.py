@@ -16,7 +16,7 @@ from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Piece
 from evalgate.model import (
     Finding,
     Grade,
@@ -219,13 +219,6 @@ _GROUPS = {
     cases.HALLUCINATION: Group.HALLUCINATION,
     cases.GOAL: Group.GOAL,
 }
-_CRITERIA = {
-    Kind.ANSWER: cases.SIMILARITY,
-    Kind.SAID: cases.SIMILARITY,
-    Kind.ARGUMENT: cases.SIMILARITY,
-    Kind.HALLUCINATION: cases.HALLUCINATION,
-    Kind.GOAL: cases.GOAL,
-}
 
 
 def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
@@ -284,17 +277,12 @@ _ANSWERS = {
 _YES = {"yes": 1, "no": 0}
 _CLAIMS = {"justified": 1, "not_justified": 0, "no_claim": -1}
 _GOAL_WORDS = {"satisfied": 1, "not_satisfied": 0, "unspecified": -1}
-_WORDS = {
-    Kind.ANSWER: _ANSWERS,
-    Kind.SAID: _YES,
-    Kind.ARGUMENT: _YES,
-    Kind.HALLUCINATION: _CLAIMS,
-    Kind.GOAL: _GOAL_WORDS,
-}
-_SCORES = {word: score for scores in _WORDS.values() for word, score in scores.items()}
-
-_RULES = {
-    Kind.ANSWER: """\
+_QUESTIONS = {
+    Kind.ANSWER: (
+        cases.SIMILARITY,
+        _ANSWERS,
+        "How consistent is the text in agent_answer with the text in expected_answer?",
+        """\
 You compare what an AI agent said in one turn with the answer that its test expects, by meaning. Form, length, order
 and politeness are free; names, values, dates, decisions and questions are not.
 
@@ -303,39 +291,57 @@ and politeness are free; names, values, dates, decisions and questions are not.
 - partially_consistent: part of what matters is missing, and nothing is wrong.
 - largely_inconsistent: most of what matters is missing, or a detail that matters is another.
 - contradictory: it says the opposite, something else, or nothing of it.""",
-    Kind.SAID: """\
+    ),
+    Kind.SAID: (
+        cases.SIMILARITY,
+        _YES,
+        "Does the agent say what is in expected_answer, somewhere in agent_answers?",
+        """\
 You look through all that an AI agent said in a conversation for something that its test expects it to say, by meaning.
 Form, length and order are free; names, values, dates and decisions are not.
 
 - yes: somewhere the agent says it.
 - no: it does not, or only in part, or it says something else later.""",
-    Kind.ARGUMENT: """\
+    ),
+    Kind.ARGUMENT: (
+        cases.SIMILARITY,
+        _YES,
+        "Do agent_argument and expected_argument mean the same?",
+        """\
 You compare an argument of a tool call that an AI agent made with the one that its test expects, by meaning.
 
 - yes: both would make the tool do the same: other words, another spelling, another form of the same date or number.
 - no: they would not.""",
-    Kind.HALLUCINATION: """\
+    ),
+    Kind.HALLUCINATION: (
+        cases.HALLUCINATION,
+        _CLAIMS,
+        "Is what the agent said in the last turn borne out?",
+        """\
 You check whether what an AI agent said in one turn is borne out by what it had: instructions, the conversation, session
 variables, tools and what they answered. Use no knowledge of your own, except what is trivial.
 
 - justified: every claim about facts is borne out by these.
 - not_justified: at least one claim about facts is not, or is contradicted.
 - no_claim: the agent claims no facts: a greeting, a question, a plan, a refusal.""",
-    Kind.GOAL: """\
+    ),
+    Kind.GOAL: (
+        cases.GOAL,
+        _GOAL_WORDS,
+        "Did the user get what user_task asks for?",
+        """\
 You read a conversation of a user with an AI agent and decide whether the user got what the user wanted. You judge what
 came of it, not how.
 
 - satisfied: the user's task is done, as the task says it.
 - not_satisfied: it is not, or only in part, or the agent refused it.
 - unspecified: the task is too vague to tell.""",
+    ),
 }
-_TASKS = {
-    Kind.ANSWER: "How consistent is the text in agent_answer with the text in expected_answer?",
-    Kind.SAID: "Does the agent say what is in expected_answer, somewhere in agent_answers?",
-    Kind.ARGUMENT: "Do agent_argument and expected_argument mean the same?",
-    Kind.HALLUCINATION: "Is what the agent said in the last turn borne out?",
-    Kind.GOAL: "Did the user get what user_task asks for?",
-}
+"""Of each kind of question: its criterion, the scores of a verdict's words, the task, the rules."""
+_CRITERIA = {kind: criterion for kind, (criterion, *_) in _QUESTIONS.items()}
+_SCORES = {word: score for _, scores, *_ in _QUESTIONS.values() for word, score in scores.items()}
+
 _REPLY = """\
 Reply with one JSON object and nothing else: first the reasons, in one to three sentences, then the verdict, then the
 code.
@@ -344,24 +350,18 @@ The verdict is one of these words: {listed}."""
 
 
 def _ballot(question: JudgeQuestion, actual: Sequence[Invocation], ask: Inquiry) -> SampledRequest:
-    scores = _WORDS[question.kind]
+    _, scores, task, rules = _QUESTIONS[question.kind]
     labels = {word: score in question.passes for word, score in scores.items()}
     parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731 - typed here, where it is chosen
-    return judged.sampled(ask, ask_verdict(question, actual, labels), parse=parse)
-
-
-def ask_verdict(
-    question: JudgeQuestion, actual: Sequence[Invocation], labels: Mapping[str, bool]
-) -> Question:
-    """The question to a judge."""
-    return prompting.build_question(
-        rules=_RULES[question.kind],
+    text = prompting.build_question(
+        rules=rules,
         reply=_REPLY.format(first=next(iter(labels)), listed=", ".join(labels)),
         pieces=_pieces(question, actual),
-        task=_TASKS[question.kind],
+        task=task,
         version=VERSION,
         schema=prompting.label_schema(labels),
     )
+    return judged.sampled(ask, text, parse=parse)
 
 
 def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piece, ...]:

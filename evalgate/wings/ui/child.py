@@ -40,8 +40,8 @@ class LineWatcher:
         *,
         of_base: bool = False,
         kind: VerdictKind | None = None,
-        is_known: bool = False,
         judges_usd: float = 0.0,
+        **_: Any,
     ) -> None:
         """See Watcher."""
         failure = outcome.message if isinstance(outcome, AgentFailure) else ""
@@ -50,7 +50,7 @@ class LineWatcher:
             "case": key.case_id,
             "kind": None if kind is None else kind.value,
         }
-        self._tell("trial", **fields, base=of_base, known=is_known, failure=failure, usd=judges_usd)
+        self._tell("trial", **fields, base=of_base, failure=failure, usd=judges_usd)
 
     def say(self, line: str) -> None:
         """See Watcher."""

@@ -59,27 +59,27 @@ UNCHANGED: Mapping[int, Any] = {}
 Number: TypeAlias = Annotated[int, Field(ge=0)]
 
 
-class Sent(BaseModel):
+class PagePart(BaseModel):
     """A part of a request."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Call(Sent):
+class Call(PagePart):
     """A tool call that a case expects."""
 
     name: str = Field(min_length=1)
     args: JsonObject = {}
 
 
-class File(Sent):
+class File(PagePart):
     """A file for the agent, in base64."""
 
     mime: str = Field(pattern=r"^[\w.+-]{1,60}/[\w.+-]{1,90}$")
     data: str = Field(pattern="^[A-Za-z0-9+/]*={0,2}$")
 
 
-class FunctionResponse(Sent):
+class FunctionResponse(PagePart):
     """The answer to a call that waits for one."""
 
     id: str

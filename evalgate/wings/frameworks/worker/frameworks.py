@@ -257,7 +257,8 @@ _CALLS: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", d
 """The objects and methods whose calls are intercepted already: what they call of themselves or of
 their super is not intercepted again."""
 
-Interceptor = Callable[[Any, Any, Callable[[], Any], Message], Any]
+Original = Callable[[], Any]
+Interceptor = Callable[[Any, Any, Original, Message], Any]
 """A replacement of a method. It gets the conversation, the object, the method and its arguments."""
 
 
