@@ -394,22 +394,27 @@ def failed(settings: Settings, environ: Environ) -> tuple[tuple[str, ...], int]:
     """The cases that do not pass by their newest results, as a selection of paths, and the number
     of cases that pass. Cases that never ran, and cases that their files no longer have, are
     omitted. Raises NothingToDo if none remain."""
-    by_suite: dict[str, list[str]] = {}
-    passed_count = 0
     _, stored_cases = current(settings, environ)
-    for (suite, case_id), stored_case in stored_cases.items():
-        if stored_case.verdict.kind is VerdictKind.PASS:
-            passed_count += 1
-        else:
-            by_suite.setdefault(suite, []).append(case_id)
-    if not by_suite:
+    keys = [
+        key
+        for key, stored_case in stored_cases.items()
+        if stored_case.verdict.kind is not VerdictKind.PASS
+    ]
+    if not keys:
         raise NothingToDo("every case passed when it last ran")
-    # a selection cannot name an id with a comma: then it has all cases of the file
-    paths = tuple(
-        suite if any("," in case_id for case_id in cases) else f"{suite}:{','.join(cases)}"
-        for suite, cases in by_suite.items()
+    return selection(keys), len(stored_cases) - len(keys)
+
+
+def selection(cases: Iterable[CaseKey]) -> tuple[str, ...]:
+    """The cases as a selection of paths. It cannot name an id with a comma: then it has all cases
+    of the file."""
+    by_suite: dict[str, list[str]] = {}
+    for suite, case_id in cases:
+        by_suite.setdefault(suite, []).append(case_id)
+    return tuple(
+        suite if "," in "".join(ids) else f"{suite}:{','.join(ids)}"
+        for suite, ids in by_suite.items()
     )
-    return paths, passed_count
 
 
 def of_file(

@@ -73,16 +73,14 @@ def calibrate(
 
     Raises ConfigError with every problem of the labels, NothingToDo without labels,
     UnavailableError if the judge decided nothing."""
-    display_path = (
-        labels_file.relative_to(settings.root)
-        if labels_file.is_relative_to(settings.root)
-        else labels_file
-    )
-    content = walk.read_user_file(labels_file, label=display_path.as_posix())
-    text = plain.decode(content, file=display_path.as_posix())
+    is_inside = labels_file.is_relative_to(settings.root)
+    path = labels_file.relative_to(settings.root) if is_inside else labels_file
+    display_path = path.as_posix()
+    content = walk.read_user_file(labels_file, label=display_path)
+    text = plain.decode(content, file=display_path)
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
-    reading = labels.parse_labels(text, file=display_path.as_posix())
+    reading = labels.parse_labels(text, file=display_path)
     if not reading.labels and not errors_in(reading.problems):
         unlabelled = words.counted(reading.unlabelled, "line has", "lines have")
         detail = f": {unlabelled} an empty `label`" if reading.unlabelled else ""
@@ -107,7 +105,7 @@ def calibrate(
     calibration = Calibration(
         evalgate=__version__,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        labels_file=display_path.as_posix(),
+        labels_file=display_path,
         source="results" if results else "asked",
         criteria=tuple(calibrations),
         seed=SEED,

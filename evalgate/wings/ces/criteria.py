@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
@@ -39,7 +38,6 @@ from evalgate.wings.ces.outcomes import (
     Kind,
     Plan,
     Verdict,
-    Verdicts,
     VerdictSource,
 )
 from evalgate.wings.ces.shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
@@ -56,10 +54,11 @@ def plan_of(evidence: TrialView) -> Plan:
     return Plan.model_validate(evidence.case.ces)
 
 
-def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
+def result_of(
+    plan: Plan, evidence: TrialView, judge: VerdictSource
+) -> GoldenResult | ScenarioResult:
     """The outcomes by turn and expectation, from the judges' verdicts: the content of an
     EvaluationResult."""
-    judge = VerdictSource(verdicts)
     if plan.evaluation.scenario is not None:
         return outcomes.scenario_result(plan, evidence.actual, judge)
     return outcomes.golden_result(
@@ -79,30 +78,31 @@ def unready_reason(evidence: TrialView) -> NotEvaluated | None:
 # --- verdicts of judges ---------------------------------------------------------------------------
 
 
-def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) -> dict[Any, Verdict]:
+class StoredVerdicts(VerdictSource):
     """The judges' verdicts, read back from the findings of a trial's grades: each question has one
     finding, in order."""
-    verdicts: dict[Any, Verdict] = {}
-    findings = {
-        name: iter([finding for finding in grade.findings if _is_reply(finding)])
-        for name, grade in grades.items()
-    }
-    for question in outcomes.questions(plan, evidence.actual):
-        finding = next(findings.get(_CRITERIA[question.kind], iter(())), None)
-        if finding is not None:
-            score = _SCORES.get(finding.label)
-            verdicts[question.key] = Verdict(score=score, explanation=str(finding.text))
-    for name, kind in ((cases.NAMED, Kind.NAMED), (cases.RUBRICS, Kind.RUBRIC)):
-        grade = grades.get(name)
-        for number, finding in enumerate(grade.findings if grade else ()):
+
+    def __init__(self, grades: Mapping[str, Grade]) -> None:
+        super().__init__({})
+        self._findings = {
+            name: iter([finding for finding in grade.findings if _is_reply(name, finding)])
+            for name, grade in grades.items()
+        }
+
+    def ask(self, question: JudgeQuestion) -> Verdict:
+        """The verdict of the next finding."""
+        finding = next(self._findings.get(_CRITERIA[question.kind], iter(())), None)
+        if finding is None:
+            return outcomes.NO_VERDICT
+        score = _SCORES.get(finding.label)
+        if question.kind not in _QUESTIONS:
             score = None if finding.score is None else int(finding.score)
-            key = JudgeQuestion(kind=kind, step=number).key
-            verdicts[key] = Verdict(score=score, explanation=str(finding.text))
-    return verdicts
+        return Verdict(score=score, explanation=str(finding.text))
 
 
-def _is_reply(finding: Finding) -> bool:
-    return bool(finding.opinions) or finding.label in _SCORES
+def _is_reply(name: str, finding: Finding) -> bool:
+    is_listed = name in (cases.NAMED, cases.RUBRICS)
+    return is_listed or bool(finding.opinions) or finding.label in _SCORES
 
 
 # --- checks without a judge -----------------------------------------------------------------------
@@ -116,7 +116,7 @@ def grade_expectations(evidence: TrialView) -> Grade:
     if unready is not None:
         return unready
     plan = plan_of(evidence)
-    result = result_of(plan, evidence, {})
+    result = result_of(plan, evidence, VerdictSource({}))
     grade = _grade_checks(
         outcomes.checks(plan, result), Group.EXPECTATION, count=len(evidence.actual)
     )
@@ -240,7 +240,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
         question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
     }
     lack = next((lack for _, _, lack in replies if lack is not None), None)
-    checks = outcomes.checks(plan, result_of(plan, evidence, verdicts))
+    checks = outcomes.checks(plan, result_of(plan, evidence, VerdictSource(verdicts)))
     grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
     # first each judge's finding, one per question; then the results that needed no judge
     judge_findings = tuple(finding for _, finding, _ in replies)
@@ -339,7 +339,11 @@ came of it, not how.
     ),
 }
 """Of each kind of question: its criterion, the scores of a verdict's words, the task, the rules."""
-_CRITERIA = {kind: criterion for kind, (criterion, *_) in _QUESTIONS.items()}
+_CRITERIA = {
+    Kind.NAMED: cases.NAMED,
+    Kind.RUBRIC: cases.RUBRICS,
+    **{kind: criterion for kind, (criterion, *_) in _QUESTIONS.items()},
+}
 _SCORES = {word: score for _, scores, *_ in _QUESTIONS.values() for word, score in scores.items()}
 
 _REPLY = """\

@@ -117,7 +117,7 @@ def _measured(
         lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
         return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
-    result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))
+    result = ces.result_of(plan, evidence, ces.StoredVerdicts(trial.grades))
     deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]

@@ -120,7 +120,7 @@ class AgentEvaluator:
             if config is None:
                 raise ValueError("`eval_config` is required.")
             texts = {"made.test.json": _as_json(eval_set), "test_config.json": _as_json(config)}
-            mark = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:8]
+            mark = _mark(sorted(texts.items()))
             folder = isolation.top_of(Path.cwd()) / "evalgate-report" / f"made-{mark}"
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
@@ -166,7 +166,7 @@ class _Call:
         self.agent = f"{module}:{agent_name or 'root_agent'}"
         self.root = isolation.top_of(dataset.absolute().parent)
         self.files = _test_files(dataset)
-        mark = hashlib.sha256(repr((self.agent, self.files)).encode()).hexdigest()[:8]
+        mark = _mark((self.agent, self.files))
         self.output = Path("evalgate-report") / f"{self.files[0].name.split('.')[0]}-{mark}"
         self.more: JsonObject = {}
         (self.root / self.output).mkdir(parents=True, exist_ok=True)
@@ -174,8 +174,7 @@ class _Call:
     def begin_with(self, session: Path) -> None:
         """Start every case from this session. Raises AssertionError, ValueError: see
         `_with_session`."""
-        mark = hashlib.sha256(str(session).encode()).hexdigest()[:4]
-        self.output = self.output.with_name(f"{self.output.name}-{mark}")
+        self.output = self.output.with_name(f"{self.output.name}-{_mark(session)}")
         (self.root / self.output).mkdir(parents=True, exist_ok=True)
         self.files, self.more = _with_session(self.files, session, self.root / self.output)
 
@@ -229,6 +228,10 @@ class _Call:
             isolate=False,
         )
         return gate_run.run(settings, context), rows
+
+
+def _mark(facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
 
 
 GATE = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalgate")

@@ -76,14 +76,8 @@ def main() -> int:
         with errors.paths_explained():
             return _run(json.loads(sys.stdin.readline()), write_event)
     except EvalgateError as error:
-        prefix = f"{error.where}: " if error.where else ""
-        problems = [
-            f"{problem.place}: {problem.message}" if problem.place else problem.message
-            for problem in error.problems
-        ]
-        write_event(
-            "error", message=f"{prefix}{error.message}", hint=error.hint, problems=problems[:50]
-        )
+        problems = [problem.text for problem in error.problems[:50]]
+        write_event("error", message=error.text, hint=error.hint, problems=problems)
         return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

@@ -413,10 +413,7 @@ class Workspace:
                 project = project.set_apart()
         except EvalgateError as error:
             return None, [str(error.message), *(str(problem) for problem in error.problems)]
-        return project, [
-            f"{problem.place}: {problem.message}" if problem.place else str(problem.message)
-            for problem in project.problems
-        ]
+        return project, [problem.text for problem in project.problems]
 
     def _case(self, key: CaseKey) -> Case:
         _, case = edit.find(self.settings().root, key)
@@ -501,7 +498,4 @@ def _paths(cases: Sequence[CaseKey]) -> tuple[str, ...]:
         raise ConfigError(
             f"case {odd_id!r} cannot be selected: its id has a comma", hint="Run its whole file."
         )
-    by_suite: dict[str, list[str]] = {}
-    for suite, case_id in cases:
-        by_suite.setdefault(suite, []).append(case_id)
-    return tuple(f"{suite}:{','.join(ids)}" for suite, ids in by_suite.items())
+    return gate_known.selection(cases)
