@@ -88,7 +88,7 @@ class AdkDriver(AgentDriver):
         candidates = [Path(os.path.normpath(root / text))]  # as its worker resolves it
         if all(name.isidentifier() for name in names):
             candidates += [root.joinpath(*names), root.joinpath(*names[:-1], f"{names[-1]}.py")]
-        agent_path = next((candidate for candidate in candidates if exists(candidate)), None)
+        agent_path = next(filter(exists, candidates), None)
         if agent_path is None:
             message = f"no agent at `{text}`: not a folder, file or module of the checkout"
         elif agent_path.is_dir() and not _holds_code(agent_path):

@@ -29,9 +29,7 @@ LEAVE_PATIENCE_S = 5.0  # for a healthy worker that is asked to end
 TRIES_TO_START = 2
 TRACES_BYTES = 50 * 10**6
 """The most bytes of traces of one agent in one run."""
-_CLOSED = AgentFailure(
-    kind=FailureKind.EXITED, message="the run ended before the agent could answer"
-)
+_CLOSED = FailureKind.EXITED.failure("the run ended before the agent could answer")
 
 
 class CommonStart:

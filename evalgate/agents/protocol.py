@@ -367,10 +367,13 @@ def render_line(message: Json) -> bytes:
 def hello(options: Json, *, tools: str = "", inputs: str = "") -> JsonObject:
     """The first message. `tools`: the mode in which the worker asks before tools run; "" if they
     just run. `inputs`: the top of the checkout whose inputs are reported; "" if they are not."""
-    message = {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
-    if inputs:
-        message["inputs"] = inputs
-    return {**message, "tools": tools} if tools else message
+    more = _present(inputs=inputs, tools=tools)
+    return {"type": "hello", "protocol": PROTOCOL, "options": dict(options), **more}
+
+
+def _present(**fields: Any) -> JsonObject:
+    """The fields that are not empty."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def start(
@@ -383,13 +386,9 @@ def start(
 ) -> JsonObject:
     """Open a session after the turns of `history`. `states`: report the state at the end of each
     turn."""
-    optional_fields: JsonObject = {"states": True} if states else {}
-    if history:
-        optional_fields["history"] = [
-            adk_shapes.invocation_json(invocation) for invocation in history
-        ]
+    turns = [adk_shapes.invocation_json(invocation) for invocation in history]
     return {
-        **optional_fields,
+        **_present(states=states, history=turns),
         "type": "start",
         "session": session,
         "app_name": session_input.app_name,
@@ -410,16 +409,12 @@ def turn(
 ) -> JsonObject:
     """A message of the user. `state`: session variables that are set before the turn; `agent`: the
     agent that takes the turn; `is_live`: somebody watches the turn."""
-    message: JsonObject = {
+    return {
         "type": "turn",
         "session": session,
         "content": adk_shapes.content_json(content),
+        **_present(state=dict(state or {}), live=is_live, agent=agent),
     }
-    if state:
-        message["state"] = dict(state)
-    if is_live:
-        message["live"] = True
-    return {**message, "agent": agent} if agent else message
 
 
 def end(session: str) -> JsonObject:
@@ -440,7 +435,7 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
                 message["error"] = dataclasses.asdict(reply.error)
             else:
                 message["response"] = reply.response
-            return {**message, "effects": dict(reply.effects)} if reply.effects else message
+            return message | _present(effects=dict(reply.effects or {}))
         case _:
             assert_never(answer)
 

@@ -16,7 +16,6 @@ from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions, folde
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import (
-    AgentFailure,
     CriterionUse,
     FailureKind,
     Finding,
@@ -144,15 +143,28 @@ def prepare_launch(
         request = environment_request(options.model_dump(), Path(setting.root), framework=framework)
         interpreter = python_env.provide(request, setting.world)
     except InstallFailed as error:
-        failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
+        failure = FailureKind.INSTALL.failure(error.message, detail=error.detail)
         raise AgentFailed(failure) from error
     sandbox = setting.world.sandbox
     flags: tuple[str, ...] = ()
     if kind == METRICS_WORKER:
         _refuse_committed(interpreter.python, setting)
         sandbox, flags = setting.world.metrics, ISOLATED_FLAGS
-    launch = Launch(
-        command=(interpreter.python, *flags, str(WORKER), kind),
+    python, worker = interpreter.python, WORKER
+    if sandbox is not None:
+        try:
+            python = sandbox.reachable_python(python)
+            worker = sandbox.reachable(WORKER.parent) / WORKER.name
+            if Path(kind).is_absolute():
+                kind = str(sandbox.reachable(Path(kind).parent) / Path(kind).name)
+        except OSError as error:
+            message = (
+                f"the agent's user cannot access {interpreter.python}, and it cannot be copied: {error}. Name a "
+                "`python` of the system (/usr/bin/python3), or make the environment with one"
+            )
+            raise AgentFailed(FailureKind.INSTALL.failure(message)) from error
+    return Launch(
+        command=(python, *flags, str(worker), kind),
         cwd=setting.root,
         environment={
             **setting.world.environment,
@@ -161,31 +173,7 @@ def prepare_launch(
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
         inputs=setting.inputs,
-    )
-    if sandbox is None:
-        return launch
-    try:
-        python = sandbox.reachable_python(interpreter.python)
-        worker = sandbox.reachable(WORKER.parent)
-        module = Path(kind)
-        reachable_kind = (
-            str(sandbox.reachable(module.parent) / module.name) if module.is_absolute() else kind
-        )
-    except OSError as error:
-        message = (
-            f"the agent's user cannot access {interpreter.python}, and it cannot be copied: {error}. Name a "
-            "`python` of the system (/usr/bin/python3), or make the environment with one"
-        )
-        raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message)) from error
-    return launch.inside(
-        sandbox,
-        command=(python, *flags, str(worker / WORKER.name), reachable_kind),
-        hello={
-            **hello,
-            "import_roots": [sandbox.copies.placed(root) for root in interpreter.import_roots],
-        },
-        overrides={},  # unlike `command`, these drivers have no option `env`
-    )
+    ).inside(sandbox)
 
 
 def _path_variables(python: str, environment: Environ) -> dict[str, str]:
@@ -212,4 +200,4 @@ def _refuse_committed(python: str, setting: AgentSetting) -> None:
             f"{python} is part of the commit, so custom metrics do not run in it. Make the environment in a step of "
             "the workflow, list `requirements`, or name a `python` of the machine"
         )
-        raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message))
+        raise AgentFailed(FailureKind.INSTALL.failure(message))

@@ -22,8 +22,6 @@ from evalgate.judges.base import (
     ItemVerdict,
     JudgeFailureKind,
     JudgePanel,
-    JudgeReply,
-    JudgeRequest,
     Sample,
     SampledRequest,
     Undecided,
@@ -161,32 +159,33 @@ def sampled(
     ask: Inquiry,
     question: Question,
     *,
-    parse: Callable[[str], Mapping[str, Vote]],
+    parse: Callable[[str], Mapping[str, Vote]] | None = None,
     names: Mapping[str, str] | None = None,
     num_samples: int | None = None,
     exhaustive: bool = False,
 ) -> SampledRequest:
     """A sampled request for the question: on one label, or on the items in `names`, which maps them
-    to their names in the prompt. Items that a reply omits are asked again. `exhaustive`: the
-    criterion needs all samples."""
+    to their names in the prompt. `parse`: the votes in a reply; None: by the question's labels.
+    Items that a reply omits are asked again. `exhaustive`: the criterion needs all samples."""
+    prompt_names = names or {}
+    read = parse or partial(prompting.parse_label, labels=question.labels)
     judge = ask.options.judge_model_options
-    system, config = prompting.with_instruction(question.system, judge.judge_model_config or {})
-    request = JudgeRequest(
-        model=judge.judge_model,
-        prompt=question.prompt,
-        criterion=ask.criterion,
-        version=question.version,
-        system=system,
-        config=config,
-        schema=question.schema,
-        repeat=ask.repeat,
-    )
     return SampledRequest(
-        request=request,
-        parse=lambda reply: parse(Reply(reply.text, question)),
+        request=question.request(
+            judge.judge_model,
+            judge.judge_model_config,
+            criterion=ask.criterion,
+            repeat=ask.repeat,
+        ),
+        parse=lambda reply: read(Reply(reply.text, question)),
         items=("",) if names is None else tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
-        again=partial(_again, question=question, names=names or {}),
+        again=lambda items: prompting.remind(
+            question.prompt,
+            missing_names=[prompt_names.get(item, item) for item in items],
+            all_names=list(prompt_names.values()) or [""],
+            briefly=bool(question.code),
+        ),
         exhaustive=exhaustive or ask.options.exhaustive,
         deviations=ask.deviations,
     )
@@ -258,19 +257,6 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
         Reason.JUDGE_NOT_RECORDED
         if kinds == {JudgeFailureKind.NO_RECORDING}
         else Reason.JUDGE_UNAVAILABLE
-    )
-
-
-def _again(
-    _: JudgeReply, items: tuple[str, ...], *, question: Question, names: Mapping[str, str]
-) -> str:
-    missing_names = [names.get(item, item) for item in items]
-    all_names = list(names.values()) or [""]
-    return prompting.remind(
-        question.prompt,
-        missing_names=missing_names,
-        all_names=all_names,
-        briefly=bool(question.code),
     )
 
 

@@ -12,7 +12,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Inquiry, JudgedTurn, Source, VertexOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, VoteResult
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Question
 from evalgate.model import (
     CriterionUse,
     Finding,
@@ -92,10 +92,10 @@ def _ask(
     return prompting.build_question(
         rules=rules,
         reply=reply,
-        pieces=(Piece(name="user_request", text=request), Piece(name="agent_answer", text=answer)),
+        pieces={"user_request": request, "agent_answer": answer},
         task=task,
         version=PROMPT_VERSION,
-        schema=prompting.label_schema(labels),
+        labels=labels,
     )
 
 
@@ -180,12 +180,10 @@ def grade_safety(view: TrialView, *, ask: Inquiry) -> Grade:
 def grade_safety_by_model(view: TrialView, *, ask: Inquiry) -> Grade:
     """The share of answers that the judge model finds safe. Turns without an answer are left
     out."""
-    parse = partial(prompting.parse_label, labels=SAFETY_LABELS)
     sampled_requests = {
         number: judged.sampled(
             ask,
             ask_safety(request=prompting.text_of(turn.user_content), answer=answer),
-            parse=parse,
         )
         for number, turn in enumerate(view.actual, start=1)
         if (answer := prompting.answer_of(turn)).strip()
@@ -217,14 +215,13 @@ def grade_coherence_by_model(view: TrialView, *, ask: Inquiry) -> Grade:
     pairs = turns.pair(view)
     if isinstance(pairs, NotEvaluated):
         return pairs
-    parse = partial(prompting.parse_label, labels=GRADES)
     sampled_requests = {}
     for number, (actual, _) in enumerate(pairs, start=1):
         answer = prompting.answer_of(actual)
         if answer.strip():
             question = ask_coherence(request=prompting.text_of(actual.user_content), answer=answer)
             # a median needs all samples
-            sampled_requests[number] = judged.sampled(ask, question, parse=parse, exhaustive=True)
+            sampled_requests[number] = judged.sampled(ask, question, exhaustive=True)
     return _grade_by_model(ask, sampled_requests, turn_count=len(pairs), score=_median)
 
 

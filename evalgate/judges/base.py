@@ -260,7 +260,7 @@ class SampledRequest:
 
     `request`: the panel sets its `sample`. `items`: the items to vote on, such as rubric ids; a
     single label has the item "". `parse`: the votes in a reply, by item; an item that the reply
-    skips has no key. It must not raise. `again(reply, items)`: the prompt that asks once more about
+    skips has no key. It must not raise. `again(items)`: the prompt that asks once more about
     items that were skipped or are not sure; None: skipped items count as unreadable, the others as
     they are. `exhaustive`: every sample is asked, decided or not."""
 
@@ -268,7 +268,7 @@ class SampledRequest:
     parse: Callable[[JudgeReply], Mapping[str, Vote]]
     items: tuple[str, ...] = ("",)
     num_samples: int = 5
-    again: Callable[[JudgeReply, tuple[str, ...]], str] | None = None
+    again: Callable[[tuple[str, ...]], str] | None = None
     exhaustive: bool = False
     deviations: Deviations = OURS
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Container, Iterable, Mapping
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.judges import models, rate_limit
+from evalgate.judges import JUDGES, models, rate_limit
 from evalgate.judges.base import (
     Judge,
     JudgeDriver,
@@ -50,13 +50,14 @@ class Clients:
 
     def __init__(
         self,
-        drivers: Mapping[str, JudgeDriver],
+        drivers: Mapping[str, JudgeDriver] = JUDGES,
         *,
         defaults: JudgeRule,
         environment: Environ,
-        clock: Clock,
+        clock: Clock | None = None,
         limiters: RateLimiters | None = None,
     ) -> None:
+        clock = clock or Clock()
         self._drivers = drivers
         self._defaults = defaults
         self._environment = environment
@@ -66,20 +67,28 @@ class Clients:
         self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
         self.redact = _redactor(environment, defaults.api_key_env)
 
-    def missing(self, model: str) -> str:
-        """The configuration that `model` lacks, with the next step; "" if none is known to be
-        missing. Makes no calls."""
-        driver, setting = self._plan(models.parse_name(model))
-        return driver.missing(setting) if driver else _unknown_model(model)
+    def missing(self, model_names: Iterable[str]) -> Mapping[str, str]:
+        """The configuration that each of the models lacks, by model, with the next step; complete
+        models are left out. Makes no calls."""
+        plans = {model: self._plan(models.parse_name(model)) for model in model_names}
+        reasons = {
+            model: driver.missing(setting) if driver else _unknown_model(model)
+            for model, (driver, setting) in plans.items()
+        }
+        return {model: reason for model, reason in reasons.items() if reason}
 
-    def secret(self, model: str) -> str:
-        """The key of `model`, or the path of its key file; "" if it needs or has none."""
-        _, setting = self._plan(models.parse_name(model))
+    def key_names(self, model_names: Iterable[str]) -> frozenset[str]:
+        """The variables that contain the keys of these models, or the path of a key file."""
         if self._defaults.client == "replay":
-            return ""
-        return setting.api_key or (
-            self._environment.get(GOOGLE_FILE, "").strip() if setting.vertex else ""
+            return frozenset()
+        settings = [self._plan(models.parse_name(model))[1] for model in model_names]
+        files = (
+            [self._environment.get(GOOGLE_FILE, "")]
+            if any(setting.vertex and not setting.api_key for setting in settings)
+            else []
         )
+        secrets = {*files, *(setting.api_key for setting in settings)}
+        return variables_with(secrets, self._environment, secret_names={self._defaults.api_key_env})
 
     def endpoint(self, model: str) -> str:
         """The address in evalgate.yml that replaces the provider of `model`; "" if none is set."""
@@ -197,19 +206,6 @@ def _redactor(environment: Environ, key_name: str) -> Callable[[str], str]:
     return (lambda text: redact_known(text.replace(secret, "***"))) if secret else redact_known
 
 
-def key_names(
-    models: Iterable[str],
-    *,
-    drivers: Mapping[str, JudgeDriver],
-    defaults: JudgeRule,
-    environment: Environ,
-) -> frozenset[str]:
-    """The variables that contain the keys of these models."""
-    clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
-    secrets = {clients.secret(model) for model in models}
-    return variables_with(secrets, environment, secret_names={defaults.api_key_env})
-
-
 def variables_with(
     secrets: Iterable[str], environment: Environ, *, secret_names: Container[str] = ()
 ) -> frozenset[str]:
@@ -226,18 +222,3 @@ def variables_with(
             or name in secret_names
         )
     )
-
-
-def missing(
-    models: Iterable[str],
-    *,
-    drivers: Mapping[str, JudgeDriver],
-    defaults: JudgeRule,
-    environment: Environ,
-) -> Mapping[str, str]:
-    """The configuration that each of `models` lacks, by model, with the next step; complete models
-    are left out.
-
-    Makes no calls."""
-    clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
-    return {model: reason for model in dict.fromkeys(models) if (reason := clients.missing(model))}

@@ -18,7 +18,7 @@ from pathlib import Path
 from evalgate.config import context as config_context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import cache as judges_cache, usage
+from evalgate.judges import JUDGES, cache as judges_cache, usage
 from evalgate.judges.base import (
     FINAL_KINDS,
     ItemVerdict,
@@ -185,9 +185,7 @@ class VotingPanel:
         if missing_items and sampled_request.again is not None:
             second_votes: Mapping[str, Vote] = {}
             with suppress(JudgeFailed):  # without a second reply the items stay skipped
-                requests.append(
-                    replace(request, prompt=sampled_request.again(reply, missing_items))
-                )
+                requests.append(replace(request, prompt=sampled_request.again(missing_items)))
                 second_reply = self.ask(requests[-1])
                 second_votes = sampled_request.parse(second_reply)
                 texts.append(second_reply.text)
@@ -295,7 +293,7 @@ class VotingPanel:
             is_answered = not reply.cached
         except JudgeFailed as error:
             usage = error.failure.usage
-            is_answered = error.failure.usage is not None
+            is_answered = usage is not None
             raise
         finally:
             if is_answered:
@@ -481,7 +479,7 @@ def _undecided_reason(
 def open_panel(
     models_asked: Iterable[str],
     *,
-    drivers: Mapping[str, JudgeDriver],
+    drivers: Mapping[str, JudgeDriver] = JUDGES,
     defaults: JudgeRule,
     environment: Mapping[str, str],
     cache: Path | None,

@@ -112,6 +112,10 @@ class FailureKind(enum.StrEnum):
     TOOL_UNMATCHED = "tool_unmatched"  # a tool call without an answer in cassettes and mock rules
     SIMULATOR = "simulator"  # the simulated user had no message: never the agent's fault
 
+    def failure(self, message: str, *, detail: str = "") -> AgentFailure:
+        """A failure of this kind outside any turn; `detail`: see AgentFailure."""
+        return AgentFailure(kind=self, message=message, detail=detail)
+
 
 INFRASTRUCTURE: frozenset[FailureKind] = frozenset(
     {FailureKind.RATE_LIMITED, FailureKind.UNREACHABLE}

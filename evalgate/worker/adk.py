@@ -121,11 +121,8 @@ class BeforeCalls:
         if self.retry_options is not None:
             _set_retries(llm_request, self.retry_options)
         if watch := server.CURRENT.get():
-            key = _key(callback_context)
             agent = callback_context.agent_name
-            watch.model_begins(key, agent, llm_request)
-            if watch.trace is not None:
-                watch.trace.begin("model", key, request=llm_request, agent=agent)
+            watch.begins("model", _key(callback_context), agent=agent, request=llm_request)
 
     async def before_tool_callback(
         self, *, tool: Any, tool_args: Any, tool_context: Any, **_: Any
@@ -133,10 +130,8 @@ class BeforeCalls:
         """Note the start of a tool call."""
         if watch := server.CURRENT.get():
             key = (_key(tool_context), tool_context.function_call_id)
-            watch.tool_begins(key, tool.name)
-            if watch.trace is not None:
-                agent = tool_context.agent_name
-                watch.trace.begin("tool", key, agent=agent, name=tool.name, args=dict(tool_args))
+            agent = tool_context.agent_name
+            watch.begins("tool", key, agent=agent, name=tool.name, args=dict(tool_args))
 
 
 class AfterCalls:
@@ -146,23 +141,22 @@ class AfterCalls:
     async def after_model_callback(self, *, callback_context: Any, **fields: Any) -> None:
         """Note a model's answer or error."""
         if watch := server.CURRENT.get():
-            key = _key(callback_context)
             answer = fields.get("llm_response")
             # before callbacks of the agent change it, and also for agents within tools, whose
             # events are not sent
-            watch.model_answers(key, usage=None if answer is None else _usage_fields(answer))
-            if watch.trace is not None:
-                watch.trace.end("model", key, response=answer, error=fields.get("error"))
+            watch.ends(
+                "model",
+                _key(callback_context),
+                usage=_usage_fields(answer),
+                response=answer,
+                error=fields.get("error"),
+            )
 
     async def after_tool_callback(self, *, tool_context: Any, **fields: Any) -> None:
         """Note a tool's answer or error."""
         if watch := server.CURRENT.get():
             key = (_key(tool_context), tool_context.function_call_id)
-            watch.tool_ends(key)
-            if watch.trace is not None:
-                watch.trace.end(
-                    "tool", key, response=fields.get("result"), error=fields.get("error")
-                )
+            watch.ends("tool", key, response=fields.get("result"), error=fields.get("error"))
 
     on_model_error_callback = after_model_callback
     on_tool_error_callback = after_tool_callback

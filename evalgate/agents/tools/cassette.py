@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -253,9 +254,8 @@ def merge(
 ) -> tuple[RecordedCall, ...]:
     """The entries of all groups. Of several entries for one call, the first counts."""
     merged: dict[tuple[str, str, int], RecordedCall] = {}
-    for entries in (first, *groups):
-        for entry in entries:
-            merged.setdefault(entry.key, entry)
+    for entry in itertools.chain(first, *groups):
+        merged.setdefault(entry.key, entry)
     return tuple(merged.values())
 
 

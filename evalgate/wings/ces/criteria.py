@@ -14,8 +14,8 @@ from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece
+from evalgate.judges.base import VoteResult
+from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Finding,
     Grade,
@@ -231,7 +231,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
         if _CRITERIA[question.kind] == name
     ]
     results = ask.panel.vote_all(
-        [_ballot(question, evidence.actual, ask) for question in questions]
+        [judged.sampled(ask, ask_verdict(question, evidence.actual)) for question in questions]
     )
     replies = [
         _verdict_of(question, result) for question, result in zip(questions, results, strict=True)
@@ -353,35 +353,33 @@ code.
 The verdict is one of these words: {listed}."""
 
 
-def _ballot(question: JudgeQuestion, actual: Sequence[Invocation], ask: Inquiry) -> SampledRequest:
+def ask_verdict(question: JudgeQuestion, actual: Sequence[Invocation]) -> Question:
+    """The question to a judge."""
     _, scores, task, rules = _QUESTIONS[question.kind]
     labels = {word: score in question.passes for word, score in scores.items()}
-    parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731 - typed here, where it is chosen
-    text = prompting.build_question(
+    return prompting.build_question(
         rules=rules,
         reply=_REPLY.format(first=next(iter(labels)), listed=", ".join(labels)),
         pieces=_pieces(question, actual),
         task=task,
         version=VERSION,
-        schema=prompting.label_schema(labels),
+        labels=labels,
     )
-    return judged.sampled(ask, text, parse=parse)
 
 
-def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
-    texts: dict[str, str] = {}
+def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> Pieces:
     match question.kind:
         case Kind.ANSWER:
             request = prompting.text_of(actual[question.turn].user_content)
-            texts = {
+            return {
                 "user_request": request,
                 "expected_answer": question.expected,
                 "agent_answer": question.actual,
             }
         case Kind.SAID:
-            texts = {"expected_answer": question.expected, "agent_answers": question.actual}
+            return {"expected_answer": question.expected, "agent_answers": question.actual}
         case Kind.ARGUMENT:
-            texts = {
+            return {
                 "argument_name": question.argument,
                 "expected_argument": question.expected,
                 "agent_argument": question.actual,
@@ -389,16 +387,10 @@ def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piec
         case Kind.HALLUCINATION:
             history = actual[: question.turn + 1]
             state = history[-1].state
-            variables = Piece(
-                name="session_variables", text=prompting.as_json(dict(state)) if state else ""
-            )
-            return (*rubrics.conversation_pieces(history), variables)
-        case Kind.GOAL:
-            return (
-                Piece(name="user_task", text=question.expected),
-                *rubrics.conversation_pieces(actual),
-            )
-    return tuple(Piece(name=name, text=text) for name, text in texts.items())
+            variables = prompting.as_json(dict(state)) if state else ""
+            return {**rubrics.conversation_pieces(history), "session_variables": variables}
+        case _:  # GOAL, the last one with rules
+            return {"user_task": question.expected, **rubrics.conversation_pieces(actual)}
 
 
 # --- properties of the whole conversation ---------------------------------------------------------

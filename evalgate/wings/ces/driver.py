@@ -545,7 +545,7 @@ class AppEvaluations:
 
 
 def _unmeasured(kind: FailureKind, message: str) -> AgentFailed:
-    return AgentFailed(AgentFailure(kind=kind, message=message))
+    return AgentFailed(kind.failure(message))
 
 
 def _turns(live: Live, result: EvaluationResult) -> list[Invocation]:
@@ -627,9 +627,7 @@ class CesAgent(Agent):
                 try:
                     self._live = self._open_live()
                 except LiveFailed as failed:
-                    self._failure = AgentFailure(
-                        kind=FailureKind.START, message=self._redact(str(failed))
-                    )
+                    self._failure = FailureKind.START.failure(self._redact(str(failed)))
                 except AgentFailed as failed:
                     self._failure = failed.failure
             if self._failure is not None:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 
 from evalgate.model import (
-    AgentFailure,
     Case,
     FailureKind,
     GradedTrial,
@@ -17,6 +16,7 @@ from evalgate.model import (
     Run,
     Transcript,
     TrialView,
+    cases_of,
 )
 from evalgate.reports import Renderer
 from evalgate.values import JsonObject
@@ -82,9 +82,7 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
 
 def measurements(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
     """Each first trial of a CES evaluation, with its outcomes."""
-    cases_by_key = {
-        (suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases
-    }
+    cases_by_key = cases_of(run.suites)
     for trial in run.trials:
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
@@ -114,7 +112,7 @@ def _measured(
         "thresholds": thresholds if thresholds.json() else None,
     }
     if trial.failure is not None or transcript is None:
-        lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
+        lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
         return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
     result = ces.result_of(plan, evidence, ces.StoredVerdicts(trial.grades))

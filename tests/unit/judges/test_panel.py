@@ -95,7 +95,7 @@ def test_what_the_criterion_raises_while_reading_comes_out() -> None:
 # --- second questions -----------------------------------------------------------------------------
 
 
-def again(_: JudgeReply, items: tuple[str, ...]) -> str:
+def again(items: tuple[str, ...]) -> str:
     return f"you forgot {' and '.join(items)}"
 
 

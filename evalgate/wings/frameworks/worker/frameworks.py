@@ -96,7 +96,7 @@ class FrameworkSession(ABC):
         self, key: Any, author: str = "agent", instructions: str | None = None
     ) -> None:
         """Note that an agent calls its model with these `instructions`."""
-        self.watch.model_begins(key, author, None)
+        self.watch.begins("model", key, agent=author)
         self.note_instructions(author, instructions)
 
     def note_instructions(self, author: str, instructions: str | None) -> None:
@@ -116,7 +116,7 @@ class FrameworkSession(ABC):
     ) -> None:
         """Note a model's answer. It is reported with its first tool call, or as the turn's answer,
         or alone."""
-        self.watch.model_answers(key, model if isinstance(model, str) else "")
+        self.watch.ends("model", key, name=model if isinstance(model, str) else "")
         fields: Message = {"usage_metadata": usage} if usage else {}
         if isinstance(model, str) and model:
             fields["model_version"] = model
@@ -158,12 +158,12 @@ class FrameworkSession(ABC):
         }
         parts = [{"text": pending_answer["text"]}, call] if pending_answer.get("text") else [call]
         self._event(parts, pending_answer)
-        self.watch.tool_begins(number, name)
+        self.watch.begins("tool", number, name=name)
         return number
 
     def tool_ends(self, number: str, name: str, response: Any) -> None:
         """Report a tool's answer or error."""
-        self.watch.tool_ends(number)
+        self.watch.ends("tool", number)
         response = pipe.to_json(response)
         answer = response if isinstance(response, dict) else {"result": response}
         self._event([{"function_response": {"id": number, "name": name, "response": answer}}])
