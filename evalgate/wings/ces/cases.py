@@ -27,7 +27,7 @@ from evalgate.model import (
     ToolResponse as AdkResponse,
     TurnSetup,
 )
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass, grouped
 from evalgate.wings.ces import compare, outcomes, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER, Goal, Simulation, expectation_id
 from evalgate.wings.ces.outcomes import Plan, expectations_of
@@ -374,10 +374,7 @@ def _rules(responses: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, t
     """The rules of a mock file that give these responses: to the call that they belong to,
     otherwise in order. The last response goes to every further call, so that no real tool runs
     alongside a mock."""
-    by_name: dict[str, list[tuple[ToolResponse, Json | None]]] = {}
-    for response, args in responses:
-        for name in _names(response):
-            by_name.setdefault(name, []).append((response, args))
+    by_name = grouped((name, pair) for pair in responses for name in _names(pair[0]))
     rules_by_tool = {}
     for name, responses_of_tool in by_name.items():
         rules: list[Json] = []

@@ -25,7 +25,7 @@ from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
 from evalgate.system import patterns
 from evalgate.text import words
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass, grouped
 from evalgate.wings.ces import cxas, shapes
 from evalgate.wings.ces.cxas import Conversations, Simulation, Simulations, ToolTests
 from evalgate.wings.ces.shapes import (
@@ -784,9 +784,7 @@ def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterat
             yield errors.error(
                 "ces-duplicate-name", message, Place(file), "Delete one of the two files."
             )
-    apps: dict[str, list[Resource]] = {}
-    for resource in library.of(*Kind):
-        apps.setdefault(app_folder(resource.file), []).append(resource)
+    apps = grouped((app_folder(resource.file), resource) for resource in library.of(*Kind))
     for app, resources in apps.items():
         yield from _duplicates(resources)
         yield from _references(

@@ -7,11 +7,10 @@ Unknown values are omitted: a run without a status is ERROR, and no mean include
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from evalgate.model import AgentFailure, FailureKind, Invocation, Timings
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass, grouped
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.shapes import (
     AggregatedMetrics,
@@ -212,14 +211,17 @@ def _seconds(duration: str | None) -> float | None:
 # --- runs -----------------------------------------------------------------------------------------
 
 
+def evaluation_of(result: EvaluationResult) -> str:
+    """The name of a result's evaluation."""
+    return result.name.partition("/results/")[0]
+
+
 def run_of(
     measured: Sequence[Measured], batch: Batch
 ) -> tuple[EvaluationRun, list[EvaluationResult]]:
     """The run of some evaluations, and the result of each."""
     results = [result_of(measurement, batch) for measurement in measured]
-    by_evaluation = defaultdict[str, list[EvaluationResult]](list)
-    for evaluation_result in results:
-        by_evaluation[evaluation_result.name.partition("/results/")[0]].append(evaluation_result)
+    by_evaluation = grouped((evaluation_of(result), result) for result in results)
     kinds = frozenset(measurement.evaluation.golden is not None for measurement in measured)
     counts = _counts(results)
     methods = {measurement.method for measurement in measured} - {GoldenRunMethod(0)}
@@ -235,8 +237,7 @@ def run_of(
             total_count=len(results), completed_count=len(results) - counts["error_count"], **counts
         ),
         evaluation_run_summaries={
-            name: EvaluationRunSummary(**_counts(of_evaluation))
-            for name, of_evaluation in by_evaluation.items()
+            name: EvaluationRunSummary(**_counts(group)) for name, group in by_evaluation.items()
         },
         app_version=batch.version_name,
         app_version_display_name=batch.version_title,
@@ -293,10 +294,7 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
 
 
 def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
-    groups = defaultdict[str, list[float]](list)
-    for name, seconds in pairs:
-        groups[name].append(seconds)
-    return dict(sorted(groups.items()))
+    return dict(sorted(grouped(pairs).items()))
 
 
 def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:

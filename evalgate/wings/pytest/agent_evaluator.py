@@ -37,7 +37,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.system import isolation
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, grouped
 from evalgate.wings.pytest import guest
 from evalgate.wings.pytest.guest import Guest
 
@@ -368,9 +368,7 @@ def _with_session(
 def _failures(report: Report, module: str) -> Iterator[str]:
     """A line in google-adk's words for each criterion of a case that failed or was not measured in
     every run."""
-    runs: dict[tuple[str, str], list[GradedTrial]] = {}
-    for trial in report.run.trials:
-        runs.setdefault(trial.key.case, []).append(trial)
+    runs = grouped((trial.key.case, trial) for trial in report.run.trials)
     for suite in report.run.suites:
         if suite.problem:
             yield f"{suite.key}: not measured: {suite.problem}"
