@@ -102,6 +102,11 @@ class Problem:
         """The same problem, with its place from the folder that `folder` is relative to."""
         return self if self.place is None else replace(self, place=self.place.below(folder))
 
+    @property
+    def text(self) -> str:
+        """Its place and its message."""
+        return f"{self.place}: {self.message}" if self.place else str(self.message)
+
     def __str__(self) -> str:
         prefix = f"{self.place}: " if self.place else ""
         hint = f"\n    {self.hint}" if self.hint else ""
@@ -139,6 +144,11 @@ class EvalgateError(Exception):
         self.where = place
         self.hint = hint
         self.problems = tuple(problems)
+
+    @property
+    def text(self) -> str:
+        """Its place and its message."""
+        return f"{self.where}: {self.message}" if self.where else self.message
 
 
 class ConfigError(EvalgateError):

@@ -361,17 +361,20 @@ def failed(settings: Settings, environ: Environ) -> tuple[tuple[str, ...], int]:
     of cases that pass. Cases that never ran, and cases that their files no longer have, are
     omitted. Raises NothingToDo if none remain."""
     _, stored_cases = current(settings, environ)
-    by_suite = grouped(
-        key for key, case in stored_cases.items() if case.kind is not VerdictKind.PASS
-    )
-    if not by_suite:
+    keys = [key for key, case in stored_cases.items() if case.kind is not VerdictKind.PASS]
+    if not keys:
         raise NothingToDo("every case passed when it last ran")
-    # a selection cannot name an id with a comma: then it has all cases of the file
-    paths = tuple(
-        suite if any("," in case_id for case_id in cases) else f"{suite}:{','.join(cases)}"
-        for suite, cases in by_suite.items()
+    return selection(keys), len(stored_cases) - len(keys)
+
+
+def selection(cases: Iterable[CaseKey]) -> tuple[str, ...]:
+    """The cases as a selection of paths. It cannot name an id with a comma: then it has all cases
+    of the file."""
+    by_suite = grouped(cases)
+    return tuple(
+        suite if "," in "".join(ids) else f"{suite}:{','.join(ids)}"
+        for suite, ids in by_suite.items()
     )
-    return paths, len(stored_cases) - sum(map(len, by_suite.values()))
 
 
 def of_file(

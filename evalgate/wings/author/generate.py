@@ -14,7 +14,7 @@ from evalgate.agents.base import AgentFailed
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria.judges import defaults_of
-from evalgate.discovery import discover, dotenv
+from evalgate.discovery import candidates, discover, dotenv
 from evalgate.errors import ConfigError, UnavailableError, errors_in
 from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
@@ -26,13 +26,9 @@ from evalgate.model import (
     AgentDetails,
     AgentUse,
     Case,
-    ConfigOrigin,
     ConversationScenario,
-    CriteriaSource,
-    EvalSet,
     Invocation,
     Persona,
-    Suite,
 )
 from evalgate.simulation import personas
 from evalgate.text import words
@@ -259,14 +255,7 @@ def _ask_agent(
 ) -> Invocation:
     """One turn of the agent, with its description of itself. Some drivers also report instructions
     and tools."""
-    case = Case(case_id="introduction", conversation=())
-    suite = Suite(
-        key="generate",
-        eval_set=EvalSet(eval_set_id="generate", cases=(case,)),
-        criteria=(),
-        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
-        agent=use,
-    )
+    suite = candidates.suite_of(use, settings)
     try:
         _, turn = opening.ask_once(
             suite, lambda _: QUESTION, settings, context, judge_keys=judge_keys

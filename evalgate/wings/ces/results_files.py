@@ -19,7 +19,7 @@ from evalgate.model import (
     cases_of,
 )
 from evalgate.reports import Renderer
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, grouped
 from evalgate.wings.ces import cases, criteria as ces, outcomes, read, results
 from evalgate.wings.ces.outcomes import Plan
 from evalgate.wings.ces.results import Batch, Measured
@@ -44,29 +44,27 @@ def has_any(run: Run) -> bool:
 def of_runs(head: Run, base: Run | None) -> JsonObject:
     """The runs, results and aggregated metrics, each as protobuf's JSON."""
     document: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
-    by_evaluation: dict[str, dict[str, list[EvaluationResult]]] = {}
+    pairs: list[tuple[str, tuple[str, EvaluationResult]]] = []
     for side, run in [*([("base", base)] if base is not None else []), ("head", head)]:
         for evaluation_run, evaluation_results in _of_run(run, side):
             document["evaluationRuns"].append(evaluation_run.json())
             document["evaluationResults"] += [
                 evaluation_result.json() for evaluation_result in evaluation_results
             ]
-            for evaluation_result in evaluation_results:
-                versions = by_evaluation.setdefault(
-                    evaluation_result.name.partition("/results/")[0], {}
-                )
-                versions.setdefault(_version(run, side), []).append(evaluation_result)
+            version = _version(run, side)
+            pairs += [
+                (results.evaluation_of(result), (version, result)) for result in evaluation_results
+            ]
     document["aggregatedMetrics"] = {
-        name: results.aggregated(versions).json() for name, versions in by_evaluation.items()
+        name: results.aggregated(grouped(by_version)).json()
+        for name, by_version in grouped(pairs).items()
     }
     return document
 
 
 def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
     """A run of the API for each app."""
-    by_app: dict[str, list[Measured]] = {}
-    for plan, _, _, measurement in measurements(run):
-        by_app.setdefault(plan.app, []).append(measurement)
+    by_app = grouped((plan.app, measurement) for plan, _, _, measurement in measurements(run))
     for app, measured in by_app.items():
         created = run.started_at.replace("+00:00", "Z")
         batch = Batch(
@@ -114,7 +112,7 @@ def _measured(
         lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
         return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
-    result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))
+    result = ces.result_of(plan, evidence, ces.StoredVerdicts(trial.grades))
     deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]
