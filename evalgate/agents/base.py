@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set as Abstra
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -186,12 +186,9 @@ class Conversation(Protocol):
         """End the session. Returns its final state, or None if unknown. Raises AgentFailed."""
 
 
-class MetricRunner(Protocol):
-    """Runs a custom metric (ADK's `code_config.name`) in the agent's environment."""
-
-    def __call__(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
-        """Grade the trial with the function at the dotted path `code`. Never raises for errors in
-        it."""
+MetricRunner: TypeAlias = Callable[[str, CriterionUse, TrialView], Grade]
+"""Runs a custom metric (ADK's `code_config.name`) in the agent's environment: grades the trial with
+the function at a dotted path. Never raises for errors in it."""
 
 
 @frozen_dataclass
