@@ -104,6 +104,20 @@ class ToolReply:
     effects: Json | None = None
 
 
+class ToolOutcome(BaseModel):
+    """The result of a call among the fields of a file or a message."""
+
+    response: Any = None
+    error: ToolError | None = None
+    effects: JsonObject | None = None
+
+    def reply(self) -> ToolReply:
+        """The result as a value; an error has no response."""
+        return ToolReply(
+            response=None if self.error else self.response, error=self.error, effects=self.effects
+        )
+
+
 @frozen_dataclass
 class Replied:
     """The tool does not run; the call gets this reply after `delay_s` seconds."""

@@ -16,8 +16,7 @@ from evalgate.agents.base import (
     RunTool,
     Surroundings,
     ToolAnswer,
-    ToolError,
-    ToolReply,
+    ToolOutcome,
     Unmatched,
 )
 from evalgate.formats import adk_shapes, agents_cli
@@ -230,21 +229,12 @@ class ToolCallMessage(WorkerWire):
     kind: CallKind = CallKind.TOOL
 
 
-class ToolResultMessage(WorkerWire):
+class ToolResultMessage(ToolOutcome, WorkerWire):
     """The result of a call whose answer asked for a report."""
 
     type: Literal["tool_result"]
     session: str
     call: str
-    response: Any = None
-    error: ToolError | None = None
-    effects: JsonObject | None = None
-
-    def reply(self) -> ToolReply:
-        """The result as a value."""
-        return ToolReply(
-            response=None if self.error else self.response, error=self.error, effects=self.effects
-        )
 
 
 InTurn = EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage | ArtifactMessage

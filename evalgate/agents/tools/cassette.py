@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.base import ToolError, ToolFile, ToolReply
+from evalgate.agents.base import ToolFile, ToolOutcome, ToolReply
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass, mapped_json
@@ -175,25 +175,18 @@ class CassetteError(ValueError):
     """A file is not a valid cassette. The message is the reason."""
 
 
-class CallWire(ToolFile):
+class CallWire(ToolOutcome, ToolFile):
     """One call in the file."""
 
     tool: str
     args: JsonObject = Field(default_factory=dict)
     nth: int = Field(default=1, ge=1)
-    response: Any = None
-    error: ToolError | None = None
-    effects: JsonObject | None = None
 
     @model_validator(mode="after")
     def _has_answer(self) -> Self:
         if ("response" in self.model_fields_set) == (self.error is not None):
             raise ValueError("a call has either `response` (which may be null) or `error`")
         return self
-
-    def reply(self) -> ToolReply:
-        """The result of the call."""
-        return ToolReply(response=self.response, error=self.error, effects=self.effects)
 
 
 class CassetteWire(ToolFile):
