@@ -32,7 +32,7 @@ from evalgate.model import (
     Timings,
     TrialView,
 )
-from evalgate.model.run import MOST_SECONDS
+from evalgate.model.conversation import MOST_SECONDS
 from evalgate.model.shapes import Seconds
 from evalgate.values import Json, JsonObject, Redactor
 
@@ -95,27 +95,22 @@ class EventMessage(EventWire):
         return StepEvent(**self.fields(), at=self.at, final=self.final)
 
 
-class CallTimeWire(WorkerWire):
-    """The duration of one call."""
-
-    kind: Literal["model", "tool"]
-    name: str = ""
-    at: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
-    seconds: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
-
-
 class TurnTimings(WorkerWire):
     """Seconds of wall time of a turn."""
 
     total_s: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
     model_s: Seconds = None
     tool_s: Seconds = None
-    calls: list[CallTimeWire] = Field(default_factory=list)
+    calls: list[CallTime] = Field(default_factory=list)
 
     def to_model(self) -> Timings:
         """The timings as a value."""
-        calls = tuple(CallTime(**call.model_dump()) for call in self.calls)
-        return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s, calls=calls)
+        return Timings(
+            total_s=self.total_s,
+            model_s=self.model_s,
+            tool_s=self.tool_s,
+            calls=tuple(self.calls),
+        )
 
 
 class ModelCallWire(WorkerWire):
