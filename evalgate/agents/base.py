@@ -111,6 +111,7 @@ class ToolOutcome(BaseModel):
     error: ToolError | None = None
     effects: JsonObject | None = None
 
+    @property
     def reply(self) -> ToolReply:
         """The result as a value; an error has no response."""
         return ToolReply(
