@@ -187,6 +187,15 @@ class NoEvaluationFile(NothingToDo):
 
 
 @contextmanager
+def unavailable(failure: str) -> Iterator[None]:
+    """Raises UnavailableError for errors of the system, with this message and their reason."""
+    try:
+        yield
+    except OSError as error:
+        raise UnavailableError(f"{failure}: {error.strerror or error}") from error
+
+
+@contextmanager
 def paths_explained() -> Iterator[None]:
     """Catch errors for paths that no system accepts, wherever they come from: they are not internal
     errors.

@@ -14,12 +14,11 @@ from evalgate.config import places
 from evalgate.errors import ConfigError, Place, UnavailableError, errors_in
 from evalgate.formats import FORMATS, eval_set, expectations, fingerprints, rewrite
 from evalgate.gate import record
-from evalgate.gate.known import NEW, StoredCase
+from evalgate.gate.known import StoredCase
 from evalgate.model import (
     Case,
     CaseKey,
     Content,
-    CriterionVerdict,
     Event,
     Invocation,
     Rubric,
@@ -165,9 +164,8 @@ class Proposal:
 def is_wanted(stored_case: StoredCase, *, only_new: bool) -> bool:
     """True if a case failed. With `only_new`, the base must pass it, lack it, or have an unknown
     outcome."""
-    return stored_case.verdict.kind is not VerdictKind.PASS and (
-        not only_new or stored_case.is_new or stored_case.origin in NEW
-    )
+    is_candidate = stored_case.is_of_change or not only_new
+    return is_candidate and stored_case.kind is not VerdictKind.PASS
 
 
 def propose(
@@ -179,16 +177,14 @@ def propose(
     Raises CaseUnchanged if the agent's behavior is unknown, or if runs differ and none is
     chosen."""
     path, case = _current_case(stored_case, root)
-    failing = [
-        verdict for verdict in stored_case.verdict.criteria if verdict.kind is VerdictKind.FAIL
-    ]
-    if stored_case.verdict.kind is VerdictKind.PASS and not parts:
+    failing = stored_case.failing
+    if stored_case.kind is VerdictKind.PASS and not parts:
         raise CaseUnchanged("it passes")
     if stored_case.label in REFUSAL_REASONS:
         raise CaseUnchanged(REFUSAL_REASONS[stored_case.label])
-    if stored_case.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
+    if stored_case.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
         raise CaseUnchanged(
-            f"it was not measured: {stored_case.verdict.reason or stored_case.verdict.kind.value.replace('_', ' ')}"
+            f"it was not measured: {stored_case.verdict.reason or stored_case.kind.value.replace('_', ' ')}"
         )
     edits_calls = "calls" in parts if parts else any(verdict.name in CALLS for verdict in failing)
     edits_answer = (
@@ -214,7 +210,7 @@ def propose(
             expected,
             actual_turn,
             edits_calls=edits_calls,
-            edits_answer=edits_answer and (bool(parts) or _is_wrong(turn, failing, stored_case)),
+            edits_answer=edits_answer and (bool(parts) or _is_wrong(turn, stored_case)),
         )
         for turn, (expected, actual_turn) in enumerate(zip(conversation, actual_turns, strict=True))
     ]
@@ -346,10 +342,10 @@ def _turn_edit(
     )
 
 
-def _is_wrong(turn: int, failing: Sequence[CriterionVerdict], stored_case: StoredCase) -> bool:
+def _is_wrong(turn: int, stored_case: StoredCase) -> bool:
     """True if a criterion of answers is below its threshold in a turn, or does not score single
     turns."""
-    for verdict in failing:
+    for verdict in stored_case.failing:
         if verdict.name not in ANSWER or verdict.threshold is None:
             continue
         for trial in stored_case.trials:

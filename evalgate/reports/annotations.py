@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -15,7 +14,7 @@ from evalgate.reports import edits, view, wording
 from evalgate.reports.phrases import phrase
 from evalgate.reports.view import Remark
 from evalgate.text import plain, workflow_commands
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 REASON_LIMIT = 1_000
 NAMES = 1_000
@@ -131,14 +130,13 @@ def render_outputs(report: Report) -> Mapping[str, str]:
 
 
 def _scores(report: Report) -> str:
-    values_by_name: defaultdict[str, list[float]] = defaultdict(list)
-    for verdict in (verdict for case in report.verdict.cases for verdict in case.criteria):
-        case_values = (
-            [verdict.value] if verdict.value is not None and math.isfinite(verdict.value) else []
-        )
-        values_by_name[plain.label(verdict.name, NAME_LIMIT)] += case_values
-    means = {
-        name: fmean(values) if values else None
-        for name, values in list(values_by_name.items())[:NAMES]
-    }
+    values_by_name = grouped(
+        (plain.label(verdict.name, NAME_LIMIT), verdict.value)
+        for case in report.verdict.cases
+        for verdict in case.criteria
+    )
+    means: dict[str, float | None] = {}
+    for name, values in list(values_by_name.items())[:NAMES]:
+        known_values = [value for value in values if value is not None and math.isfinite(value)]
+        means[name] = fmean(known_values) if known_values else None
     return json.dumps(means, separators=(",", ":"))

@@ -26,6 +26,7 @@ from evalgate.model import (
     Reason,
     Report,
     Reruns,
+    Run,
     Suite,
     VerdictKind,
 )
@@ -62,11 +63,13 @@ NON_BLOCKING = "\N{LARGE YELLOW CIRCLE}"
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
     """A case with its verdict, its place in the user's files, and all its trials in order of
-    repeats; `compared`: its comparison with the base, or None. `label`: what it is counted as.
+    repeats; `run`, `base`: those of head and of the base, if there is one; `compared`: its
+    comparison with the base, or None. `label`: what it is counted as.
     `allowed`: why it decides nothing although it does not pass, "" if the origin of the failure is
     the reason; None if it decides."""
 
-    report: Report
+    run: Run
+    base: Run | None = None
     verdict: CaseVerdict
     suite: Suite
     eval_case: Case | None
@@ -95,6 +98,11 @@ class CaseView:
             and self.kind is not VerdictKind.PASS
         )
         return self.label.value if is_nonblocking else self.kind.value
+
+    @property
+    def key(self) -> CaseKey:
+        """Its suite and its name."""
+        return self.verdict.key
 
     @property
     def case_id(self) -> str:
@@ -187,7 +195,7 @@ class CaseView:
     @property
     def run_label(self) -> str:
         """`showing run 2 of 3`; "" unless there are several runs."""
-        runs = self.report.run.repeats
+        runs = self.run.repeats
         return (
             ""
             if runs <= 1 or self.main_trial is None
@@ -251,7 +259,8 @@ def collect(report: Report) -> Iterator[CaseView]:
             cases_by_id = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
             for verdict in suite.cases:
                 yield CaseView(
-                    report=report,
+                    run=report.run,
+                    base=report.base,
                     verdict=verdict,
                     suite=suites[verdict.suite],
                     eval_case=cases_by_id.get(verdict.case_id),

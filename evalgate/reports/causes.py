@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from evalgate.model import Finding, ToolCall, VerdictKind, call_diff
@@ -13,7 +12,7 @@ from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 LIMIT = 160
 NAMED_ARGUMENTS = 3
@@ -49,10 +48,11 @@ class Cause:
 
 def causes_of(case_views: Iterable[CaseView]) -> tuple[Cause, ...]:
     """The causes of all cases that do not pass: new ones first, then the most frequent."""
-    groups: defaultdict[tuple[CaseLabel, str], list[CaseView]] = defaultdict(list)
-    for case in case_views:
-        if case.kind is not VerdictKind.PASS:
-            groups[case.label, cause(case)].append(case)
+    groups = grouped(
+        ((case.label, cause(case)), case)
+        for case in case_views
+        if case.kind is not VerdictKind.PASS
+    )
     order = sorted(groups.items(), key=lambda group: (STATUSES.index(group[0][0]), -len(group[1])))
     return tuple(
         Cause(text=text, status=phrase("label_word", label), cases=tuple(cases))

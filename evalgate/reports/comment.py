@@ -4,7 +4,6 @@ and 1 MiB."""
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -26,7 +25,7 @@ from evalgate.text import diff, markdown, plain, templates, words
 from evalgate.text.diff import DiffPiece
 from evalgate.text.markdown import Item
 from evalgate.text.templates import Safe
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 COMMENT_LIMIT = 65_536
 RESERVED = 1_536
@@ -347,9 +346,7 @@ def _open_cases(v: View) -> Sequence[CaseView]:
 def _by_reason(case_views: Sequence[CaseView]) -> list[list[CaseView]]:
     """Groups of GROUP_FROM or more unmeasured cases with one reason, largest first; then the list
     of all other cases, which may be empty."""
-    cases_by_reason: defaultdict[str, list[CaseView]] = defaultdict(list)
-    for case in case_views:
-        cases_by_reason[wording.unmeasured_reason(case)].append(case)
+    cases_by_reason = grouped((wording.unmeasured_reason(case), case) for case in case_views)
     groups = sorted(
         (group for group in cases_by_reason.values() if len(group) >= GROUP_FROM),
         key=len,

@@ -196,12 +196,12 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
 @lru_cache(maxsize=256)
 def _turn(moved_case: CaseFall) -> FallTurn | None:
     case = moved_case.case
-    base_run = case.report.base
+    base_run = case.base
     if case.is_simulated or base_run is None:
         return None
     base_trials = [trial for trial in base_run.trials if trial.key.case == case.verdict.key]
     sign = -1.0 if moved_case.row.rule.lower_is_better else 1.0
-    head = _conversations(case.report.run, case.trials, moved_case.row.name)
+    head = _conversations(case.run, case.trials, moved_case.row.name)
     base = _conversations(base_run, base_trials, moved_case.row.name)
     if not head or not base:
         return None

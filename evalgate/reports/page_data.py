@@ -34,7 +34,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, mapped_json
+from evalgate.values import JsonObject, grouped, mapped_json
 
 PART_BYTES = 512 * 1024
 """Conversations per part: fast to unpack, large enough to compress well."""
@@ -259,13 +259,12 @@ def _case_and_traces(
     """One case for its page, and the traces of its turns by side and run, if there are any. The
     case has its expectations, the runs of both sides, and the values of its criteria. `reruns`: the
     runs of head and of the base that checked its failure."""
-    head = case.report.run
     uses = {use.name: use for use in case.suite.criteria}
-    base_run = case.report.base
+    base_run = case.base
     base_values = _means(base)
     quarantine = case.verdict.quarantine
     runs = {
-        "head": [_run(head, trial, uses) for trial in (*case.trials, *reruns[0])],
+        "head": [_run(case.run, trial, uses) for trial in (*case.trials, *reruns[0])],
         "base": []
         if base_run is None
         else [_run(base_run, trial, uses) for trial in (*base, *reruns[1])],
@@ -324,11 +323,12 @@ def _criterion(verdict: CriterionVerdict, base: Mapping[str, float]) -> JsonObje
 
 
 def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
-    values_by_name: dict[str, list[float]] = {}
-    for trial in trials:
-        for name, grade in trial.grades.items():
-            if isinstance(grade, Score):
-                values_by_name.setdefault(name, []).append(grade.value)
+    values_by_name = grouped(
+        (name, grade.value)
+        for trial in trials
+        for name, grade in trial.grades.items()
+        if isinstance(grade, Score)
+    )
     return {name: sum(values) / len(values) for name, values in values_by_name.items()}
 
 

@@ -156,9 +156,7 @@ def conversation_of(case: CaseView) -> Conversation:
         return Conversation(turns=tuple(unrun_turns))
     # a failed trial has turns in its failure; the base of a scenario is compared with its recording
     recorded_turns = (
-        _turns_of(case.report.run, trial.key)
-        if trial.failure is None or case.is_simulated
-        else None
+        _turns_of(case.run, trial.key) if trial.failure is None or case.is_simulated else None
     )
     actual = recorded_turns if trial.failure is None else trial.failure.partial
     base, divergence_text = _beside_base(
@@ -280,7 +278,7 @@ def _base_turns(case: CaseView, trial: GradedTrial) -> Sequence[Invocation] | No
     """The turns of the base's trial with the number of the shown trial, else of the first trial
     that was kept; None if no trial was kept, or the turns are not shown. Simulated users: only of
     the same number."""
-    base = case.report.base
+    base = case.base
     if base is None or not (case.is_simulated or case.is_new):
         return None
     other_numbers = () if case.is_simulated else range(base.repeats)

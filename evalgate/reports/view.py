@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,6 @@ from evalgate.model import (
     BaseSource,
     Comparison,
     CriterionUse,
-    CriterionVerdict,
     Edits,
     GateEdit,
     JudgeUse,
@@ -33,7 +31,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import markdown, plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 UNKNOWN = "-"
 LISTED = 8
@@ -206,15 +204,15 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     verdicts = {suite.suite: suite.cases for suite in report.verdict.suites}
     all_totals: list[CriterionTotals] = []
     for suite in report.run.suites:
-        verdicts_by_name: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
-        for case in verdicts.get(suite.key, ()):
-            for verdict in case.criteria:
-                verdicts_by_name[verdict.name].append(verdict)
+        verdicts_by_name = grouped(
+            (verdict.name, verdict)
+            for case in verdicts.get(suite.key, ())
+            for verdict in case.criteria
+        )
         for use in suite.criteria if suite.key in verdicts else ():
-            values = [
-                verdict.value for verdict in verdicts_by_name[use.name] if verdict.value is not None
-            ]
-            kinds = [verdict.kind for verdict in verdicts_by_name[use.name]]
+            use_verdicts = verdicts_by_name.get(use.name, ())
+            values = [verdict.value for verdict in use_verdicts if verdict.value is not None]
+            kinds = [verdict.kind for verdict in use_verdicts]
             failed_count = kinds.count(VerdictKind.FAIL)
             # An informational criterion decides nothing: all that it has are values and gaps.
             passed_count = len(values) if use.informational else kinds.count(VerdictKind.PASS)

@@ -52,8 +52,8 @@ def agreement_rate(
     if not total:
         return None
     effect = rates.design_effect(clusters)
-    interval = rates.wilson(hits / effect, total / effect)
-    return Rate(value=hits / total, low=interval.low, high=interval.high)
+    low, high = rates.wilson(hits / effect, total / effect)
+    return Rate(value=hits / total, low=low, high=high)
 
 
 def kappa_rate(

@@ -16,6 +16,7 @@ from evalgate.model import (
     Run,
     Transcript,
     TrialView,
+    cases_of,
 )
 from evalgate.reports import Renderer
 from evalgate.values import JsonObject
@@ -81,9 +82,7 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
 
 def measurements(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
     """Each first trial of a CES evaluation, with its outcomes."""
-    cases_by_key = {
-        (suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases
-    }
+    cases_by_key = cases_of(run.suites)
     for trial in run.trials:
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm

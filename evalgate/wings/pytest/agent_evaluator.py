@@ -26,7 +26,16 @@ from evalgate.config.context import SilentWatcher
 from evalgate.formats import rewrite
 from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
-from evalgate.model import CriterionUse, GradedTrial, Invocation, Report, Score, Text, turns
+from evalgate.model import (
+    CriterionUse,
+    GradedTrial,
+    Invocation,
+    Report,
+    Score,
+    Text,
+    cases_of,
+    turns,
+)
 from evalgate.system import isolation
 from evalgate.values import Json, JsonObject
 from evalgate.wings.pytest import guest
@@ -392,11 +401,7 @@ def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
 
 def _rows(report: Report) -> Iterator[JsonObject]:
     suites = {suite.key: suite for suite in report.run.suites}
-    cases = {
-        (suite.key, case.case_id): case
-        for suite in suites.values()
-        for case in suite.eval_set.cases
-    }
+    cases = cases_of(suites.values())
     for trial in report.run.trials:
         suite = suites[trial.key.suite]
         case = cases[trial.key.case]
