@@ -12,7 +12,7 @@ from functools import partial
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
+from evalgate.criteria.judged import AnswerOptions, Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Pieces, Question, Rows
@@ -33,12 +33,11 @@ from evalgate.model.deviations import Deviations
 from evalgate.values import Json, JsonObject, Sentence, frozen_dataclass
 
 
-class HallucinationOptions(JudgedOptions):
+class HallucinationOptions(AnswerOptions):
     """The object form without its threshold. `include_intermediate_responses_in_final` is an option
     of all ADK's judged criteria; it has no effect here."""
 
     evaluate_intermediate_nl_responses: bool = False
-    include_intermediate_responses_in_final: bool = False
 
 
 def grade(view: TrialView, *, ask: Inquiry) -> Grade:

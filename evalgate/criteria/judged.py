@@ -65,17 +65,16 @@ class JudgedOptions(Wire):
 
 
 class AnswerOptions(JudgedOptions):
-    """Options of a criterion that judges the final answer."""
+    """Options of a criterion that judges answers."""
 
     include_intermediate_responses_in_final: bool = False
 
 
-class RubricOptions(JudgedOptions):
+class RubricOptions(AnswerOptions):
     """Options of a criterion that judges by rubrics. `include_intermediate_responses_in_final` is
     an option of all ADK's judged criteria."""
 
     rubrics: list[RubricWire] = Field(default_factory=list)
-    include_intermediate_responses_in_final: bool = False
 
 
 class Source(enum.StrEnum):
@@ -85,12 +84,11 @@ class Source(enum.StrEnum):
     LLM = "llm"  # the judge model, with evalgate's prompt
 
 
-class VertexOptions(JudgedOptions):
+class VertexOptions(AnswerOptions):
     """The object form without its threshold. `judge` is evalgate's own; the judge's options have an
     effect only with `llm`."""
 
     judge: Source = Source.VERTEX
-    include_intermediate_responses_in_final: bool = False
 
 
 REFUSED = frozenset(

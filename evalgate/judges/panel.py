@@ -8,11 +8,13 @@ is not a vote (ADK's rule again)."""
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from evalgate.config import context as config_context
@@ -77,8 +79,10 @@ class VotingPanel:
         self._cache = cache
         self._recorder = recorder
         self._warn = warn
-        self._calls_at_once = calls_at_once
-        self._pools: dict[str, ThreadPoolExecutor] = {}
+        # each model has its own threads: those that wait for a broken model would block others
+        self._pools: defaultdict[str, ThreadPoolExecutor] = defaultdict(
+            partial(ThreadPoolExecutor, calls_at_once, thread_name_prefix="judge")
+        )
         self._lock = threading.Lock()
         self._under_way: dict[str, Future[JudgeReply]] = {}
         self._refusals: dict[str, JudgeFailure] = {}
@@ -126,7 +130,8 @@ class VotingPanel:
             if self._ended.is_set():
                 return
             sampled_request = sampled_requests[position]
-            pool = self._pool(sampled_request.request.model)
+            with self._lock:
+                pool = self._pools[sampled_request.request.model]
             waves[position] = [
                 pool.submit(self._sample, sampled_request, index)
                 for index in next_samples(sampled_request, samples_by_request[position])
@@ -147,18 +152,6 @@ class VotingPanel:
             decide(sampled_request, samples)
             for sampled_request, samples in zip(sampled_requests, samples_by_request, strict=True)
         )
-
-    def _pool(self, model: str) -> ThreadPoolExecutor:
-        """The threads that ask a model. Each model has its own: threads that wait for a broken
-        model would block other models."""
-        with self._lock:
-            pool = self._pools.get(model)
-            if pool is None:
-                pool = ThreadPoolExecutor(
-                    max_workers=self._calls_at_once, thread_name_prefix="judge"
-                )
-                self._pools[model] = pool
-            return pool
 
     def _sample(self, sampled_request: SampledRequest, index: int) -> Sample:
         request = replace(sampled_request.request, sample=index)
@@ -201,9 +194,6 @@ class VotingPanel:
         if self._ended.is_set():
             raise _run_ended()
         address = self._address(request)
-        cached_reply = self._cached_reply(request, address)
-        if cached_reply is not None:
-            return cached_reply
         with self._lock:
             future = self._under_way.get(address)
             is_first = future is None
@@ -213,9 +203,12 @@ class VotingPanel:
             reply = replace(future.result(), cached=True)
             self._ledger.add(request, cached=1)
             return reply
-        # another thread may have stored the answer between the lookup above and the lock
         try:
-            reply = self._cached_reply(request, address) or self._fetch(request)
+            cached_reply = self._cache.read(address) if self._cache is not None else None
+            if cached_reply is not None:
+                self._ledger.add(request, cached=1)
+                self._keep(request, cached_reply, is_fresh=False)
+            reply = cached_reply or self._fetch(request)
         except BaseException as error:
             future.set_exception(error)
             raise
@@ -225,13 +218,6 @@ class VotingPanel:
         finally:
             with self._lock:
                 self._under_way.pop(address, None)
-
-    def _cached_reply(self, request: JudgeRequest, address: str) -> JudgeReply | None:
-        cached_reply = self._cache.read(address) if self._cache is not None else None
-        if cached_reply is not None:
-            self._ledger.add(request, cached=1)
-            self._keep(request, cached_reply, is_fresh=False)
-        return cached_reply
 
     def _fetch(self, request: JudgeRequest) -> JudgeReply:
         refusal = self._refusals.get(request.model)

@@ -525,9 +525,10 @@ class Repository:
         GitFailed."""
         return self.run_bytes(*arguments).decode("utf-8", "surrogateescape").strip()
 
-    def run_bytes(self, *arguments: str) -> bytes:
-        """Like `run`, as bytes; see `Git.run`."""
-        return self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
+    def run_bytes(self, *arguments: str, **options: Any) -> bytes:
+        """Like `run`, as bytes, with the options of `Git.run`."""
+        git_dir = f"--git-dir={self.git_dir}"
+        return self.git.run(git_dir, *arguments, cwd=str(self.folder), **options)
 
     def run_with_remote(self, *arguments: str) -> bytes:
         """Like `run_bytes`, with the remote `origin`: with the credentials of the checkout, else
@@ -542,13 +543,8 @@ class Repository:
             )
         for number, way in enumerate(self.ways):
             try:
-                return self.git.run(
-                    f"--git-dir={self.git_dir}",
-                    *arguments,
-                    cwd=str(self.folder),
-                    timeout_s=NETWORK_TIMEOUT_S,
-                    settings=[*way, *self.remote.partial],
-                )
+                settings = [*way, *self.remote.partial]
+                return self.run_bytes(*arguments, timeout_s=NETWORK_TIMEOUT_S, settings=settings)
             except GitFailed as error:
                 # GitHub hides private repositories from those who may not see them
                 may_help = error.complaint in {Complaint.CREDENTIALS, Complaint.MISSING}
