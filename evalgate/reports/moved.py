@@ -20,53 +20,19 @@ from evalgate.model import (
     Run,
     Score,
     VerdictKind,
-    call_diff,
     turn_score,
 )
-from evalgate.reports import turns
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
+from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
 
 DUST = 1e-9
 NAME_WIDTH = 60
 NOTABLE = 0.1
 """The fall of one case that is worth a sentence above all, as a share of the criterion's scale;
 never less than what the policy tolerates of the mean."""
-
-
-@frozen_dataclass
-class FallTurn:
-    """A turn on both sides, in the runs that show the fall best; `of`: turns of head's run."""
-
-    number: int
-    of: int
-    base: Invocation
-    head: Invocation
-
-    @property
-    def user(self) -> str:
-        """What the user said."""
-        return turns.answer_text(self.head.user_content) or ""
-
-    @property
-    def answers(self) -> tuple[str, str]:
-        """The answers of base and head, or ""."""
-        return turns.answer_text(self.base.final_response) or "", turns.answer_text(
-            self.head.final_response
-        ) or ""
-
-    @property
-    def calls_differ(self) -> bool:
-        """True if the tool calls differ."""
-        return not call_diff.same(self.base.tool_calls, self.head.tool_calls)
-
-    @property
-    def answers_differ(self) -> bool:
-        """True if the answers differ."""
-        return self.answers[0] != self.answers[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,8 +57,9 @@ class CaseFall:
         return phrase("moved", base, head, self.turn)
 
     @property
-    def turn(self) -> FallTurn | None:
-        """The turn that fell furthest."""
+    def turn(self) -> Turn | None:
+        """The turn that fell furthest, in the runs that show it best: base's as expected, head's as
+        actual."""
         return _turn(self)
 
 
@@ -195,7 +162,7 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
 
 
 @lru_cache(maxsize=256)
-def _turn(moved_case: CaseFall) -> FallTurn | None:
+def _turn(moved_case: CaseFall) -> Turn | None:
     case = moved_case.case
     base_run = case.base
     if case.is_simulated or base_run is None:
@@ -219,14 +186,16 @@ def _turn(moved_case: CaseFall) -> FallTurn | None:
         base, key=lambda scored_run: (score(scored_run), scored_run[1] == repeat)
     )
     shared_turns = [
-        FallTurn(number=number, of=len(head_turns), base=base_turn, head=head_turn)
+        Turn(number=number, of=len(head_turns), expected=base_turn, actual=head_turn)
         for number, (head_turn, base_turn) in enumerate(
             zip(head_turns, base_turns, strict=False), start=1
         )
     ]
     if index is None:
         differing_turns = (
-            turn for turn in shared_turns if turn.calls_differ or turn.answers_differ
+            turn
+            for turn in shared_turns
+            if turn.calls_differ or turn.expected_answer != turn.actual_answer
         )
         return next(differing_turns, shared_turns[0] if shared_turns else None)
     return shared_turns[index] if index < len(shared_turns) else None

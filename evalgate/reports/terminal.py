@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, VerdictKind, call_diff
+from evalgate.model import CriterionComparison, Invocation, Report, VerdictKind, call_diff
 from evalgate.reports import agent_changes, cases, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
@@ -231,15 +231,10 @@ def _findings(turn: Turn) -> list[str]:
 
 
 def _calls(turn: Turn, width: int) -> Iterator[Line]:
-    if turn.calls_differ:
-        yield from _call_lines(turn.expected_calls or (), turn.actual_calls or (), width)
-
-
-def _call_lines(
-    left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], width: int
-) -> Iterator[Line]:
+    if not turn.calls_differ:
+        return
     diff_lines, omitted_count = turns.call_lines(
-        left_calls, right_calls, width=width, most=CALL_LINES
+        turn.expected_calls or (), turn.actual_calls or (), width=width, most=CALL_LINES
     )
     yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in diff_lines)
     if omitted_count:
@@ -357,7 +352,7 @@ def render_change(
     color: bool = False,
 ) -> str:
     """The difference between a turn's expectations and the agent's calls or answer."""
-    turn = Turn(number=1, expected=expected, actual=actual, is_planned=True)
+    turn = Turn(number=1, expected=expected, actual=actual)
     room = (width or LOG_WIDTH) - 6
     lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
     if calls and expected.events is None:
@@ -490,7 +485,7 @@ def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
     turn = moved_cases[0].turn
     if moved_cases[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
         yield Line(f"    {_label(moved_cases[0].case.case_id)}: {phrase('legend_base')}", "dim")
-        yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, width)
+        yield from _calls(turn, width)
 
 
 def _verdict_lines(v: View) -> Iterator[Line]:
