@@ -3,15 +3,13 @@ their thresholds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
 from typing import TypeAlias
 
-from evalgate.comparison import pairing
 from evalgate.model import (
-    CaseKey,
     CaseStatus,
     Change,
     CriterionComparison,
@@ -87,11 +85,10 @@ def falls(v: View) -> tuple[Fall, ...]:
     comparison = v.comparison
     if comparison is None or comparison.base is None:
         return ()
-    base = pairing.by_case(comparison.base.trials)
     all_falls = []
     for row in comparison.criteria:
         if row.rule.gating and (row.drop or 0.0) > DUST:
-            moved_cases = sorted(_pairs(row, v, base), key=lambda moved_case: -moved_case.drop)
+            moved_cases = sorted(_pairs(row, v), key=lambda moved_case: -moved_case.drop)
             lower = tuple(moved_case for moved_case in moved_cases if moved_case.drop > DUST)
             higher = sum(moved_case.drop < -DUST for moved_case in moved_cases)
             all_falls += [Fall(row=row, case_falls=lower, higher=higher)] if lower else []
@@ -137,9 +134,7 @@ def _relative_drop(row: CriterionComparison, drop: float | None) -> float:
     return (drop or 0.0) / max(row.rule.floor, DUST)
 
 
-def _pairs(
-    row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]
-) -> Iterator[CaseFall]:
+def _pairs(row: CriterionComparison, v: View) -> Iterator[CaseFall]:
     """The cases that decide and have a score on both sides."""
     advisory = v.report.policy.advisory
     for case in v.cases:
@@ -150,7 +145,7 @@ def _pairs(
             continue
         head_values, base_values = (
             [score.value for trial in trials if (score := _score(trial, row.name)) is not None]
-            for trials in (case.trials, base.get(case.key, ()))
+            for trials in (case.trials, case.base_trials)
         )
         if head_values and base_values:
             yield CaseFall(case=case, row=row, base=fmean(base_values), head=fmean(head_values))
@@ -167,10 +162,9 @@ def _turn(moved_case: CaseFall) -> Turn | None:
     base_run = case.base
     if case.is_simulated or base_run is None:
         return None
-    base_trials = [trial for trial in base_run.trials if trial.key.case == case.key]
     sign = -1.0 if moved_case.row.rule.lower_is_better else 1.0
     head = _conversations(case.run, case.trials, moved_case.row.name)
-    base = _conversations(base_run, base_trials, moved_case.row.name)
+    base = _conversations(base_run, case.base_trials, moved_case.row.name)
     if not head or not base:
         return None
     index = _largest_drop_turn(

@@ -3,12 +3,11 @@ last."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from evalgate.model import CriterionComparison, Invocation, Report, VerdictKind, call_diff
+from evalgate.model import CriterionComparison, Report, VerdictKind, call_diff
 from evalgate.reports import agent_changes, cases, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
@@ -16,6 +15,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
+from evalgate.values import grouped
 
 GROUPS = 50
 FULL_DIFFERENCES = 10
@@ -141,13 +141,17 @@ def _broken_cases(v: View, width: int) -> Iterator[Line]:
             if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
         ),
     ]
-    groups: defaultdict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = defaultdict(list)
-    for index, case in enumerate(broken_cases):
-        difference_lines = (
-            tuple(_difference(case, width or LOG_WIDTH)) if index < FULL_DIFFERENCES else ()
+    groups = grouped(
+        (
+            (
+                wording.case_word(case),
+                wording.case_reason(case, width=NAME_WIDTH),
+                tuple(_difference(case, width or LOG_WIDTH)) if index < FULL_DIFFERENCES else (),
+            ),
+            case,
         )
-        reason = wording.case_reason(case, width=NAME_WIDTH)
-        groups[wording.case_word(case), reason, difference_lines].append(case)
+        for index, case in enumerate(broken_cases)
+    )
     # the signs that begin the shown lines: the legend explains them
     signs = {
         line.text.lstrip()[:2] for _, _, difference_lines in groups for line in difference_lines
@@ -343,20 +347,13 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
 
 
 def render_change(
-    expected: Invocation,
-    actual: Invocation,
-    *,
-    calls: bool,
-    answer: bool,
-    width: int = 0,
-    color: bool = False,
+    turn: Turn, *, calls: bool, answer: bool, width: int = 0, color: bool = False
 ) -> str:
     """The difference between a turn's expectations and the agent's calls or answer."""
-    turn = Turn(number=1, expected=expected, actual=actual)
     room = (width or LOG_WIDTH) - 6
     lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
-    if calls and expected.events is None:
-        call_texts = [call_diff.spell(call) for call in actual.tool_calls] or [
+    if calls and turn.expected_calls is None:
+        call_texts = [call_diff.spell(call) for call in turn.actual_calls or ()] or [
             phrase("nothing_called")
         ]
         lines = [
