@@ -376,11 +376,11 @@ def _tell(name: str, reason: str) -> None:
 
 def _show_proposal(proposal: Proposal) -> None:
     for change in proposal.changes:
-        if proposal.turns > 1:
-            click.echo(f"    turn {change.turn + 1} of {proposal.turns}")
+        turn = change.turn
+        if turn.of > 1:
+            click.echo(f"    turn {turn.number} of {turn.of}")
         difference = reports.render_change(
-            change.expected,
-            change.actual,
+            turn,
             calls=change.edits_calls,
             answer=change.answer is not None,
             width=cli.width(),

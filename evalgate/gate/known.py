@@ -45,10 +45,9 @@ NOTHING = StoredOutcomes({}, {})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredCase(CaseView):
-    """The newest results of one case. `confirmations`: reruns that were to confirm its failure."""
+    """The newest results of one case."""
 
     stored: Stored
-    confirmations: tuple[GradedTrial, ...] = ()
 
     @property
     def is_of_change(self) -> bool:

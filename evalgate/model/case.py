@@ -296,6 +296,11 @@ class Suite:
         """True if it holds CES evaluations, which define their own scoring."""
         return self.criteria_source.origin is ConfigOrigin.EVALUATION
 
+    @property
+    def is_simulated(self) -> bool:
+        """True if a simulated user speaks in any of its cases."""
+        return any(case.scenario is not None for case in self.eval_set.cases)
+
     def with_cases(self, cases: tuple[Case, ...]) -> Suite:
         """The suite with other cases."""
         return replace(self, eval_set=replace(self.eval_set, cases=cases))

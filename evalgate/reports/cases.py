@@ -63,8 +63,9 @@ NON_BLOCKING = "\N{LARGE YELLOW CIRCLE}"
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
     """A case with its verdict, its place in the user's files, and all its trials in order of
-    repeats; `run`, `base`: those of head and of the base, if there is one; `compared`: its
-    comparison with the base, or None. `label`: what it is counted as.
+    repeats, with the reruns that were to confirm its failure; `run`, `base`: those of head and of
+    the base, if there is one; `compared`: its comparison with the base, or None. `label`: what it
+    is counted as.
     `allowed`: why it decides nothing although it does not pass, "" if the origin of the failure is
     the reason; None if it decides."""
 
@@ -74,6 +75,9 @@ class CaseView:
     suite: Suite
     eval_case: Case
     trials: tuple[GradedTrial, ...]
+    confirmations: tuple[GradedTrial, ...] = ()
+    base_trials: tuple[GradedTrial, ...] = ()
+    base_confirmations: tuple[GradedTrial, ...] = ()
     label: CaseLabel
     compared: CaseComparison | None = None
     allowed: str | None = None
@@ -250,16 +254,28 @@ def collect(report: Report) -> Iterator[CaseView]:
     compared = {case.key: case for case in report.compared.cases}
     allowed = allowed_cases(report)
     known_labels = labels.labels_of(report)
-    trials = pairing.by_case(report.run.trials)
+    base = report.base
+    trials, confirmations, base_trials, base_confirmations = map(
+        pairing.by_case,
+        (
+            report.run.trials,
+            report.run.confirmations,
+            base.trials if base else (),
+            base.confirmations if base else (),
+        ),
+    )
     for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
         for case, verdict in zip(suite.eval_set.cases, suite_verdict.cases, strict=True):
             yield CaseView(
                 run=report.run,
-                base=report.base,
+                base=base,
                 verdict=verdict,
                 suite=suite,
                 eval_case=case,
                 trials=tuple(trials.get(verdict.key, ())),
+                confirmations=tuple(confirmations.get(verdict.key, ())),
+                base_trials=tuple(base_trials.get(verdict.key, ())),
+                base_confirmations=tuple(base_confirmations.get(verdict.key, ())),
                 label=known_labels[verdict.key],
                 compared=compared.get(verdict.key),
                 allowed=allowed.get(verdict.key),

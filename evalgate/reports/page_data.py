@@ -66,22 +66,15 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
     criterion_numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
     packer = _CasePacker()
-    base_run = v.report.base
-    base_trials = pairing.by_case(base_run.trials if base_run else ())
-    head_reruns, base_reruns = (
-        pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)
-    )
     for case in ordered_cases:
         key = case.key
         cause_index = causes_by_case.get(key, NO_CAUSE)
-        base = base_trials.get(key, ())
-        row = _row(case, cause=cause_index, suites=suites, base=base)
+        row = _row(case, cause=cause_index, suites=suites)
         row["values"] = _values(case, criterion_numbers)
         if _follows_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
         if packer.used < room:
-            reruns = (head_reruns.get(key, ()), base_reruns.get(key, ()))
-            row |= packer.add(*_case_and_traces(v, case, base=base, reruns=reruns))
+            row |= packer.add(*_case_and_traces(v, case))
         rows.append(row)
         cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].cause
         search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
@@ -165,9 +158,7 @@ def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
     return PACKED_TEXT.sub(repack, rewrite(page))
 
 
-def _row(
-    case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequence[GradedTrial]
-) -> JsonObject:
+def _row(case: CaseView, *, cause: int, suites: Mapping[str, int]) -> JsonObject:
     """A case's row in the index. `head`, `base`: a sign for each run, see `_run_sign`; `why`: the
     reason in few words; `cause`, `suite`: indexes in the lists of `_row_context`."""
     uses = case.suite.criteria
@@ -182,7 +173,7 @@ def _row(
         "why": wording.case_reason(case, width=60),
         "place": case.place,
         "head": "".join(_run_sign(trial, uses) for trial in case.trials),
-        "base": "".join(_run_sign(trial, uses) for trial in base),
+        "base": "".join(_run_sign(trial, uses) for trial in case.base_trials),
     }
 
 
@@ -256,21 +247,20 @@ def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]
 
 
 def _case_and_traces(
-    v: View,
-    case: CaseView,
-    *,
-    base: Sequence[GradedTrial],
-    reruns: tuple[Sequence[GradedTrial], Sequence[GradedTrial]],
+    v: View, case: CaseView
 ) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
     """One case for its page, and the traces of its turns by side and run, if there are any. The
-    case has its expectations, the runs of both sides, and the values of its criteria. `reruns`: the
-    runs of head and of the base that checked its failure."""
+    case has its expectations, the runs of both sides, and the values of its criteria."""
     uses = {use.name: use for use in case.suite.criteria}
-    base_values = _means(base)
+    base_values = _means(case.base_trials)
     quarantine = case.verdict.quarantine
     runs = {
-        "head": [_run(case.run, trial, uses) for trial in (*case.trials, *reruns[0])],
-        "base": [_run(case.base, trial, uses) for trial in (*base, *reruns[1]) if case.base],
+        "head": [_run(case.run, trial, uses) for trial in (*case.trials, *case.confirmations)],
+        "base": [
+            _run(case.base, trial, uses)
+            for trial in (*case.base_trials, *case.base_confirmations)
+            if case.base
+        ],
     }
     traces = {side: [run.pop("traces") for run in side_runs] for side, side_runs in runs.items()}
     document = {

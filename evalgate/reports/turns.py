@@ -42,12 +42,14 @@ class TurnScore:
 @frozen_dataclass
 class Turn:
     """One turn, expected and actual; None if a side does not have it. `is_planned`: the evaluation
-    file has it, or a simulated user led to it. `base`: the base's turn, for new failures."""
+    file has it, or a simulated user led to it. `base`: the base's turn, for new failures. `of`: the
+    turns of its run, if it is shown without the others."""
 
     number: int
     expected: Invocation | None
     actual: Invocation | None
-    is_planned: bool
+    is_planned: bool = True
+    of: int = 1
     base: Invocation | None = None
     scores: tuple[TurnScore, ...] = ()
     findings: tuple[tuple[str, Finding], ...] = ()
@@ -151,7 +153,7 @@ def conversation_of(case: CaseView) -> Conversation:
     expected = case.eval_case.conversation or ()
     if trial is None:
         unrun_turns = (
-            Turn(number=index, expected=invocation, actual=None, is_planned=True)
+            Turn(number=index, expected=invocation, actual=None)
             for index, invocation in enumerate(expected, 1)
         )
         return Conversation(turns=tuple(unrun_turns))

@@ -331,11 +331,7 @@ def _environment(description: Mapping[str, str]) -> str:
 RUN_FACTS: Mapping[str, Callable[[Run], Iterable[str]]] = {
     "environment": lambda run: map(_environment, run.agents.values()),
     "models": lambda run: sorted(run.models),
-    "simulator": lambda run: (
-        suite.simulator.model
-        for suite in run.suites
-        if any(case.scenario is not None for case in suite.eval_set.cases)
-    ),
+    "simulator": lambda run: (suite.simulator.model for suite in run.suites if suite.is_simulated),
 }
 """The facts on each side's run."""
 

@@ -500,7 +500,6 @@ def _suite_fields(suite: Suite, report: Report) -> JsonObject:
     """The fields of a suite with or without a verdict, except its cases."""
     key = fingerprints.agent_key(suite.agent)
     run = report.run
-    is_simulated = any(case.scenario is not None for case in suite.eval_set.cases)
     return {
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
@@ -512,7 +511,9 @@ def _suite_fields(suite: Suite, report: Report) -> JsonObject:
         ),
         "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
         "criteria_source": suite.criteria_source,
-        "simulator": shapes.entry_of(SimulatorEntry, suite.simulator) if is_simulated else None,
+        "simulator": shapes.entry_of(SimulatorEntry, suite.simulator)
+        if suite.is_simulated
+        else None,
         "problem": str(suite.problem),
     }
 

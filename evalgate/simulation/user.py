@@ -162,8 +162,7 @@ def settle(suites: Iterable[Suite], settings: Settings) -> tuple[Suite, ...]:
 
 def has_scenarios(suite: Suite) -> bool:
     """True if evalgate's simulated user leads any case of a suite."""
-    has_any = any(case.scenario is not None for case in suite.eval_set.cases)
-    return has_any and not agents.is_led(suite.agent)
+    return suite.is_simulated and not agents.is_led(suite.agent)
 
 
 def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:

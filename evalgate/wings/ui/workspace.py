@@ -478,11 +478,11 @@ def _calls(turn: Invocation) -> list[JsonObject]:
 
 def _change(change: TurnEdit) -> JsonObject:
     """The new expectations of a turn: the old and the new answer, and the lines of its calls."""
-    expected_answer = turns.answer_text(change.expected.final_response)
-    pairs = call_diff.pair(change.expected.tool_calls, change.actual.tool_calls)
+    turn = change.turn
+    pairs = call_diff.pair(turn.expected_calls or (), turn.actual_calls or ())
     return {
-        "turn": change.turn,
-        "answer": None if change.answer is None else [expected_answer or "", change.answer],
+        "turn": turn.number - 1,
+        "answer": None if change.answer is None else [turn.expected_answer or "", change.answer],
         "calls": [[line.mark, line.text] for line in call_diff.difference(pairs)]
         if change.edits_calls
         else None,
