@@ -25,6 +25,7 @@ from evalgate.model import (
     ToolCall,
     VerdictKind,
     call_diff,
+    turn_score,
 )
 from evalgate.reports import turns
 from evalgate.results.labels import CaseLabel
@@ -349,8 +350,7 @@ def _is_wrong(turn: int, stored_case: StoredCase) -> bool:
         if verdict.name not in ANSWER or verdict.threshold is None:
             continue
         for trial in stored_case.trials:
-            grade = trial.grades.get(verdict.name)
-            score = grade.turns[turn] if grade is not None and turn < len(grade.turns) else None
+            score = turn_score(trial.grades.get(verdict.name), turn)
             if score is None or score < verdict.threshold:
                 return True
     return False

@@ -297,6 +297,11 @@ class NotEvaluated:
 Grade: TypeAlias = Score | NotEvaluated
 
 
+def turn_score(grade: Grade | None, index: int) -> float | None:
+    """The score that a grade gives a turn, counted from 0; None without one."""
+    return grade.turns[index] if grade is not None and index < len(grade.turns) else None
+
+
 def not_evaluated(
     reason: Reason,
     sentence: str,

@@ -104,22 +104,18 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     comparison; both are JSON objects. `evidence`: the worth of bets that head is worse, from 1.
     `relaxed`: the relaxed rules that alone let the change pass. `judge-cost-usd` is empty if the
     price of any call is unknown."""
-    counts = view.view_of(report).totals.cases
-    rows = report.comparison.criteria if report.comparison is not None else ()
-    deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
+    totals = view.view_of(report).totals.cases
+    counts = ((label.value, getattr(totals, label)) for label in wording.COUNTED)
+    rows = report.compared.criteria[:NAMES]
+    deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows}
     judge_totals = model_run.total_of(report.run.judges)
     relaxed_rules = edits.rules(report.edits) if report.is_relaxed else ""
     cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
     return {
         "verdict": report.verdict.kind.value,
         "reason": plain.one_line(plain.clip(str(report.verdict.reason), REASON_LIMIT)),
-        "passed": str(counts.passed),
-        "failed": str(counts.failed),
-        "flaky": str(counts.flaky),
-        "quarantined": str(counts.quarantined),
-        "inconclusive": str(counts.inconclusive),
-        "not-measured": str(counts.not_measured),
-        "total": str(counts.total),
+        **{label.replace("_", "-"): str(number) for label, number in counts},
+        "total": str(totals.total),
         "scores": _scores(report),
         "delta": json.dumps(deltas, separators=(",", ":")),
         "relaxed": plain.one_line(plain.clip(relaxed_rules, REASON_LIMIT)),

@@ -72,7 +72,7 @@ class CaseView:
     base: Run | None = None
     verdict: CaseVerdict
     suite: Suite
-    eval_case: Case | None
+    eval_case: Case
     trials: tuple[GradedTrial, ...]
     label: CaseLabel
     compared: CaseComparison | None = None
@@ -112,14 +112,12 @@ class CaseView:
     @property
     def file(self) -> str:
         """The file with the case."""
-        return (
-            self.eval_case.place.file if self.eval_case and self.eval_case.place else self.suite.key
-        )
+        return self.eval_case.place.file if self.eval_case.place else self.suite.key
 
     @property
     def line(self) -> int | None:
         """The line of that file, from 1."""
-        return self.eval_case.place.line if self.eval_case and self.eval_case.place else None
+        return self.eval_case.place.line if self.eval_case.place else None
 
     @property
     def place(self) -> str:
@@ -129,7 +127,7 @@ class CaseView:
     @property
     def is_simulated(self) -> bool:
         """True if a simulated user speaks."""
-        return self.eval_case is not None and self.eval_case.scenario is not None
+        return self.eval_case.scenario is not None
 
     @property
     def failing(self) -> tuple[CriterionVerdict, ...]:
@@ -249,26 +247,23 @@ class CaseView:
 
 def collect(report: Report) -> Iterator[CaseView]:
     """All cases of a report in the order of its verdict."""
-    suites = {suite.key: suite for suite in report.run.suites}
-    compared = {case.key: case for case in report.comparison.cases} if report.comparison else {}
+    compared = {case.key: case for case in report.compared.cases}
     allowed = allowed_cases(report)
-    known_labels = labels.labels_of(report.verdict, report.comparison)
+    known_labels = labels.labels_of(report)
     trials = pairing.by_case(report.run.trials)
-    for suite in report.verdict.suites:
-        if suite.suite in suites:
-            cases_by_id = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
-            for verdict in suite.cases:
-                yield CaseView(
-                    run=report.run,
-                    base=report.base,
-                    verdict=verdict,
-                    suite=suites[verdict.suite],
-                    eval_case=cases_by_id.get(verdict.case_id),
-                    trials=tuple(trials.get(verdict.key, ())),
-                    label=known_labels[verdict.key],
-                    compared=compared.get(verdict.key),
-                    allowed=allowed.get(verdict.key),
-                )
+    for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
+        for case, verdict in zip(suite.eval_set.cases, suite_verdict.cases, strict=True):
+            yield CaseView(
+                run=report.run,
+                base=report.base,
+                verdict=verdict,
+                suite=suite,
+                eval_case=case,
+                trials=tuple(trials.get(verdict.key, ())),
+                label=known_labels[verdict.key],
+                compared=compared.get(verdict.key),
+                allowed=allowed.get(verdict.key),
+            )
 
 
 URGENCY = (
@@ -318,8 +313,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
         gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL
         for gate in report.verdict.gates
     )
-    compared = report.comparison.cases if regressed and report.comparison is not None else ()
-    decisive = {case.key for case in compared if case.broken}
+    decisive = {case.key for case in report.compared.cases if regressed and case.broken}
     reasons: dict[CaseKey, str] = {}
     for suite in report.verdict.suites:
         for case in suite.cases:

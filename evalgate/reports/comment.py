@@ -226,7 +226,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         lines: list[str] = []
         for moved_case in fall.case_falls[:MOVED]:
             turn = moved_case.turn
-            turn_key = (moved_case.case.verdict.key, turn.number if turn else 0)
+            turn_key = (moved_case.case.key, turn.number if turn else 0)
             line = _draw("moved_line", v, moved_case)
             # failed cases show their conversation above, and one turn is shown once
             if moved_case.case.group in ("fail", "flaky") or turn_key in shown_turns:
@@ -360,12 +360,11 @@ def _by_reason(case_views: Sequence[CaseView]) -> list[list[CaseView]]:
 
 def _evidence(v: View, room: int) -> str:
     """The criteria on both sides, what changed in the agent, which cases moved."""
-    comparison = v.report.comparison
     parts = [
         _draw("measured", v),
         _draw("agent_changed", v),
         _draw("compared", v.report, CRITERIA)
-        if comparison is not None and comparison.criteria
+        if v.report.compared.criteria
         else _draw("criteria", v.criteria, CRITERIA),
         _falls(v, room=FALLS_ROOM, criteria=FALLS),
     ]

@@ -21,6 +21,7 @@ from evalgate.model import (
     Score,
     VerdictKind,
     call_diff,
+    turn_score,
 )
 from evalgate.reports import turns
 from evalgate.reports.cases import CaseView
@@ -182,7 +183,7 @@ def _pairs(
             continue
         head_values, base_values = (
             [score.value for trial in trials if (score := _score(trial, row.name)) is not None]
-            for trials in (case.trials, base.get(case.verdict.key, ()))
+            for trials in (case.trials, base.get(case.key, ()))
         )
         if head_values and base_values:
             yield CaseFall(case=case, row=row, base=fmean(base_values), head=fmean(head_values))
@@ -199,7 +200,7 @@ def _turn(moved_case: CaseFall) -> FallTurn | None:
     base_run = case.base
     if case.is_simulated or base_run is None:
         return None
-    base_trials = [trial for trial in base_run.trials if trial.key.case == case.verdict.key]
+    base_trials = [trial for trial in base_run.trials if trial.key.case == case.key]
     sign = -1.0 if moved_case.row.rule.lower_is_better else 1.0
     head = _conversations(case.run, case.trials, moved_case.row.name)
     base = _conversations(base_run, base_trials, moved_case.row.name)
@@ -248,17 +249,15 @@ def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Sequen
 
 def _turn_score(score: Score, index: int | None) -> float:
     """A run's score of a turn, or of the whole if it has none."""
-    turn_score = score.turns[index] if index is not None and index < len(score.turns) else None
-    return score.value if turn_score is None else turn_score
+    own_score = None if index is None else turn_score(score, index)
+    return score.value if own_score is None else own_score
 
 
 def _mean(scores: Sequence[Score], index: int) -> float | None:
-    turn_scores = [
-        turn_score
-        for score in scores
-        if index < len(score.turns) and (turn_score := score.turns[index]) is not None
+    known_scores = [
+        known_score for score in scores if (known_score := turn_score(score, index)) is not None
     ]
-    return fmean(turn_scores) if turn_scores else None
+    return fmean(known_scores) if known_scores else None
 
 
 def _largest_drop_turn(

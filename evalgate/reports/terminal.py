@@ -97,7 +97,7 @@ def render(
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     """Why one case (its suite and its name) did not pass, and what differed; "" if it passed or is
     unknown."""
-    case = next((case for case in view.view_of(report).cases if case.verdict.key == key), None)
+    case = next((case for case in view.view_of(report).cases if case.key == key), None)
     if case is None:
         return ""
     reason = wording.case_reason(case, width=NAME_WIDTH)
@@ -180,9 +180,9 @@ def _causes(v: View) -> Iterator[Line]:
     if not top_causes:
         return
     yield Line(phrase("causes_title"), "bold")
-    table = [(f"  {len(cause.cases):,}", cause.status, cause.text) for cause in top_causes]
+    table = [(f"  {len(cause.cases):,}", cause.status, cause.cause) for cause in top_causes]
     for cause, row in zip(top_causes, plain.table(table, right_columns=range(1)), strict=True):
-        yield Line(row, hang=len(row) - len(cause.text))
+        yield Line(row, hang=len(row) - len(cause.cause))
     if len(v.causes) > CAUSES:
         yield Line(f"  {phrase('more_causes', len(v.causes) - CAUSES)}", "dim")
 

@@ -18,6 +18,7 @@ from evalgate.model import (
     ToolCall,
     TrialKey,
     call_diff,
+    turn_score,
 )
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
@@ -147,7 +148,7 @@ class Conversation:
 def conversation_of(case: CaseView) -> Conversation:
     """The conversation of the shown trial; if its agent failed, the turns until then."""
     trial = case.main_trial
-    expected = (case.eval_case.conversation if case.eval_case else None) or ()
+    expected = case.eval_case.conversation or ()
     if trial is None:
         unrun_turns = (
             Turn(number=index, expected=invocation, actual=None, is_planned=True)
@@ -165,8 +166,8 @@ def conversation_of(case: CaseView) -> Conversation:
     findings = tuple(_findings(None, trial=trial))
     if actual is None:
         return Conversation(findings=findings, divergence=divergence_text)
-    is_simulated = case.eval_case is None or case.eval_case.conversation is None
-    uses = case.suite.criteria if case.eval_case is None else case.suite.criteria_of(case.eval_case)
+    is_simulated = case.eval_case.conversation is None
+    uses = case.suite.criteria_of(case.eval_case)
     # with default options, the criterion's findings repeat the difference of the calls
     repeated_names = {
         use.name
@@ -232,7 +233,7 @@ def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> I
     omitted."""
     for use in uses:
         grade = trial.grades.get(use.name)
-        value = grade.turns[index] if grade is not None and index < len(grade.turns) else None
+        value = turn_score(grade, index)
         if value is None:
             continue
         decides = not use.informational and use.threshold is not None

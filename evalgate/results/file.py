@@ -185,11 +185,6 @@ ShardEntry: Any = entry(
 )
 
 
-QuarantineEntry: Any = entry(
-    "QuarantineEntry", Quarantine, doc="A quarantine: the case does not block until it expires."
-)
-
-
 class CaseEntry(Entry):
     """One case and its trials."""
 
@@ -215,7 +210,7 @@ class CaseEntry(Entry):
     quarantined: bool = Field(
         default=False, description="Shown, but non-blocking (docs/quarantine.md)."
     )
-    quarantine: QuarantineEntry | None = Field(
+    quarantine: Quarantine | None = Field(
         default=None, description="The owner, and the date on which it expires."
     )
     shard: ShardIndex | None = Field(
@@ -362,7 +357,7 @@ def render_results(
 
     The JSON of a run of many cases is never in memory as a whole."""
     run = report.run
-    case_labels = labels.labels_of(report.verdict, report.comparison)
+    case_labels = labels.labels_of(report)
     header = shapes.written(
         _file_head(report, labels.count(case_labels.values()), outcomes, causes)
     )
@@ -457,6 +452,9 @@ def _open_list(fields: JsonObject, name: str) -> str:
     return f'{shapes.encode(fields).decode()[:-1]},"{name}":['
 
 
+_QUARANTINE = TypeAdapter(Quarantine | None)
+
+
 def _case_line(
     case: Case, verdict: CaseVerdict, run: Run, *, label: CaseLabel, trials: list[JsonObject]
 ) -> str:
@@ -468,8 +466,7 @@ def _case_line(
         "reason": verdict.reason,
         "label": "" if label is CaseLabel.PASSED else label.value,
         "quarantined": verdict.quarantined,
-        "quarantine": verdict.quarantine
-        and shapes.written(shapes.entry_of(QuarantineEntry, verdict.quarantine)),
+        "quarantine": _QUARANTINE.dump_python(verdict.quarantine, exclude_defaults=True),
         "shard": run.homes.get(verdict.key),
         "trials": trials,
     }
@@ -723,7 +720,6 @@ def _stored(results_file: Any, *, file: str) -> Stored:
     case_entries = {
         (suite.suite, case.case_id): case for suite in results_file.suites for case in suite.cases
     }
-    uses = {(suite.suite, use.name): use for suite in results_file.suites for use in suite.criteria}
     run = shapes.restored(
         Run,
         results_file,
@@ -743,7 +739,11 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         run=run,
         outcomes=outcomes,
         version=results_file.evalgate,
-        criteria={key: use.fingerprint for key, use in uses.items()},
+        criteria={
+            (suite.suite, use.name): use.fingerprint
+            for suite in results_file.suites
+            for use in suite.criteria
+        },
         deviations=deviations.under(adk_compat=results_file.adk_compat),
         comparison=comparison and _read_comparison(comparison),
         edits=results_file.edits,
@@ -806,16 +806,7 @@ STORED_FIELDS = (
 
 
 def _read_comparison(comparison_entry: Any) -> Comparison:
-    cases = tuple(
-        CaseComparison(
-            suite=case.suite,
-            case_id=case.case_id,
-            status=case.status,
-            why=case.why,
-        )
-        for case in comparison_entry.cases
-        if case.status is not CaseStatus.PAIRED
-    )
+    cases = tuple(case for case in comparison_entry.cases if case.status is not CaseStatus.PAIRED)
     fields = {name: getattr(comparison_entry, name) for name in STORED_FIELDS}
     return Comparison(cases=cases, **fields)
 

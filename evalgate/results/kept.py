@@ -149,7 +149,7 @@ def write(
 def _about(report: Report, *, selected: bool) -> About:
     run = report.run
     suites = [suite for suite in report.verdict.suites if suite.cases]
-    case_labels = results_labels.labels_of(report.verdict, report.comparison)
+    case_labels = results_labels.labels_of(report)
     return About(
         evalgate=report.version,
         started_at=run.started_at,

@@ -53,8 +53,6 @@ class Store:
     # of the hash: nobody can write a trusted journal without it
     key: bytes = field(repr=False)
     witness: Witness | None = None
-    workflow_run: str = ""
-    commit: str = ""
 
     @contextmanager
     def open_journals(
@@ -80,8 +78,6 @@ class Store:
             "journal": VERSION,
             "evalgate": __version__,
             "scope": self.scope,
-            "workflow_run": self.workflow_run,
-            "commit": self.commit,
             "started_at": started_at.astimezone(UTC).isoformat(timespec="seconds"),
             "side": side,
         }
@@ -188,19 +184,13 @@ def _token(path: Path) -> str:
 
 
 def of_workflow(
-    environ: Environ,
-    cache: Path,
-    *,
-    key: bytes,
-    workflow_run: str,
-    commit: str,
-    witness: Witness | None = None,
+    environ: Environ, cache: Path, *, key: bytes, witness: Witness | None = None
 ) -> Store | None:
     """The store for the job of a workflow; None elsewhere. A pull request also trusts journals of
     its base branch. `witness`: needed only without a `key`."""
     repository = environ.get("GITHUB_REPOSITORY", "")
     ref = environ.get("GITHUB_REF", "")
-    if not (workflow_run and repository and ref):
+    if not (repository and ref):
         return None
     base = environ.get("GITHUB_BASE_REF", "")
     scopes = [f"{repository}@{ref}", *([f"{repository}@refs/heads/{base}"] if base else [])]
@@ -210,14 +200,10 @@ def of_workflow(
         believed=scopes,
         key=key,
         witness=None if key else witness,
-        workflow_run=workflow_run,
-        commit=commit,
     )
 
 
-def of_checkout(root: Path, cache: Path, *, key: bytes, commit: str) -> Store:
+def of_checkout(root: Path, cache: Path, *, key: bytes) -> Store:
     """The store for runs of one person in one folder, on any branch."""
     scope = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return Store(
-        folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=key, commit=commit
-    )
+    return Store(folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=key)

@@ -33,8 +33,7 @@ def render(report: Report) -> str:
     the metrics of each evaluation by version."""
     if not has_any(report.run):
         return ""
-    base = None if report.comparison is None else report.comparison.base
-    return json.dumps(of_runs(report.run, base), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(of_runs(report.run, report.base), ensure_ascii=False, indent=1) + "\n"
 
 
 def has_any(run: Run) -> bool:

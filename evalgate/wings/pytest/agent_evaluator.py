@@ -34,6 +34,7 @@ from evalgate.model import (
     Score,
     Text,
     cases_of,
+    turn_score,
     turns,
 )
 from evalgate.system import isolation
@@ -409,7 +410,7 @@ def _rows(report: Report) -> Iterator[JsonObject]:
         for use in suite.criteria_of(case):
             grade = trial.grades.get(use.name)
             for number, actual in enumerate(transcript.invocations if transcript else ()):
-                score = grade.turns[number] if grade and number < len(grade.turns) else None
+                score = turn_score(grade, number)
                 expected = dict(enumerate(case.conversation or ())).get(number)
                 ids = (suite.eval_set.eval_set_id, case.case_id)
                 yield dict(
