@@ -58,14 +58,8 @@ class AdkDriver(AgentDriver):
         """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, AdkOptions)
         has_threads = setting.limits.sessions > 1 and not setting.limits.isolate_cases
-        hello = {
-            "path": options.path,
-            "agent": options.agent,
-            "app_name": options.app_name,
-            "threads": has_threads,
-        }
-        hello |= {"trace": True} if setting.trace else {}
-        hello |= {"approve": options.approve} if options.approve else {}
+        hello = options.model_dump(exclude={"python", "requirements"}, exclude_none=True)
+        hello |= {"threads": has_threads, "trace": setting.trace}
 
         def launch(kind: str) -> Launch:
             return python_process.prepare_launch(

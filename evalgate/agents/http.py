@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -64,12 +64,20 @@ class EndpointTurns(Turns):
     """The turns of a conversation with an endpoint, over one connection. `who`: the endpoint, in
     words."""
 
+    who: ClassVar[str]
+
     def __init__(
-        self, exchange: Exchange, case: Case, *, limits: AgentLimits, redact: Redactor, who: str
+        self,
+        exchange: Exchange,
+        case: Case,
+        *,
+        options: HttpOptions,
+        limits: AgentLimits,
+        redact: Redactor,
     ) -> None:
         super().__init__(case, limits, redact)
         self._exchange = exchange
-        self._who = who
+        self._options = options
 
     def begin(self) -> TurnSetup:
         """Begin the next turn, and return what the case sets for it. Raises AgentFailed if the
@@ -77,7 +85,7 @@ class EndpointTurns(Turns):
         setup = super().begin()
         if setup.agent:
             raise self.refused(
-                f"the case gives the turn to the agent {setup.agent[:80]!r}, which {self._who} does not support"
+                f"the case gives the turn to the agent {setup.agent[:80]!r}, which {self.who} does not support"
             )
         return setup
 
@@ -127,15 +135,14 @@ class AdkServerConversation(EndpointTurns):
     shared."""
 
     takes_history = False
+    who = "ADK's API server"
 
-    def __init__(
-        self, exchange: Exchange, case: Case, *, url: str, app_name: str, **more: Any
-    ) -> None:
+    def __init__(self, exchange: Exchange, case: Case, **more: Any) -> None:
         """Create the session. Raises AgentFailed."""
-        super().__init__(exchange, case, who="ADK's API server", **more)
-        self._url = url.rstrip("/")
+        super().__init__(exchange, case, **more)
+        self._url = self._options.url.rstrip("/")
         session = case.session or SessionInput()
-        self._app = app_name or session.app_name or self._only_app()
+        self._app = self._options.app_name or session.app_name or self._only_app()
         self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
         users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
         answer = self.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
@@ -216,19 +223,14 @@ PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messa
 class EndpointConversation(EndpointTurns):
     """One conversation. `{session_id}` is a new id until the endpoint returns its own."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        case: Case,
-        *,
-        options: HttpOptions,
-        response: ResponseOptions,
-        **more: Any,
-    ) -> None:
-        super().__init__(exchange, case, who="an endpoint", **more)
-        self._options = options
+    who = "an endpoint"
+
+    def __init__(self, exchange: Exchange, case: Case, **more: Any) -> None:
+        super().__init__(exchange, case, **more)
+        options = self._options
+        assert options.response is not None  # see HttpAgent
         self._paths = {
-            name: parse_path(path) for name, path in response.model_dump().items() if path
+            name: parse_path(path) for name, path in options.response.model_dump().items() if path
         }
         session = case.session or SessionInput()
         self._final_state: Json | None = None
@@ -523,16 +525,11 @@ class HttpAgent(Agent):
             most_bytes=limits.output_bytes,
         )
         options = self._options
-        more = {"limits": limits, "redact": self._redact}
+        is_adk = options.response is None
+        shape = AdkServerConversation if is_adk else EndpointConversation
         with closing(exchange):
-            conversation = (
-                AdkServerConversation(
-                    exchange, case, url=options.url, app_name=options.app_name, **more
-                )
-                if options.response is None
-                else EndpointConversation(
-                    exchange, case, options=options, response=options.response, **more
-                )
+            conversation = shape(
+                exchange, case, options=options, limits=limits, redact=self._redact
             )
             try:
                 yield conversation

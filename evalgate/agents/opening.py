@@ -288,13 +288,10 @@ def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
     takes_python = driver is not None and issubclass(driver.options, PythonOptions)
     if not takes_python or root == lender or use.options.get("requirements"):
         return None
+    pythons: Iterable[Path] = ()
     if python not in ("", python_env.AUTO):
-        lender_python = lender / str(python)
-        interpreter = (
-            None
-            if Path(str(python)).is_absolute() or (root / str(python)).is_file()
-            else lender_python
-        )
+        if not Path(str(python)).is_absolute() and not (root / str(python)).is_file():
+            pythons = [lender / str(python)]
     else:
         request = python_process.environment_request(use.options, root)
         folder = Path(request.folder)
@@ -307,8 +304,7 @@ def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
         pythons = (
             lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places
         )
-        interpreter = next((python for python in pythons if python.is_file()), None)
-    return interpreter if interpreter is not None and interpreter.is_file() else None
+    return next(filter(Path.is_file, pythons), None)
 
 
 # --- failures because of a missing environment variable, and its reason ---

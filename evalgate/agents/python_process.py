@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import math
 import os
-import queue
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import Field
 
-from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions, folder_of
 from evalgate.agents.protocol import MetricResult
-from evalgate.agents.worker_process import Launch, Phase, Worker
+from evalgate.agents.worker_process import Launch
 from evalgate.model import (
-    CriterionUse,
     FailureKind,
     Finding,
     Grade,
     NotEvaluated,
     Reason,
     Score,
-    TrialView,
     not_evaluated,
 )
 from evalgate.system import git, python_env
 from evalgate.system.python_env import EnvironmentRequest, InstallFailed
-from evalgate.values import Environ, Json, Sentence
+from evalgate.values import Environ, Json
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
 METRICS_WORKER = "metrics"
@@ -40,40 +34,6 @@ environment variables nor with files."""
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """Endings of files that Python can load as modules; the drivers `adk` and `python` read it."""
-
-
-def run_metric(
-    worker: Worker,
-    code: str,
-    use: CriterionUse,
-    evidence: TrialView,
-    *,
-    timeout_s: float,
-    on_timeout: Callable[[], None],
-) -> Grade:
-    """Grade the trial with the function at the dotted path `code`. `timeout_s`: for the request and
-    the answer together; `on_timeout`: called when it ends without an answer.
-
-    Never raises: without an answer, the grade is NotEvaluated."""
-    deadline = time.monotonic() + timeout_s
-    box = worker.boxes.open(Phase.METRIC)
-    try:
-        worker.send(
-            protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s
-        )
-        # a metric has no steps before its answer
-        _, answer = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
-    except queue.Empty:
-        on_timeout()
-        # a worker that is ending has its failure before the box gets it
-        message = worker.failure.message if worker.failure else Sentence("metric_slow", timeout_s)
-        return failed_grade(code, worker.redact(str(message)))
-    finally:
-        worker.boxes.close(box)
-    if isinstance(answer, MetricResult):
-        return metric_grade(answer, code=code)
-    # the worker's failure: a box for a metric gets nothing else
-    return failed_grade(code, worker.redact(getattr(answer, "message", "")))
 
 
 def metric_grade(result: MetricResult, *, code: str) -> Grade:

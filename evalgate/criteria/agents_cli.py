@@ -84,11 +84,7 @@ def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:
         labels=_SCORES,
     )
     result = ask.panel.vote(judged.sampled(ask, question, exhaustive=True))
-    scores = [
-        float(vote.label)
-        for sample in result.samples
-        if (vote := sample.votes.get("")) is not None and vote.passed
-    ]
+    scores = judged.labels_of(result)
     score = statistics.fmean(scores) if scores else None
     turn = judged.judged_turn(result, turn=None, score=score)
     grade = judged.conclude([turn], nothing=vertex_service.nothing())

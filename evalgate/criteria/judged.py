@@ -220,6 +220,12 @@ def opinion_of(sample: Sample, item: str) -> Opinion:
     return Opinion(sample=sample.index, label=vote.label, text=vote.rationale, cached=sample.cached)
 
 
+def labels_of(result: VoteResult) -> list[float]:
+    """The numbers that the samples gave as their labels."""
+    votes = (sample.votes.get("") for sample in result.samples)
+    return [float(vote.label) for vote in votes if vote and vote.passed]
+
+
 def judged_turn(
     result: VoteResult,
     *,

@@ -16,7 +16,7 @@ from evalgate.judges.base import (
     JudgeFailureKind,
     JudgeSetting,
 )
-from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
+from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelHost, ModelName
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
 from evalgate.model import Usage
 from evalgate.system import redact
@@ -45,8 +45,7 @@ class Clients:
     """Opens each model once, with one rate limiter per provider and endpoint. Safe for many
     threads.
 
-    `limiters`: those of the run, shared with all other callers of these providers; they wait by
-    `clock`."""
+    `limiters`: those of the run, shared with all other callers of these providers."""
 
     def __init__(
         self,
@@ -54,17 +53,14 @@ class Clients:
         *,
         defaults: JudgeRule,
         environment: Environ,
-        clock: Clock | None = None,
         limiters: RateLimiters | None = None,
     ) -> None:
-        clock = clock or Clock()
         self._drivers = drivers
         self._defaults = defaults
         self._environment = environment
-        self._clock = clock
         self._lock = threading.Lock()
         self._clients: dict[str, JudgeClient] = {}
-        self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
+        self._limiters = limiters or rate_limit.limiters_for(defaults, Clock())
         self.redact = _redactor(environment, defaults.api_key_env)
 
     def missing(self, model_names: Iterable[str]) -> Mapping[str, str]:
@@ -111,7 +107,7 @@ class Clients:
 
     def call_off(self) -> None:
         """End all waits, now and later."""
-        self._clock.call_off()
+        self._limiters.clock.call_off()
 
     def close(self) -> None:
         """Close every opened client, and end all waits."""
@@ -137,53 +133,37 @@ class Clients:
     # --- settings ---------------------------------------------------------------------------------
 
     def _plan(self, name: ModelName) -> tuple[JudgeDriver | None, JudgeSetting]:
-        client = (
-            self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
-        )
+        defaults = self._defaults
+        environment = self._environment
+        client = defaults.client or name.client or ("openai" if defaults.base_url else "")
+        own_url = defaults.base_url
         if name.client == EVALUATION and client != "replay":
             # it is not a model: the user's client and endpoint are only for models
             client = EVALUATION
-        environment = self._environment
-        defaults = self._defaults
-        key_names: tuple[str, ...] = GOOGLE_KEYS
+            own_url = ""
+        vertex = False
         if client in ("gemini", EVALUATION):
-            vertex = (
-                name.vertex
-                or environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
-            )
-            own_url = environment.get(
-                "GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", ""
-            )
-            own_url = (defaults.base_url if name.client != EVALUATION else "") or own_url
-            base_url = own_url
+            is_set = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
+            vertex = name.vertex or is_set
+            variable = "GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL"
+            endpoint = ModelHost(base_url="", url=variable)
+            key_names: tuple[str, ...] = GOOGLE_KEYS
         else:
             endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
-            vertex = False
-            own_url = defaults.base_url or environment.get(endpoint.url, "")
-            if (
-                endpoint.url == "OLLAMA_API_BASE"
-                and own_url
-                and not own_url.rstrip("/").endswith("/v1")
-            ):
-                # LiteLLM's variable has the address without it
-                own_url = own_url.rstrip("/") + "/v1"
-            base_url = own_url or endpoint.base_url
             key_names = (endpoint.key,) if endpoint.key else ()
+        own_url = own_url or environment.get(endpoint.url, "")
+        if endpoint.url == "OLLAMA_API_BASE" and own_url:
+            # LiteLLM's variable has the address without it
+            own_url = own_url.rstrip("/").removesuffix("/v1") + "/v1"
         if defaults.api_key_env:
             key_names = (defaults.api_key_env,)
+        keys = (environment.get(key_name, "").strip() for key_name in key_names)
         # the user's own endpoint may need no key
         is_keyless = own_url and not defaults.api_key_env
         return self._drivers.get(client), JudgeSetting(
             model=name.name,
-            base_url=base_url,
-            api_key=next(
-                (
-                    api_key
-                    for key_name in key_names
-                    if (api_key := environment.get(key_name, "").strip())
-                ),
-                "",
-            ),
+            base_url=own_url or endpoint.base_url,
+            api_key=next(filter(None, keys), ""),
             api_key_env=() if is_keyless else key_names,
             vertex=vertex,
             environment=environment,

@@ -37,7 +37,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Clients, JudgeClient
-from evalgate.judges.rate_limit import Clock, RateLimiters
+from evalgate.judges.rate_limit import RateLimiters
 from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import JudgeUse, Usage
@@ -120,8 +120,7 @@ class VotingPanel:
         """See JudgePanel. The next wave of a request starts when its last wave is complete,
         independent of other requests."""
         samples_by_request: list[list[Sample]] = [[] for _ in sampled_requests]
-        waves: list[list[Future[Sample]]] = [[] for _ in sampled_requests]
-        positions: dict[Future[Sample], int] = {}
+        waves: dict[int, list[Future[Sample]]] = {}
 
         def start_wave(position: int) -> None:
             if self._ended.is_set():
@@ -132,20 +131,18 @@ class VotingPanel:
                 pool.submit(self._sample, sampled_request, index)
                 for index in next_samples(sampled_request, samples_by_request[position])
             ]
-            positions.update((future, position) for future in waves[position])
 
         for position in range(len(sampled_requests)):
             start_wave(position)
-        while positions:
-            finished, _ = futures.wait(positions, return_when=futures.FIRST_COMPLETED)
-            for position in {positions.pop(future) for future in finished}:
+        while waves:
+            running = [future for wave in waves.values() for future in wave if not future.done()]
+            futures.wait(running, return_when=futures.FIRST_COMPLETED)
+            for position in list(waves):
                 if all(future.done() for future in waves[position]):
-                    for future in waves[position]:
-                        positions.pop(future, None)
-                    samples_by_request[position].extend(
-                        future.result() for future in waves[position]
-                    )
-                    start_wave(position)
+                    samples = [future.result() for future in waves.pop(position)]
+                    samples_by_request[position] += samples
+                    if samples:
+                        start_wave(position)
         return tuple(
             decide(sampled_request, samples)
             for sampled_request, samples in zip(sampled_requests, samples_by_request, strict=True)
@@ -286,20 +283,17 @@ class VotingPanel:
         of it."""
         self._budget.reserve()
         usage: Usage | None = None
-        is_answered = False
+        is_paid = False
         try:
             reply = self._ask_client(client, request)
-            usage = reply.usage
-            is_answered = not reply.cached
+            is_paid = not reply.cached
+            usage = reply.usage if is_paid else None  # the table of prices takes a second to load
         except JudgeFailed as error:
             usage = error.failure.usage
-            is_answered = usage is not None
+            is_paid = usage is not None
             raise
         finally:
-            if is_answered:
-                self._budget.settle(tokens=_tokens(usage), cost_usd=client.cost(usage))
-            else:
-                self._budget.release()
+            self._budget.settle(_tokens(usage), client.cost(usage), is_paid=is_paid)
         return reply
 
     def _ask_client(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
@@ -484,7 +478,6 @@ def open_panel(
     environment: Mapping[str, str],
     cache: Path | None,
     warn: Callable[[str], None],
-    clock: Clock | None = None,
     limiters: RateLimiters | None = None,
     oldest_s: float = 0.0,
 ) -> VotingPanel:
@@ -494,10 +487,7 @@ def open_panel(
 
     Clients are opened at their first question. Raises ConfigError for a budget in money with a
     model of unknown price, and for a recording that cannot be written."""
-    panel_clock = limiters.clock if limiters else clock or Clock()
-    clients = Clients(
-        drivers, defaults=defaults, environment=environment, clock=panel_clock, limiters=limiters
-    )
+    clients = Clients(drivers, defaults=defaults, environment=environment, limiters=limiters)
     if defaults.budget.usd is not None:
         usage.check_priced(
             defaults.budget, {model: clients.is_priced(model) for model in models_asked}

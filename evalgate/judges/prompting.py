@@ -32,6 +32,7 @@ from evalgate.model import (
     ToolResponse,
     shapes,
 )
+from evalgate.text import plain
 from evalgate.values import Json, JsonObject, frozen_dataclass
 
 _KEY = b"evalgate fence 1"
@@ -700,8 +701,7 @@ def prose_of(entry: Json, *keys: str) -> str:
 def quoted_value(value: Any) -> str:
     """A value that matches no label, shortened for display."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:57]}..."
+    return plain.clip_end(" ".join(text.split()), 60)
 
 
 _PLAIN = str.maketrans(

@@ -249,12 +249,10 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
 
-def merge(
-    first: Iterable[RecordedCall], *groups: Iterable[RecordedCall]
-) -> tuple[RecordedCall, ...]:
+def merge(*groups: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
     """The entries of all groups. Of several entries for one call, the first counts."""
     merged: dict[tuple[str, str, int], RecordedCall] = {}
-    for entry in itertools.chain(first, *groups):
+    for entry in itertools.chain(*groups):
         merged.setdefault(entry.key, entry)
     return tuple(merged.values())
 

@@ -7,7 +7,7 @@ from builders.judging import HeldClock, ScriptedJudge
 from hypothesis import given, strategies as st
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.judges import models
+from evalgate.judges import models, rate_limit
 from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeSetting
 from evalgate.judges.clients import Clients
 
@@ -61,7 +61,10 @@ def clients_of(
 ) -> tuple[Clients, dict[str, ScriptedJudge]]:
     judges = {name: ScriptedJudge(lambda _: "valid") for name in ("gemini", "openai", "replay")}
     return Clients(
-        judges, defaults=defaults or JudgeRule(), environment=environment, clock=HeldClock()
+        judges,
+        defaults=defaults or JudgeRule(),
+        environment=environment,
+        limiters=rate_limit.limiters_for(defaults or JudgeRule(), HeldClock()),
     ), judges
 
 
@@ -168,7 +171,7 @@ def test_nobody_to_ask() -> None:
 
 def test_what_a_client_lacks_is_said_before_it_is_opened() -> None:
     judge = ScriptedJudge(lambda _: "", lacking="set THE_KEY")
-    held = Clients({"gemini": judge}, defaults=JudgeRule(), environment={}, clock=HeldClock())
+    held = Clients({"gemini": judge}, defaults=JudgeRule(), environment={})
     assert held.missing(["gemini-2.5-flash"]) == {"gemini-2.5-flash": "set THE_KEY"}
     with pytest.raises(JudgeFailed, match="set THE_KEY"):
         held.client("gemini-2.5-flash")

@@ -11,7 +11,7 @@ from builders.judging import HeldClock, ScriptedJudge, request, votes_in
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import panel, replay
+from evalgate.judges import panel, rate_limit, replay
 from evalgate.judges.base import SampledRequest
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
@@ -23,7 +23,8 @@ def opened(
     judge: ScriptedJudge, defaults: JudgeRule, cache: Path | None = None, **options: Any
 ) -> VotingPanel:
     drivers = {"gemini": judge, "openai": judge, "replay": replay.DRIVER}
-    options = {"environment": {}, "warn": lambda _: None, "clock": HeldClock(), **options}
+    options = {"environment": {}, "warn": lambda _: None, **options}
+    options.setdefault("limiters", rate_limit.limiters_for(defaults, HeldClock()))
     return panel.open_panel([MODEL], drivers=drivers, defaults=defaults, cache=cache, **options)
 
 
