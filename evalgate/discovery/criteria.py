@@ -474,11 +474,10 @@ class CriteriaFinder:
                     errors.error(text.code, text.message, text.place, text.hint or named_by)
                 )
             else:
-                kind = formats.kind_of(text, file=path)
-                parse = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)
-                if kind is FileKind.DATASET_CONFIG:
-                    parse = partial(parse, read=self.tree.read)
-                reading = parse(text, file=path)
+                if formats.kind_of(text, file=path) is FileKind.DATASET_CONFIG:
+                    reading = formats.parse_dataset_config(text, file=path, read=self.tree.read)
+                else:
+                    reading = formats.parse_criteria(text, file=path)
                 self._read[path] = self._checked(reading, Place(path))
                 if reading.simulator is not None:
                     self._simulators[path] = reading.simulator

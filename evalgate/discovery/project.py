@@ -194,17 +194,8 @@ def prepare(
         unread=criteria_judges.settle_suites(discovery.unread, defaults),
         libraries=discovery.libraries,
     )
-    judge_problems: tuple[Problem, ...] = ()
-    if not project.fatal():
-        judge_problems = unready(settings, project.sound(), environ=environ)
-    elif not settings.skip_judged:
-        judge_problems = tuple(
-            criteria_judges.missing(
-                project.suites,
-                defaults,
-                environment_of_judges(settings, project.suites, environ).environ,
-            )
-        )
+    measured_suites = project.suites if project.fatal() else project.sound()
+    judge_problems = unready(settings, measured_suites, environ=environ)
     return replace(project, problems=tuple(dict.fromkeys((*project.problems, *judge_problems))))
 
 

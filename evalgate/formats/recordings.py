@@ -38,9 +38,7 @@ def read_lines(text: str, problems: Problems) -> Recorded:
             messages.append(json_text.value(offset))
             offset = json_text.next_at(json_text.end)
     except JsonFault as fault:
-        problems.error(
-            fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint
-        )
+        problems.fault(fault)
         return []
     return read_items(messages, problems)
 

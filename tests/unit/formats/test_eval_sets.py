@@ -186,7 +186,7 @@ def test_spelling_does_not_matter():
     other = parse({"eval_set_id": "s", "eval_cases": [camel(case)]})
     top = parse(camel({"eval_set_id": "s", "eval_cases": [case]}))
     assert only_turn(snake) == only_turn(other) == only_turn(top)
-    assert (codes(other), top.dialect) == ([], Dialect.ADK_CAMEL)
+    assert (codes(other), top.dialect) == ([], Dialect.ADK)
     assert codes(top) == ["adk-rejects-spelling", "adk-rejects-spelling"]
 
 
