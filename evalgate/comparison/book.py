@@ -26,6 +26,7 @@ from evalgate.model import (
     Run,
     Scale,
     ThresholdRule,
+    TrialKey,
     VerdictKind,
 )
 
@@ -66,14 +67,28 @@ class ScoredSide:
             None,
         )
 
-    def outcome(self, trial: GradedTrial) -> Pattern | None:
-        """For each deciding criterion, True if the trial passes it; see `pairing.outcome`."""
-        uses = pairing.deciding(self.uses.get(trial.key.case, ()))
-        return pairing.outcome(trial, uses, deviations=self.policy.deviations, of_base=self.is_base)
+    @cached_property
+    def runs(self) -> Mapping[TrialKey, GradedTrial]:
+        """All first runs and reruns."""
+        return {trial.key: trial for trial in (*self.run.trials, *self.run.confirmations)}
+
+    @cached_property
+    def outcomes(self) -> Mapping[TrialKey, Pattern | None]:
+        """The outcome of each run, see `pairing.outcome`."""
+        deciding_uses = {key: pairing.deciding(uses) for key, uses in self.uses.items()}
+        return {
+            key: pairing.outcome(
+                trial,
+                deciding_uses.get(key.case, ()),
+                deviations=self.policy.deviations,
+                of_base=self.is_base,
+            )
+            for key, trial in self.runs.items()
+        }
 
     def passed(self, trials: Iterable[GradedTrial]) -> list[bool | None]:
         """True for each trial that passes; None if unknown."""
-        return [pairing.passes(self.outcome(trial)) for trial in trials]
+        return [pairing.passes(self.outcomes[trial.key]) for trial in trials]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,6 +137,17 @@ class Sides:
             ScoredSide(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head)
             for run in runs
         ]
+
+    def common_runs(
+        self, heads: Iterable[GradedTrial]
+    ) -> Iterator[tuple[GradedTrial, GradedTrial]]:
+        """Each run of head with the base run of the same key. Runs of head without one are left
+        out."""
+        for base_side in self.scored_sides[1:]:
+            for head in heads:
+                base = base_side.runs.get(head.key)
+                if base is not None:
+                    yield head, base
 
     @cached_property
     def graded(self) -> Mapping[str, PolicyRule]:
@@ -285,9 +311,9 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     is_crash = (
         verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
     )
-    lost_uses: Sequence[CriterionUse] = ()
+    lost: frozenset[int] = frozenset()
     if is_paired:
-        lost_uses = _lost(sides, key)
+        lost = _lost(sides, key)
         base_outcomes = sides.scored_sides[1].passed(sides.scored_sides[1].trials.get(key, ()))
         on_base = (
             base_outcomes.count(True) > base_outcomes.count(False)
@@ -301,60 +327,61 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
         if is_paired and key[0] not in sides.unchanged
         else (),
         pairs=_pairs(
-            sides, (trial for trial in fresh_runs if trial.key.purpose is Purpose.PAIR), lost_uses
+            sides, (trial for trial in fresh_runs if trial.key.purpose is Purpose.PAIR), lost
         ),
         alone=head.passed(trial for trial in fresh_runs if trial.key.purpose is Purpose.SINGLE),
         is_failing=verdict.kind is VerdictKind.FAIL
         or (is_crash and len(outcomes) == sides.head.repeats),
         passes_on_base=on_base,
-        is_suspect=bool(lost_uses),
+        is_suspect=bool(lost),
         can_pair=is_paired and not is_absent,
         can_rerun=sides.policy.threshold is not ThresholdRule.ALL and key[0] not in sides.recorded,
     )
 
 
-def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
-    """The criteria that head fails and the base passes in the first runs, if other criteria show
-    the reverse. In that case neither side is better as a whole."""
+def _lost(sides: Sides, key: CaseKey) -> frozenset[int]:
+    """The places of the criteria that head fails and the base passes in the first runs, if other
+    criteria show the reverse. In that case neither side is better as a whole."""
     first_outcomes = [
-        side.outcome(side.trials[key][0]) or ()
+        side.outcomes[side.trials[key][0].key] or ()
         for side in sides.scored_sides
         if side.trials.get(key)
     ]
     if len(first_outcomes) < len(sides.scored_sides):
-        return ()
-    rows = list(zip(pairing.deciding(sides.uses[key]), *first_outcomes, strict=False))
-    lost_uses = tuple(use for use, head, base in rows if head is False and base is True)
-    return lost_uses if any(head is True and base is False for _, head, base in rows) else ()
+        return frozenset()
+    rows = list(zip(*first_outcomes, strict=False))
+    return frozenset(
+        place for place, row in enumerate(rows) if row == (False, True) and (True, False) in rows
+    )
 
 
-def _pairs(
-    sides: Sides, heads: Iterable[GradedTrial], lost_uses: Sequence[CriterionUse] = ()
-) -> list[RunPair]:
-    """Pairs of runs with the same number on both sides, scored by `lost_uses` or, if there are
-    none, by all criteria."""
-    return [
-        pairing.pair(
-            head,
-            base,
-            lost_uses or sides.uses[head.key.case],
-            graded=sides.graded,
-            deviations=sides.policy.deviations,
+def _pairs(sides: Sides, heads: Iterable[GradedTrial], lost: Collection[int] = ()) -> list[RunPair]:
+    """Pairs of runs with the same number on both sides, scored by the criteria at the places `lost`
+    or, if there are none, by all criteria."""
+    return [_pair(sides, head, base, lost) for head, base in sides.common_runs(heads)]
+
+
+def _pair(sides: Sides, head: GradedTrial, base: GradedTrial, lost: Collection[int]) -> RunPair:
+    """One run of a case on each side. Nothing is staked on runs of different days."""
+    patterns = [side.outcomes[head.key] for side in sides.scored_sides]
+    falls = {}
+    for use in sides.uses[head.key.case]:
+        rule = sides.graded.get(use.name)
+        head_score = pairing.value_of(head, use.name)
+        base_score = pairing.value_of(base, use.name)
+        if rule is not None and head_score is not None and base_score is not None:
+            falls[use.name] = rule.drop(head_score, base_score)
+    if purse.MEASURED in sides.graded:
+        head_lost, base_lost = map(pairing.is_lost, (head, base), patterns)
+        falls[purse.MEASURED] = float(head_lost) - float(base_lost)
+    cell = pairing.cell_of(
+        *(
+            pattern
+            and tuple(outcome for place, outcome in enumerate(pattern) if not lost or place in lost)
+            for pattern in patterns
         )
-        for head, base in common_runs(sides, heads)
-    ]
-
-
-def common_runs(
-    sides: Sides, heads: Iterable[GradedTrial]
-) -> Iterator[tuple[GradedTrial, GradedTrial]]:
-    """Each run of head with the base run of the same key. Runs of head without one are left out."""
-    for head in heads:
-        for side in sides.scored_sides[1:]:
-            trials = side.trials if head.key.purpose is Purpose.FIRST else side.fresh
-            yield from (
-                (head, base) for base in trials.get(head.key.case, ()) if base.key == head.key
-            )
+    )
+    return RunPair(cell=cell, falls=falls, is_staked=not base.apart)
 
 
 def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:

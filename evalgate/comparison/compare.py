@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
 from evalgate.comparison import (
@@ -15,9 +15,8 @@ from evalgate.comparison import (
     sensitivity,
 )
 from evalgate.comparison.book import Sides
-from evalgate.comparison.pairing import PolicyRule
+from evalgate.comparison.pairing import PolicyRule, known_values
 from evalgate.model import (
-    MOST_REPEATS,
     AppliedRule,
     BaseOrigin,
     CaseKey,
@@ -26,14 +25,12 @@ from evalgate.model import (
     Comparison,
     CriterionComparison,
     CriterionUse,
+    Lack,
     PassRates,
-    Scale,
     VerdictKind,
 )
 from evalgate.values import frozen_dataclass
 
-OVERALL = "trials that pass"
-"""The name of the row over all deciding criteria."""
 DUST = 1e-9
 
 
@@ -50,8 +47,8 @@ def comparison_of(
     assert base is not None
     deciding_keys = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
     outcomes = [
-        [side.passed(side.trials.get(key, ())) for key in deciding_keys]
-        for side in sides.scored_sides
+        [known_values(side.passed(side.trials.get(key, ()))) for side in sides.scored_sides]
+        for key in deciding_keys
     ]
     rows = tuple(_rows(sides))
     head_side, base_side = sides.scored_sides
@@ -60,51 +57,38 @@ def comparison_of(
         base=base,
         cases=comparison_cases.comparisons_of(sides),
         criteria=rows,
-        overall=_overall(sides, deciding_keys, outcomes),
-        head_rates=pass_rates(outcomes[0]),
-        # pass^k of both sides with the same k
-        base_rates=pass_rates(outcomes[1], largest_k=base.repeats),
+        rates=pass_rates(outcomes),
         power=sensitivity.power_of(
-            sides,
-            deciding_keys,
-            [
-                pairing.measured_values((*head_runs, *base_runs))
-                for head_runs, base_runs in zip(*outcomes, strict=True)
-            ],
+            sides, deciding_keys, [[*head_runs, *base_runs] for head_runs, base_runs in outcomes]
         ),
         book=sides.book_and_reruns[0],
         unchanged=tuple(sorted(sides.unchanged)),
         unread=unread,
         edited=edited,
-        is_past=any(
-            row.change is Change.INCONCLUSIVE and not row.base_failed and not row.short
-            for row in rows
-        ),
+        is_past=any(row.lack is Lack.PAST for row in rows),
         decided=head_side.verdicts,
         # a base that ran alongside head has head's criteria; a stored base may have its own
         base_decided=base_side.verdicts if pairing.uses_by_case(base) == sides.uses else {},
     )
 
 
-def pass_rates(
-    outcomes: Sequence[Sequence[bool | None]], *, largest_k: int = MOST_REPEATS
-) -> PassRates | None:
-    """Pass rates from the outcomes of every case (None: unknown). Cases without a known outcome are
-    left out; the result is None if no case remains.
+def pass_rates(outcomes: Iterable[Sequence[Sequence[bool]]]) -> tuple[PassRates, ...]:
+    """The pass rates of each side, from each case's outcomes on each side. Cases without an outcome
+    on one side are left out; the result is empty if no case remains.
 
-    k is the fewest known outcomes of a case, at most `largest_k`. Source: Yao et al. 2024 (arXiv
-    2406.12045); Chen et al. 2021 (arXiv 2107.03374)."""
-    counts = [
-        (known_outcomes.count(True), len(known_outcomes))
-        for runs in outcomes
-        if (known_outcomes := [outcome for outcome in runs if outcome is not None])
-    ]
-    if not counts:
-        return None
-    k = min(largest_k, *(runs for _, runs in counts))
+    k is the fewest outcomes of a case. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et al. 2021
+    (arXiv 2107.03374)."""
+    cases = [runs_of_sides for runs_of_sides in outcomes if all(runs_of_sides)]
+    k = min((len(runs) for runs_of_sides in cases for runs in runs_of_sides), default=0)
+    return tuple(_rates(side, k) for side in zip(*cases, strict=True))
+
+
+def _rates(cases: Sequence[Sequence[bool]], k: int) -> PassRates:
+    counts = [(sum(runs), len(runs)) for runs in cases]
     return PassRates(
+        cases=len(cases),
         k=k,
-        rate=sum(passes for passes, _ in counts) / sum(runs for _, runs in counts),
+        rate=fmean(passes / runs for passes, runs in counts),
         all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
         any_of_k=fmean(
             1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts
@@ -114,23 +98,19 @@ def pass_rates(
 
 @frozen_dataclass
 class CaseSample:
-    """One criterion's scores of a case on both sides, without crashed runs.
-
-    `is_whole`: no score is missing. `is_unrun`: all missing scores are of trials that never ran.
-    `base_failed`: scores are missing only on the base, because the base's own agent failed."""
+    """One criterion's scores of a case on both sides, without crashed runs, and why one is
+    missing."""
 
     head: tuple[float, ...]
     base: tuple[float, ...]
-    is_whole: bool
-    is_unrun: bool
-    base_failed: bool
+    lack: Lack | None
 
 
 def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
     """The sample of one case; None if all runs of a side crashed."""
     scores = []
     unscored_trials = []
-    is_unrun = False
+    lack = None
     repeats = min(side.run.repeats for side in sides.scored_sides)
     for side in sides.scored_sides:
         trials = side.trials.get(key, ())
@@ -141,20 +121,16 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
             return None
         side_scores = [pairing.value_of(trial, name) for trial in counted_trials]
         unscored_trials += [
-            (side, trial)
+            side.is_base and trial.own_failure
             for trial, score in zip(counted_trials, side_scores, strict=True)
             if score is None
         ]
-        is_unrun = is_unrun or len(trials) < repeats
-        scores.append(pairing.measured_values(side_scores))
-    return CaseSample(
-        head=scores[0],
-        base=scores[1],
-        is_whole=all(scores) and not unscored_trials and not is_unrun,
-        is_unrun=is_unrun and not unscored_trials,
-        base_failed=bool(unscored_trials)
-        and all(side.is_base and trial.own_failure for side, trial in unscored_trials),
-    )
+        if len(trials) < repeats:
+            lack = Lack.RUNS
+        scores.append(known_values(side_scores))
+    if unscored_trials:
+        lack = Lack.BASE_FAILED if all(unscored_trials) else Lack.SCORES
+    return CaseSample(head=scores[0], base=scores[1], lack=lack)
 
 
 @frozen_dataclass
@@ -170,24 +146,20 @@ class _Row:
     against: float
     past: float
 
-    def missing(self, *, min_measured: float, is_truncated: bool) -> Change | None:
-        """The change to report if too little was measured; None if enough was. The change is
-        inconclusive if the missing trials would have been enough, and a budget or only the base's
-        own failures kept them from being compared."""
-        if not self.samples:  # every run crashed
-            return Change.INCONCLUSIVE
-        complete_count = sum(sample.is_whole for sample in self.samples)
-        required_count = max(len(self.samples) * min_measured - DUST, DUST)
-        if complete_count >= required_count:
+    def lack(self, sides: Sides) -> Lack | None:
+        """What is missing if too little was measured; None if enough was. Trials that a budget or
+        the base's own failures prevented are excused if they would have been enough."""
+        if not self.samples:
+            return Lack.RUNS
+        is_truncated = any(side.run.truncated for side in sides.scored_sides)
+        excuses = {None, Lack.BASE_FAILED, *((Lack.RUNS,) if is_truncated else ())}
+        required_count = max(len(self.samples) * sides.policy.min_measured - DUST, DUST)
+        lacks = [sample.lack for sample in self.samples]
+        if lacks.count(None) >= required_count:
             return None
-        excused_count = sum(
-            sample.base_failed or (is_truncated and sample.is_unrun) for sample in self.samples
-        )
-        return (
-            Change.INCONCLUSIVE
-            if complete_count + excused_count >= required_count
-            else Change.NOT_MEASURED
-        )
+        if sum(lack in excuses for lack in lacks) < required_count:
+            return Lack.SCORES
+        return Lack.BASE_FAILED if Lack.BASE_FAILED in lacks else Lack.RUNS
 
 
 def _rows(sides: Sides) -> Iterator[CriterionComparison]:
@@ -214,115 +186,79 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
             )
 
 
-def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
+def _row(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> _Row:
     head_side, base_side = sides.scored_sides
     drops: list[float] = []
     past_drops: list[float] = []
-    for key in cases:
-        for head, base in comparison_book.common_runs(
-            sides, (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
+    for key in keys:
+        for head, base in sides.common_runs(
+            (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
         ):
             head_score = pairing.value_of(head, rule.name)
             base_score = pairing.value_of(base, rule.name)
             if head_score is not None and base_score is not None:
                 (past_drops if base.apart else drops).append(rule.drop(head_score, base_score))
-    kinds = [(base_side.kind(key, rule.name), head_side.kind(key, rule.name)) for key in cases]
-    samples = [sample for key in cases if (sample := _sample(sides, key, rule.name)) is not None]
+    kinds = [(base_side.kind(key, rule.name), head_side.kind(key, rule.name)) for key in keys]
+    samples = [sample for key in keys if (sample := _sample(sides, key, rule.name)) is not None]
     evidence = comparison_book.evidence
     return _Row(
         rule=rule,
         samples=samples,
-        cases=_counted(samples, kinds),
+        cases=ComparedCases(
+            compared=sum(bool(sample.head and sample.base) for sample in samples),
+            unpaired=sum(sample.lack is not None for sample in samples),
+            broken=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
+            fixed=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
+        ),
         evidence=evidence(drops, tolerated=rule.max_drop),
         against=evidence([-drop for drop in drops], tolerated=rule.max_drop),
         past=evidence([*past_drops, *drops], tolerated=rule.max_drop) if past_drops else 1.0,
     )
 
 
-def _counted(
-    samples: Sequence[CaseSample], kinds: Sequence[tuple[VerdictKind | None, VerdictKind | None]]
-) -> ComparedCases:
-    """Count compared, missing, broken and fixed cases. `kinds`: the verdicts of base and head."""
-    return ComparedCases(
-        compared=sum(bool(sample.head and sample.base) for sample in samples),
-        unpaired=sum(not sample.is_whole for sample in samples),
-        broken=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
-        fixed=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
-    )
-
-
 def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
     book = sides.book_and_reruns[0]
+    rule = row.rule
     paired_samples = [sample for sample in row.samples if sample.head and sample.base]
     # the mean of the cases' means, over the cases that have a score on both sides
     head_mean = base_mean = None
     if paired_samples:
         head_mean = fmean(fmean(sample.head) for sample in paired_samples)
         base_mean = fmean(fmean(sample.base) for sample in paired_samples)
-    is_truncated = bool(sides.head.truncated or (sides.base and sides.base.truncated))
-    shortfall = row.missing(min_measured=sides.policy.min_measured, is_truncated=is_truncated)
-    clock_based = row.rule.scale.clocked and not sides.is_together
-    change = Change.NO_EVIDENCE
-    if clock_based:
-        change = Change.NOT_MEASURED
-    elif (
-        row.rule.gating and book.is_worse and row.evidence >= min(purse.BROKEN_FACTOR, largest) > 1
-    ):
-        change = Change.REGRESSED
-    elif shortfall is not None:
-        change = shortfall
-    elif row.rule.gating and row.past >= book.needed:
-        change = Change.INCONCLUSIVE
-    elif row.rule.gating and book.better >= book.needed and row.against >= purse.BROKEN_FACTOR:
-        change = Change.IMPROVED
+    lack = row.lack(sides)
+    if rule.scale.clocked and not sides.is_together:
+        lack = Lack.CLOCK
+    change = CHANGES[lack]
+    if lack is not Lack.CLOCK and rule.gating:
+        if book.is_worse and row.evidence >= min(purse.BROKEN_FACTOR, largest) > 1:
+            change = Change.REGRESSED
+        elif lack is None and row.past >= book.needed:
+            lack = Lack.PAST
+            change = Change.INCONCLUSIVE
+        elif lack is None and book.better >= book.needed and row.against >= purse.BROKEN_FACTOR:
+            change = Change.IMPROVED
     return CriterionComparison(
-        name=row.rule.name,
+        name=rule.name,
         rule=AppliedRule(
-            gating=row.rule.gating,
+            gating=rule.gating,
             advisory=is_shown,
-            lower_is_better=row.rule.lower_is_better,
-            floor=row.rule.floor(base_mean),
+            lower_is_better=rule.lower_is_better,
+            floor=rule.floor(base_mean),
         ),
         change=change,
         cases=row.cases,
         base=base_mean,
         head=head_mean,
         evidence=row.evidence,
-        clock_based=clock_based,
-        short=shortfall is Change.NOT_MEASURED,
-        base_failed=shortfall is Change.INCONCLUSIVE
-        and any(sample.base_failed for sample in row.samples),
+        lack=lack,
     )
 
 
-def _overall(
-    sides: Sides, deciding: Sequence[CaseKey], outcomes: Sequence[Sequence[Sequence[bool | None]]]
-) -> CriterionComparison | None:
-    """Compare the trials that pass all deciding criteria; None if no case decides. `outcomes`:
-    those of head, then of the base."""
-    if not deciding:
-        return None
-    samples = [
-        CaseSample(
-            head=pairing.measured_values(head_runs),
-            base=pairing.measured_values(base_runs),
-            is_whole=bool(head_runs and base_runs) and None not in (*head_runs, *base_runs),
-            is_unrun=False,
-            base_failed=False,
-        )
-        for head_runs, base_runs in zip(*outcomes, strict=True)
-    ]
-    head_side, base_side = sides.scored_sides
-    kinds = [(base_side.verdicts[key].kind, head_side.verdicts[key].kind) for key in deciding]
-    book = sides.book_and_reruns[0]
-    row = _Row(
-        rule=PolicyRule(
-            name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=0.0
-        ),
-        samples=samples,
-        cases=_counted(samples, kinds),
-        evidence=book.worse,
-        against=book.better,
-        past=1.0,
-    )
-    return _compared(row, sides, is_shown=False, largest=1.0)
+CHANGES = {
+    None: Change.NO_EVIDENCE,
+    Lack.CLOCK: Change.NOT_MEASURED,
+    Lack.SCORES: Change.NOT_MEASURED,
+    Lack.RUNS: Change.INCONCLUSIVE,
+    Lack.BASE_FAILED: Change.INCONCLUSIVE,
+}
+"""The change of a criterion by what it lacks, if neither a drop nor a rise is sure."""

@@ -6,10 +6,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from evalgate.comparison import threshold
-from evalgate.comparison.purse import MEASURED, RunPair
 from evalgate.model import (
     INFRASTRUCTURE,
     CaseKey,
@@ -27,6 +26,7 @@ from evalgate.model import (
 from evalgate.model.deviations import Deviations
 from evalgate.values import frozen_dataclass
 
+Value = TypeVar("Value")
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
 
 Pattern: TypeAlias = tuple[bool | None, ...]
@@ -82,9 +82,9 @@ def value_of(trial: GradedTrial, name: str) -> float | None:
     return grade.value if isinstance(grade, Score) and math.isfinite(grade.value) else None
 
 
-def measured_values(scores: Iterable[float | None]) -> tuple[float, ...]:
+def known_values(values: Iterable[Value | None]) -> tuple[Value, ...]:
     """The values that are not None."""
-    return tuple(score for score in scores if score is not None)
+    return tuple(value for value in values if value is not None)
 
 
 def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
@@ -216,32 +216,7 @@ def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool = False) -> Pol
     )
 
 
-def _is_lost(trial: GradedTrial, pattern: Pattern | None) -> bool:
+def is_lost(trial: GradedTrial, pattern: Pattern | None) -> bool:
     """True if the trial was not measured, unless its recording is missing."""
     is_unrecorded = trial.failure is not None and trial.failure.kind in UNRECORDED
     return passes(pattern) is None and not is_unrecorded
-
-
-def pair(
-    head: GradedTrial,
-    base: GradedTrial,
-    uses: Sequence[CriterionUse],
-    *,
-    graded: Mapping[str, PolicyRule],
-    deviations: Deviations,
-) -> RunPair:
-    """Pair one run of a case on each side. `graded`: the criteria whose scores are compared as
-    numbers. Nothing is staked on runs of different days."""
-    deciding_uses = deciding(uses)
-    head_pattern = outcome(head, deciding_uses, deviations=deviations, of_base=False)
-    base_pattern = outcome(base, deciding_uses, deviations=deviations, of_base=True)
-    falls = {}
-    for use in uses:
-        rule = graded.get(use.name)
-        head_score = value_of(head, use.name)
-        base_score = value_of(base, use.name)
-        if rule is not None and head_score is not None and base_score is not None:
-            falls[use.name] = rule.drop(head_score, base_score)
-    if MEASURED in graded:
-        falls[MEASURED] = float(_is_lost(head, head_pattern)) - float(_is_lost(base, base_pattern))
-    return RunPair(cell=cell_of(head_pattern, base_pattern), falls=falls, is_staked=not base.apart)

@@ -20,93 +20,58 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.values import Sentence, Wording, frozen_dataclass
+from evalgate.values import Sentence, Wording
 
 
-@frozen_dataclass
-class Counts:
-    """The number of a suite's cases by result.
-
-    `measured` cases passed or failed. `allowed` failures count as `passed`. `unrun` cases were not
-    run because a budget ended. `doubtful` cases are below a threshold in their completed runs.
-    `partial` cases fail and have unmeasured runs too."""
-
-    total: int
-    passed: int
-    failed: int
-    measured: int
-    unrun: int
-    doubtful: int
-    partial: int
-    allowed: int
-
-    def reaches(self, cases: int, *, min_measured: float) -> bool:
-        """True if `cases` is at least the required share of all cases."""
-        return cases >= round(self.total * min_measured, 9) - 1e-9
-
-    def enough(self, *, required: float, min_measured: float) -> bool:
-        """True if enough cases were measured, and enough of them pass."""
-        measured = self.measured
-        is_enough = measured > 0 and self.reaches(measured, min_measured=min_measured)
-        return is_enough and self.passed >= needed(measured, required)
-
-
-def count(
+def judge(
     cases: Sequence[CaseVerdict],
     *,
+    required: float,
+    min_measured: float,
     allowed: Collection[CaseKey] = (),
     unconfirmed: Collection[CaseKey] = (),
-) -> Counts:
-    """The counts of a suite's cases. Failures in `unconfirmed` count as inconclusive."""
-    kinds = [VerdictKind.INCONCLUSIVE if case.key in unconfirmed else case.kind for case in cases]
-    counted_cases = [case for case in cases if case.key not in allowed]
-    failed = sum(
-        case.kind is VerdictKind.FAIL and case.key not in unconfirmed for case in counted_cases
-    )
-    measured = kinds.count(VerdictKind.PASS) + kinds.count(VerdictKind.FAIL)
-    return Counts(
-        total=len(cases),
-        passed=measured - failed,
-        failed=failed,
-        measured=measured,
-        unrun=kinds.count(VerdictKind.INCONCLUSIVE),
-        doubtful=sum(case.doubtful for case in counted_cases),
-        partial=sum(case.partial for case in counted_cases),
-        allowed=len(allowed),
-    )
-
-
-def judge(counts: Counts, *, required: float, min_measured: float) -> dict[VerdictKind, Wording]:
+) -> dict[VerdictKind, Wording]:
     """The verdict kinds of a suite's cases, with reasons. If the suite does not pass, each kind
     that prevents it, the most important first.
 
     A failure that no unmeasured case could change is a failure, so neither an outage nor a failure
     hides the other. Otherwise the pass rate of the measured cases decides, if enough cases were
-    measured. Allowed failures count as passes. `min_measured` tolerates cases without a result,
-    never failures."""
-    total = counts.total
-    failed = counts.failed
-    measured = counts.measured
-    unrun = counts.unrun
+    measured. Failures in `allowed` count as passes, those in `unconfirmed` as inconclusive.
+    `min_measured` tolerates cases without a result, never failures."""
+    total = len(cases)
     if total == 0:
         return {VerdictKind.NOT_MEASURED: Sentence("suite_empty")}
+    case_kinds = [
+        VerdictKind.INCONCLUSIVE if case.key in unconfirmed else case.kind for case in cases
+    ]
+    unrun = case_kinds.count(VerdictKind.INCONCLUSIVE)
+    measured = case_kinds.count(VerdictKind.PASS) + case_kinds.count(VerdictKind.FAIL)
+    blocking_cases = [
+        (case, kind)
+        for case, kind in zip(cases, case_kinds, strict=True)
+        if case.key not in allowed
+    ]
+    failed = sum(kind is VerdictKind.FAIL for _, kind in blocking_cases)
+    doubtful = sum(case.doubtful for case, _ in blocking_cases)
+    least_measured = max(1, round(total * min_measured, 9) - 1e-9)
+    passes_enough = measured - failed >= needed(measured, required)
     kinds: dict[VerdictKind, Wording] = {}
     is_certain = total - failed < needed(total, required)
+    known_count = measured + unrun
     if is_certain:
         kinds[VerdictKind.FAIL] = Sentence("suite_failed", failed, total)
-    known_count = measured + unrun - (counts.partial if is_certain else 0)
-    is_enough = known_count > 0 and counts.reaches(known_count, min_measured=min_measured)
+        # a failure of a case that could not be measured in part hides no outage
+        known_count -= sum(case.partial for case, _ in blocking_cases)
+    is_enough = known_count >= least_measured
     if not is_enough:
         kinds[VerdictKind.NOT_MEASURED] = Sentence("suite_unmeasured", total - measured, total)
-    if unrun and not counts.enough(required=required, min_measured=min_measured):
+    if unrun and not (measured >= least_measured and passes_enough):
         kinds[VerdictKind.INCONCLUSIVE] = Sentence("suite_unfinished", unrun, total)
-    elif is_enough and not is_certain and counts.passed < needed(measured, required):
-        kinds[VerdictKind.FAIL] = Sentence("suite_below", counts.passed, measured, required)
-    if counts.doubtful:
-        kinds.setdefault(VerdictKind.NOT_MEASURED, Sentence("suite_doubtful", counts.doubtful))
-    return kinds or {
-        VerdictKind.PASS: Sentence("suite_allowed", counts.allowed) if counts.allowed else ""
-    }
+    elif is_enough and not is_certain and not passes_enough:
+        kinds[VerdictKind.FAIL] = Sentence("suite_below", measured - failed, measured, required)
+    if doubtful:
+        kinds.setdefault(VerdictKind.NOT_MEASURED, Sentence("suite_doubtful", doubtful))
+    return kinds or {VerdictKind.PASS: Sentence("suite_allowed", len(allowed)) if allowed else ""}
 
 
 def needed(total: int, share: float) -> int:

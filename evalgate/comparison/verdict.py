@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from evalgate.comparison import pairing, threshold as comparison_threshold
+from evalgate.comparison import pairing, threshold
 from evalgate.comparison.cases import OF_RERUNS
 from evalgate.model import (
     BaseSource,
@@ -25,6 +25,7 @@ from evalgate.model import (
     GateCause,
     GateKind,
     GateVerdict,
+    Lack,
     NonBlocking,
     Policy,
     Quarantine,
@@ -42,45 +43,53 @@ from evalgate.values import Sentence, Wording, frozen_dataclass
 class Allowed:
     """The cases and failures that the threshold gate treats specially."""
 
-    origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     flaky_cases: frozenset[CaseKey] = frozenset()  # failed or crashed, and pass in reruns
     # the base fails too, and `threshold: new` allows it
     known_failures: frozenset[CaseKey] = frozenset()
     open_failures: frozenset[CaseKey] = frozenset()  # not rerun, or not measured
-    quarantines: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # shown, never decide
     new_cases: frozenset[CaseKey] = frozenset()  # not on the base
     drifted_cases: frozenset[CaseKey] = frozenset()  # both sides fail today, the base passed before
 
+    def reason(self, case: CaseVerdict) -> NonBlocking | None:
+        """Why a failed or crashed case does not block; None if it may block."""
+        has_failed = case.kind is VerdictKind.FAIL
+        is_crash = case.kind is VerdictKind.NOT_MEASURED
+        if case.key in self.flaky_cases and (has_failed or is_crash):
+            return NonBlocking.FLAKY
+        return NonBlocking.ALLOWED if case.key in self.known_failures and has_failed else None
 
-NONE_ALLOWED = Allowed()
+
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 NOT_QUARANTINED: Mapping[CaseKey, Quarantine] = {}
 
 
-def find_allowed(
+def _origins(comparison: Comparison | None, book: Book | None) -> dict[CaseKey, FailureOrigin]:
+    """The origin of each failure: from the comparison with a base, else from the reruns."""
+    if comparison is not None and comparison.base is not None:
+        return {case.key: case.origin for case in comparison.cases if case.origin is not None}
+    return {
+        key: OF_RERUNS[confirmation]
+        for key, confirmation in (book.confirmations if book else {}).items()
+        if confirmation in (Confirmation.FLAKY, Confirmation.LOST)
+    }
+
+
+def _allowed(
     run: Run,
     policy: Policy,
     *,
     comparison: Comparison | None,
-    quarantines: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
-    book: Book | None = None,
+    book: Book | None,
+    origins: Mapping[CaseKey, FailureOrigin],
 ) -> Allowed:
     """The failures that the policy allows: flaky failures, and with `threshold: new` those that the
     base has too. New cases and cases without a base result are never allowed as old failures."""
-    confirmations = {} if book is None else book.confirmations
+    book = book or Book()
     keys: defaultdict[Confirmation, set[CaseKey]] = defaultdict(set)
-    for key, confirmation in confirmations.items():
+    for key, confirmation in book.confirmations.items():
         keys[confirmation].add(key)
     base = None if comparison is None else comparison.base
     cases = () if comparison is None or base is None else comparison.cases
-    origins = {case.key: case.origin for case in cases if case.origin is not None}
-    if base is None:
-        shown_confirmations = {Confirmation.FLAKY, Confirmation.LOST}
-        origins = {
-            key: OF_RERUNS[confirmation]
-            for key, confirmation in confirmations.items()
-            if confirmation in shown_confirmations
-        }
     old_failures = {
         key
         for key, origin in origins.items()
@@ -90,20 +99,15 @@ def find_allowed(
     # measured in an earlier run than head's
     separate_keys = {trial.key.case for trial in (base.trials if base else ()) if trial.apart}
     passed_keys = {case.key for case in cases if case.base and case.base.passed > case.base.failed}
-    is_cut_short = bool(run.truncated or (base is not None and base.truncated))
+    open_failures = keys[Confirmation.LOST]
+    if run.truncated or (base is not None and base.truncated):
+        open_failures |= keys[Confirmation.OPEN] - known_failures
     return Allowed(
-        origins=origins,
         flaky_cases=frozenset(keys[Confirmation.FLAKY]),
         known_failures=known_failures,
-        open_failures=frozenset(
-            keys[Confirmation.LOST]
-            | (keys[Confirmation.OPEN] - known_failures if is_cut_short else set())
-        ),
-        quarantines=quarantines,
+        open_failures=frozenset(open_failures),
         new_cases=frozenset(case.key for case in cases if case.status is CaseStatus.NEW),
-        drifted_cases=frozenset(
-            separate_keys & passed_keys & old_failures & (book.on_both if book else frozenset())
-        ),
+        drifted_cases=frozenset(separate_keys & passed_keys & old_failures & book.on_both),
     )
 
 
@@ -111,48 +115,31 @@ SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE
 """The most severe first. The most severe kind of the suites is the verdict's kind."""
 
 
-def threshold_gate(
-    run: Run,
-    policy: Policy,
-    *,
-    allowed: Allowed = NONE_ALLOWED,
-    decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
-    is_compared: bool = False,
-) -> Verdict:
+def _most_severe(kinds: Iterable[VerdictKind | None]) -> VerdictKind | None:
+    """The most severe kind; None if there is none."""
+    return min(filter(None, kinds), key=SEVERITY.index, default=None)
+
+
+def _threshold_gate(run: Run, suites: Sequence[SuiteVerdict], policy: Policy) -> GateVerdict:
     """The threshold gate's verdict on a run.
 
-    Every case of every suite counts, including cases that did not run, except those of advisory
-    suites and those in `allowed`. A run without cases is not measured. If its budget ended a run,
-    the verdict is inconclusive at best. `decided`: known verdicts on its cases. `is_compared`: the
-    comparison with a base decides criteria without a threshold."""
-    uses = pairing.uses_by_case(run)
-    verdicts = (
-        decided
-        if decided.keys() == uses.keys()
-        else pairing.case_verdicts(run, uses, policy=policy)
-    )
-    suites = tuple(
-        _judge_suite(suite, verdicts, policy=policy, allowed=allowed, is_compared=is_compared)
-        for suite in run.suites
-    )
+    Every suite counts, except advisory ones; if all are advisory, nothing blocks. A run without
+    cases is not measured. If its budget ended a run, the verdict is inconclusive at best."""
     deciding_suites = [suite for suite in suites if not suite.advisory]
-    kind = min(
-        (suite.kind for suite in deciding_suites),
-        key=SEVERITY.index,
-        default=VerdictKind.NOT_MEASURED,
-    )
-    if kind is VerdictKind.PASS and (run.truncated or not run.complete):
-        kind = VerdictKind.INCONCLUSIVE if run.complete else VerdictKind.NOT_MEASURED
-    is_advisory_only = bool(suites) and not deciding_suites
+    kind = _most_severe(suite.kind for suite in deciding_suites) or VerdictKind.NOT_MEASURED
+    if kind is VerdictKind.PASS and not run.complete:
+        kind = VerdictKind.NOT_MEASURED
+    elif kind is VerdictKind.PASS and run.truncated:
+        kind = VerdictKind.INCONCLUSIVE
     # including kinds that a more severe kind hides: the policy may block on them
     kinds = {kind}
     for suite in deciding_suites:
         kinds |= {suite.kind, *suite.lesser_kinds}
     if run.truncated:
         kinds.add(VerdictKind.INCONCLUSIVE)
+    is_advisory_only = bool(suites) and not deciding_suites
     blocked_by = None if is_advisory_only else _blocking(GateKind.THRESHOLD, kinds, policy)
-    gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
-    return Verdict(kind=kind, blocked_by=blocked_by, suites=suites, gates=(gate,))
+    return GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
 
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
@@ -162,9 +149,7 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
         VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
         VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
     }
-    return next(
-        (kind for kind in SEVERITY if kind in kinds and settings.get(kind) in policy.fail_on), None
-    )
+    return _most_severe(kind for kind in kinds if settings.get(kind) in policy.fail_on)
 
 
 def _judge_suite(
@@ -173,32 +158,33 @@ def _judge_suite(
     *,
     policy: Policy,
     allowed: Allowed,
+    quarantines: Mapping[CaseKey, Quarantine],
     is_compared: bool,
 ) -> SuiteVerdict:
-    """The verdict on a suite by its own pass rate. `is_compared`: see `threshold_gate`."""
+    """The verdict on a suite by its own pass rate. Every case counts, including cases that did not
+    run, except quarantined ones and those in `allowed`. `is_compared`: the comparison with a base
+    decides criteria without a threshold."""
+    is_advisory = suite.key in policy.advisory
     if suite.problem:
         return SuiteVerdict(
             suite=suite.key,
             kind=VerdictKind.NOT_MEASURED,
             cases=(),
             reason=suite.problem,
-            advisory=suite.key in policy.advisory,
+            advisory=is_advisory,
         )
-    case_verdicts = [
-        _with_drift(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases
-    ]
-    is_advisory = suite.key in policy.advisory
-    quarantines = NOT_QUARANTINED if is_advisory else allowed.quarantines
+    case_verdicts = [verdicts[suite.key, case.case_id] for case in suite.eval_set.cases]
+    shown_quarantines = NOT_QUARANTINED if is_advisory else quarantines
     cases = [
         replace(
             case,
             # a quarantined case needs no other reason not to block
-            nonblocking=None if case.key in quarantines else _non_blocking(case, allowed),
-            quarantine=quarantines.get(case.key),
+            nonblocking=None if case.key in shown_quarantines else allowed.reason(case),
+            quarantine=shown_quarantines.get(case.key),
         )
         for case in case_verdicts
     ]
-    counted_cases = [case for case in case_verdicts if case.key not in allowed.quarantines]
+    counted_cases = [case for case in case_verdicts if case.key not in quarantines]
     pass_rate = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     case_groups = [
         [case for case in counted_cases if (case.key in allowed.new_cases) is is_new]
@@ -229,23 +215,6 @@ def _judge_suite(
     )
 
 
-def _non_blocking(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
-    """Why a failed or crashed case does not block; None if it may block."""
-    has_failed = case.kind is VerdictKind.FAIL
-    is_crash = case.kind is VerdictKind.NOT_MEASURED
-    if case.key in allowed.flaky_cases and (has_failed or is_crash):
-        return NonBlocking.FLAKY
-    return NonBlocking.ALLOWED if case.key in allowed.known_failures and has_failed else None
-
-
-def _with_drift(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
-    """The case, not measured if both sides fail it today and the base passed it before."""
-    if case.key in allowed.drifted_cases:
-        reason = Sentence("case_moved")
-        return replace(case, kind=VerdictKind.NOT_MEASURED, second_kind=None, reason=reason)
-    return case
-
-
 def _judge_cases(
     cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
 ) -> dict[VerdictKind, Wording]:
@@ -253,9 +222,7 @@ def _judge_cases(
     see `threshold.judge`."""
     # flaky crashes count neither as measured nor as missing
     remaining_cases = [
-        case
-        for case in cases
-        if case.kind is VerdictKind.FAIL or _non_blocking(case, allowed) is None
+        case for case in cases if case.kind is VerdictKind.FAIL or allowed.reason(case) is None
     ]
     if cases and not remaining_cases:
         return {VerdictKind.PASS: ""}
@@ -265,10 +232,13 @@ def _judge_cases(
     # flaky failures never count; known failures do not count if no other failure exists
     if failures <= allowed_failures | unconfirmed_failures | allowed.known_failures:
         allowed_failures |= failures & allowed.known_failures
-    counts = comparison_threshold.count(
-        remaining_cases, allowed=allowed_failures, unconfirmed=unconfirmed_failures
+    kinds = threshold.judge(
+        remaining_cases,
+        required=required,
+        min_measured=policy.min_measured,
+        allowed=allowed_failures,
+        unconfirmed=unconfirmed_failures,
     )
-    kinds = comparison_threshold.judge(counts, required=required, min_measured=policy.min_measured)
     if unconfirmed_failures and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
         # if a budget ended before the reruns, failures that they might have confirmed must not pass
         notice: dict[VerdictKind, Wording] = {
@@ -300,30 +270,50 @@ def decide(
         and _stopped_its_agent(run, comparison, advisory=policy.advisory)
     ):
         policy = policy.blocking()  # the change broke the agent; this is not an outage
-    book = comparison.book if comparison is not None and comparison.base is not None else book
-    allowed = find_allowed(run, policy, comparison=comparison, quarantines=quarantines, book=book)
+    is_compared = comparison is not None and (comparison.base is not None or comparison.no_agent)
+    if comparison is not None:
+        book = comparison.book if comparison.base is not None else book
+        decided = comparison.decided
+    origins = _origins(comparison, book)
+    allowed = _allowed(run, policy, comparison=comparison, book=book, origins=origins)
+    uses = pairing.uses_by_case(run)
     # a budget that ended after the comparison changes the verdicts
-    decided = (
-        NO_VERDICTS if run.truncated else decided if comparison is None else comparison.decided
+    if run.truncated or decided.keys() != uses.keys():
+        decided = pairing.case_verdicts(run, uses, policy=policy)
+    verdicts = {
+        **decided,
+        **{
+            key: replace(
+                decided[key],
+                kind=VerdictKind.NOT_MEASURED,
+                second_kind=None,
+                reason=Sentence("case_moved"),
+            )
+            for key in allowed.drifted_cases
+        },
+    }
+    suites = tuple(
+        _judge_suite(
+            suite,
+            verdicts,
+            policy=policy,
+            allowed=allowed,
+            quarantines=quarantines,
+            is_compared=is_compared,
+        )
+        for suite in run.suites
     )
-    threshold = threshold_gate(
-        run,
-        policy,
-        allowed=allowed,
-        decided=decided,
-        is_compared=comparison is not None and (comparison.base is not None or comparison.no_agent),
-    )
-    regression = None if comparison is None else regression_gate(run, comparison, policy)
-    gates = (*threshold.gates, *(() if regression is None else (regression,)))
+    gates = [_threshold_gate(run, suites, policy)]
+    if comparison is not None:
+        regression = regression_gate(run, comparison, policy)
+        gates += [] if regression is None else [regression]
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
-        blocked_by=min(
-            (gate.blocked_by for gate in gates if gate.blocked_by), key=SEVERITY.index, default=None
-        ),
-        suites=threshold.suites,
-        gates=gates,
+        blocked_by=_most_severe(gate.blocked_by for gate in gates),
+        suites=suites,
+        gates=tuple(gates),
         book=book,
-        origins=allowed.origins,
+        origins=origins,
         open=allowed.open_failures,
     )
 
@@ -392,24 +382,20 @@ def _causes(
 ) -> dict[VerdictKind, GateCause]:
     """Each kind of the regression verdict, and its cause. A drop is reported whatever else is
     unknown. A run that its budget ended is inconclusive at best."""
-    changes = {row.change for row in rows}
-    undecided = [row for row in rows if row.change is Change.INCONCLUSIVE]
+    undecided = {row.lack for row in rows if row.change is Change.INCONCLUSIVE}
     causes: dict[VerdictKind, GateCause] = {}
     if comparison.book.is_worse:
         causes[VerdictKind.FAIL] = GateCause.WORSE
-    if Change.NOT_MEASURED in changes or any(
-        row.short for row in rows if row.change is Change.REGRESSED
-    ):
+    lacks = {row.lack for row in rows}
+    if lacks & {Lack.CLOCK, Lack.SCORES}:
         causes[VerdictKind.NOT_MEASURED] = GateCause.UNSCORED
-    if (is_cut_short or undecided) and any(row.base_failed for row in rows):
+    if (is_cut_short or undecided) and Lack.BASE_FAILED in lacks:
         causes[VerdictKind.INCONCLUSIVE] = GateCause.BASE_LACKS
     elif is_cut_short:
         causes[VerdictKind.INCONCLUSIVE] = GateCause.CUT_SHORT
     elif undecided:
-        is_past = comparison.is_past and any(
-            not (row.base_failed or row.short) for row in undecided
-        )
-        causes[VerdictKind.INCONCLUSIVE] = GateCause.PAST if is_past else GateCause.UNDECIDED
+        cause = GateCause.PAST if Lack.PAST in undecided else GateCause.UNDECIDED
+        causes[VerdictKind.INCONCLUSIVE] = cause
     return causes or {VerdictKind.PASS: GateCause.NO_EVIDENCE}
 
 

@@ -1,12 +1,21 @@
-"""A judge compared with human labels: its identity, and how often it agrees."""
+"""A judge compared with human labels: its identity, and how often it agrees.
+
+calibration.json has these values as they are; its JSON schema has their docstrings."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import field
+from typing import Annotated, TypeAlias
 
-from evalgate.model.comparison import Interval
+from pydantic import Field, PlainSerializer
+
 from evalgate.values import Json, frozen_dataclass
+
+SCHEMA_VERSION = 1
+DECIMALS = 6
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Rounded: TypeAlias = Annotated[float, PlainSerializer(lambda number: round(number, DECIMALS))]
 
 
 @frozen_dataclass
@@ -17,7 +26,7 @@ class JudgeIdentity:
     `num_samples`, `config`: the model's options."""
 
     model: str
-    prompt_version: str
+    prompt_version: str = ""
     num_samples: int = 1
     config: Json = field(default_factory=dict)
 
@@ -32,18 +41,13 @@ class CriterionJudge:
 
 @frozen_dataclass
 class Confusion:
-    """Counts of labels by the verdicts of human and judge. Positive is yes; true means that the
-    judge agrees.
+    """Counts of decided labels by the verdicts of human and judge. Positive is yes; true means that
+    the judge agrees."""
 
-    `undecided`: labels without a verdict of the judge. `clusters`: the number of cases with
-    labels."""
-
-    true_positive: int = 0
-    false_negative: int = 0
-    false_positive: int = 0
-    true_negative: int = 0
-    undecided: int = 0
-    clusters: int = 0
+    true_positive: Count = 0
+    false_negative: Count = 0
+    false_positive: Count = 0
+    true_negative: Count = 0
 
     @property
     def total(self) -> int:
@@ -65,8 +69,9 @@ class Confusion:
 class Rate:
     """An estimate and its 95% interval."""
 
-    value: float
-    interval: Interval
+    value: Annotated[Rounded, Field(ge=-1, le=1)]
+    low: Rounded
+    high: Rounded
 
 
 class ConfusionKind(enum.StrEnum):
@@ -81,16 +86,18 @@ class ConfusionKind(enum.StrEnum):
 
 @frozen_dataclass
 class Example:
-    """One label on which the judge disagreed; texts are clipped. `line`: of the labels file."""
+    """One label on which the judge disagreed or that it could not decide; texts are clipped.
+    `line`: of the labels file, from 1. `shown`: what was judged. `rationale`: the judge's; for an
+    undecided one: why. `note`: that of the human label."""
 
     kind: ConfusionKind
     line: int
-    where: str
-    subject: str
+    where: str = ""
+    subject: str = ""
     human: str
-    judge: str
-    shown: str
-    rationale: str
+    judge: str = ""
+    shown: str = ""
+    rationale: str = ""
     note: str = ""
 
 
@@ -98,31 +105,38 @@ class Example:
 class CriterionCalibration:
     """One judge compared with human labels on one criterion.
 
-    `tpr`: share of human yes labels that the judge confirms; `tnr`: the same for no. None if it
-    cannot be computed: there is no label of that kind; for `kappa`, only one kind on both sides."""
+    `labels`: decided and undecided ones; `clusters`: the number of cases that they come from.
+    `kappa`: Cohen's. `tpr`: share of human yes labels that the judge confirms; `tnr`: the same for
+    no. None if it cannot be computed: there is no label of that kind; for `kappa`, only one kind on
+    both sides."""
 
     criterion: str
     judge: JudgeIdentity
+    labels: Count
+    undecided: Count = 0
+    clusters: Count = 0
     matrix: Confusion
-    agreement: Rate | None
-    kappa: Rate | None
-    tpr: Rate | None
-    tnr: Rate | None
+    agreement: Rate | None = None
+    kappa: Rate | None = None
+    tpr: Rate | None = None
+    tnr: Rate | None = None
     examples: tuple[Example, ...] = ()
 
 
 @frozen_dataclass
 class Calibration:
-    """The content of calibration.json. `made_at`: ISO 8601, UTC. `source`: `asked`, or `results`
-    for stored verdicts."""
+    """The content of calibration.json. `evalgate`: its version. `made_at`: ISO 8601, UTC. `source`:
+    `asked`, or `results` for stored verdicts. `seed`, `draws`: of the draws behind kappa's
+    intervals. Readers must ignore keys that they do not know: later versions may add some."""
 
-    evalgate: str
-    made_at: str
-    labels_file: str
-    source: str
-    criteria: tuple[CriterionCalibration, ...]
+    schema_version: int = SCHEMA_VERSION
+    evalgate: str = ""
+    made_at: str = ""
+    labels_file: str = ""
+    source: str = "asked"
     seed: int = 0
     draws: int = 0
+    criteria: tuple[CriterionCalibration, ...]
 
 
 @frozen_dataclass

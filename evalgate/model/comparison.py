@@ -177,6 +177,16 @@ class Change(enum.StrEnum):
     NOT_MEASURED = "not_measured"  # too few cases have a score on both sides
 
 
+class Lack(enum.StrEnum):
+    """What a criterion lacks for a sure result."""
+
+    CLOCK = "clock"  # it is read from a clock, and the sides did not run together
+    SCORES = "scores"  # too few scores on both sides
+    RUNS = "runs"  # too few runs: a budget ended, or all runs of a side crashed
+    BASE_FAILED = "base_failed"  # too few scores, only because the base's agent failed by itself
+    PAST = "past"  # a base that ran on the same day
+
+
 class CaseStatus(enum.StrEnum):
     """How a case relates to the base."""
 
@@ -324,10 +334,8 @@ class CriterionComparison:
     """One criterion over the paired cases of all suites of one severity.
 
     `base`, `head`: the means of the cases' means; None if no case has a score on both sides.
-    `evidence`: the factor of bets on this criterion alone, from 1. `clock_based`: read from a
-    clock, and the sides did not run together. `short`: too little was measured, whatever else is
-    reported. `base_failed`: too little was measured, only because the base's agent failed by
-    itself."""
+    `evidence`: the factor of bets on this criterion alone, from 1. `lack`: what it lacks for a sure
+    result, also if it is reported as regressed."""
 
     name: str
     rule: AppliedRule
@@ -336,9 +344,7 @@ class CriterionComparison:
     base: float | None = None
     head: float | None = None
     evidence: float = 1.0
-    clock_based: bool = False
-    short: bool = False
-    base_failed: bool = False
+    lack: Lack | None = None
 
     @property
     def delta(self) -> float | None:
@@ -355,9 +361,10 @@ class CriterionComparison:
 
 @frozen_dataclass
 class PassRates:
-    """The rates of one side over its cases: the share of runs that pass, pass^k (all of k runs
-    pass) and pass@k (at least one of k passes)."""
+    """The rates of one side: the share of a case's runs that pass, pass^k (all of k runs pass) and
+    pass@k (at least one of k passes), as means over `cases`."""
 
+    cases: int
     k: int
     rate: float
     all_of_k: float
@@ -557,9 +564,8 @@ class Comparison:
     base_failed: bool = False
     cases: tuple[CaseComparison, ...] = ()
     criteria: tuple[CriterionComparison, ...] = ()
-    overall: CriterionComparison | None = None  # trials that pass every criterion; never decides
-    head_rates: PassRates | None = None
-    base_rates: PassRates | None = None
+    # head's and the base's, over the cases with an outcome on both; empty if there are none
+    rates: tuple[PassRates, ...] = ()
     power: Power | None = None
     book: Book = Book()  # the bets
     # suites with the same agent on both sides, so that one side's results are for both

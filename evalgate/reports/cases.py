@@ -21,6 +21,7 @@ from evalgate.model import (
     Edits,
     GateKind,
     GradedTrial,
+    Lack,
     Power,
     Reason,
     Report,
@@ -346,7 +347,7 @@ def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
 def evidence(row: CriterionComparison) -> str:
     """`43 : 1`: the worth of bets on this criterion alone, which start at 1; `-` if they lost, or
     nothing may be claimed."""
-    if not row.rule.gating or row.clock_based or row.evidence <= 1:
+    if not row.rule.gating or row.lack is Lack.CLOCK or row.evidence <= 1:
         return "-"
     return words.odds(row.evidence)
 

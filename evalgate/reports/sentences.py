@@ -19,6 +19,7 @@ from evalgate.model import (
     GateCause,
     GateKind,
     GateVerdict,
+    Lack,
     NonBlocking,
     Policy,
     Run,
@@ -230,7 +231,7 @@ class _Regression:
     def short_rows(self) -> list[CriterionComparison]:
         """The criteria without enough scores, the one with the most missing scores first."""
         rows = [row for row in self.rows if row.change is Change.NOT_MEASURED]
-        rows += [row for row in self.rows if row.change is Change.REGRESSED and row.short]
+        rows += [row for row in self.rows_with(Change.REGRESSED) if row.lack is Lack.SCORES]
         return sorted(rows, key=lambda row: row.cases.unpaired, reverse=True)
 
     @property
@@ -244,14 +245,12 @@ class _Regression:
     @property
     def past_row(self) -> CriterionComparison:
         """The criterion with the largest drop against stored results."""
-        return next(
-            row for row in self.rows_with(Change.INCONCLUSIVE) if not (row.base_failed or row.short)
-        )
+        return next(row for row in self.rows_with(Change.INCONCLUSIVE) if row.lack is Lack.PAST)
 
     @property
     def unscored_base_row(self) -> CriterionComparison:
         """A criterion that the base's own failures leave without scores."""
-        return next(row for row in self.rows if row.base_failed)
+        return next(row for row in self.rows if row.lack is Lack.BASE_FAILED)
 
     @property
     def base_failures(self) -> tuple[int, AgentFailure | None]:

@@ -20,6 +20,7 @@ from evalgate.model import (
     GateEdit,
     GateKind,
     GateVerdict,
+    Lack,
     NonBlocking,
     Reason,
     Report,
@@ -319,7 +320,7 @@ def has_failed_base(report: Report) -> bool:
     """True if the base's own failures leave nothing, or too little, to compare with."""
     comparison = report.comparison
     return comparison is not None and (
-        comparison.base_failed or any(row.base_failed for row in comparison.criteria)
+        comparison.base_failed or any(row.lack is Lack.BASE_FAILED for row in comparison.criteria)
     )
 
 

@@ -56,7 +56,7 @@ from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 from evalgate.values import JsonObject, frozen_dataclass
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 MOST_BYTES = 2 * 1024**3
 NEEDED = "Use a results.json that `evalgate run` or the action wrote to its output folder."
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from evalgate.model import Interval, JudgedCriterion, JudgeIdentity, Rate
+from evalgate.model import JudgedCriterion, JudgeIdentity, Rate
+from evalgate.model.calibration import DECIMALS
 from evalgate.model.shapes import Wire
 from evalgate.values import JsonObject
-
-DECIMALS = 6
 
 
 class CalibrationShape(Wire):
@@ -24,10 +23,6 @@ class RateWire(CalibrationShape):
     low: float
     high: float
 
-    def to_model(self) -> Rate:
-        """The rate."""
-        return Rate(value=self.value, interval=Interval(low=self.low, high=self.high))
-
 
 class JudgeWire(CalibrationShape):
     """The judge's configuration."""
@@ -36,10 +31,6 @@ class JudgeWire(CalibrationShape):
     prompt_version: str = Field(default="", description="Version of the prompt; empty if unknown.")
     num_samples: int = 1
     config: JsonObject = Field(default_factory=dict, description="judge_model_config.")
-
-    def to_model(self) -> JudgeIdentity:
-        """The judge."""
-        return JudgeIdentity(**self.model_dump())
 
 
 class JudgedWire(CalibrationShape):
@@ -62,7 +53,7 @@ def rate_json(rate: Rate | None) -> dict[str, float] | None:
     """A rate as JSON-ready values; None stays None."""
     if rate is None:
         return None
-    numbers = {"value": rate.value, "low": rate.interval.low, "high": rate.interval.high}
+    numbers = {"value": rate.value, "low": rate.low, "high": rate.high}
     return {name: round(number, DECIMALS) for name, number in numbers.items()}
 
 

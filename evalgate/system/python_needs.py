@@ -28,6 +28,7 @@ with them, and an agent may import packages that only they contain."""
 EXCLUDE_NEWER = "--exclude-newer="
 OVERRIDE = "--override="
 
+_NAME = re.compile(r"[\w.-]+")
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
 _LOCAL_PATHS = (
     re.compile(r"^\s*(?P<edited>-e|--editable)[\s=]\s*(?P<path>[^\s;#\[]+)"),
@@ -75,11 +76,15 @@ class Needs:
 
     @property
     def import_roots(self) -> tuple[str, ...]:
-        """Import folders of a project's own code. The project is never installed: that would write
-        into its tree and keep old code in the cache."""
+        """Import folders of a project's own code, and of the members of its workspace that it
+        needs. These are never installed: that would write into their trees and keep old code in the
+        cache."""
         is_project = self.kind not in (NeedKind.REQUIREMENTS, NeedKind.NAMED)
         projects = [Path(file).parent for file in self.files if file.endswith("pyproject.toml")]
         folders = [Path(self.folder)] if is_project else projects
+        folders += [
+            member for folder in folders for member in workspace_members(folder, Path(self.root))
+        ]
         return tuple(
             str(place) for folder in folders for place in (folder / "src", folder) if place.is_dir()
         )
@@ -185,6 +190,41 @@ def _upward(folder: Path, root: Path) -> Iterator[Path]:
             return
 
 
+def workspace_members(project: Path, root: Path) -> list[Path]:
+    """The other members of a workspace of uv that a project needs, also for other members: their
+    folders. `root`: where the search for the workspace ends."""
+    for top in _upward(project, root):
+        workspace = _table(_tables(top), "tool", "uv", "workspace")
+        if not workspace:
+            continue
+        members: dict[str, Path] = {}
+        with suppress(ValueError, NotImplementedError, TypeError):  # no patterns: uv reports it
+            globs = (top.glob(pattern) for pattern in workspace.get("members", ()))
+            for folder in (top, *itertools.chain.from_iterable(globs)):
+                members[_normal_name(_table(_tables(folder), "project").get("name"))] = folder
+        needed = [project]
+        for folder in needed:
+            table = _table(_tables(folder), "project")
+            names = map(_normal_name, table.get("dependencies", ()))
+            needed += [members[name] for name in names if members.get(name, project) not in needed]
+        return needed[1:]
+    return []
+
+
+def _tables(folder: Path) -> Json:
+    """The tables of a folder's pyproject.toml; empty if there is none, or it cannot be read."""
+    try:
+        return tomllib.loads(_text(folder / "pyproject.toml"))
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _normal_name(requirement: Any) -> str:
+    """The normalized name of a package, from its name or a requirement."""
+    name = _NAME.match(str(requirement))
+    return "" if name is None else re.sub(r"[-_.]+", "-", name[0]).lower()
+
+
 def _project_needs(place: Path, root: Path) -> Needs | None:
     project = place / "pyproject.toml"
     if not project.is_file():
@@ -212,7 +252,10 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
                 break
     if kind is NeedKind.POETRY:
         text = f"{_text(place / 'poetry.lock')}\n{text}"
-    text = "\n".join((text, *_local_content(text.splitlines(), place, str(root))))
+    # without a lock, the installer installs them in place
+    members = workspace_members(place, root) if kind is NeedKind.PROJECT else []
+    lines = [*text.splitlines(), *(f"-e {member}" for member in members)]
+    text = "\n".join((text, *_local_content(lines, place, str(root))))
     extras, groups = _evaluation_parts(tables)
     files: tuple[str, ...] = (str(file),)
     requirements = place / "requirements.txt"

@@ -144,7 +144,9 @@ def run_report(
     """A report on what the trials gave, by (suite key, case id); the real gate decides."""
     run = run_of(suites, done, commit=links.commit, complete=complete)
     policy = policy or Policy()
-    decided = sentences.with_reasons(verdict.threshold_gate(run, policy), run, None, policy)
+    decided = sentences.with_reasons(
+        verdict.decide(run, policy, comparison=None), run, None, policy
+    )
     given = {"reproduce": f"evalgate run {SUITE}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, links=links, **given)
 

@@ -3,6 +3,8 @@ undecided."""
 
 from __future__ import annotations
 
+import dataclasses
+
 from evalgate.errors import Place
 from evalgate.model import CriterionCalibration, CriterionJudge, JudgeIdentity
 from evalgate.wings.calibrate import agreement
@@ -44,13 +46,6 @@ def calibrated(
     words: str, *, judge: JudgeIdentity = JUDGE, criterion: str = MATCH
 ) -> CriterionCalibration:
     """The calibration that these labels make."""
-    verdicts = labelled(words)
-    return CriterionCalibration(
-        criterion=criterion,
-        judge=judge,
-        matrix=agreement.confusion(verdicts),
-        agreement=agreement.agreement_rate(verdicts),
-        kappa=agreement.kappa_rate(verdicts, seed=0, draws=2_000),
-        tpr=agreement.agreement_rate(verdicts, human=True),
-        tnr=agreement.agreement_rate(verdicts, human=False),
-    )
+    asked = CriterionJudge(criterion=criterion, judge=judge)
+    made = agreement.calibrate(asked, labelled(words), seed=0, draws=2_000)
+    return dataclasses.replace(made, examples=())

@@ -38,7 +38,7 @@ SENTENCES = frozenset({"message", "reason", "lacking", "why", "notes", "problem"
 @contextlib.contextmanager
 def marked() -> Iterator[None]:
     """Inside, all words of reports' templates are in full-width letters."""
-    caches = (comment._macros, comment._line, phrases._macros)
+    caches = (comment._macros, comment._line, phrases._macros, phrases._constant)
     with mock.patch.object(templates, "load", _load):
         for cache in caches:
             cache.cache_clear()

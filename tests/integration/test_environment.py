@@ -113,6 +113,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(os.path.join(folder, "sunshine-3-py3-none-any.whl"), "w") as wheel:
         for name, text in files.items(): wheel.writestr(name, text)
     return "sunshine-3-py3-none-any.whl"
+build_editable = build_wheel
 """
 IN_TREE = """
 [build-system]
@@ -150,6 +151,26 @@ def test_a_changed_local_package_makes_another_environment(place: Place, kind: s
     second = place.provide()
     assert [place.version(each.python) for each in (first, second)] == ["right", "totally wrong"]
     assert first.fingerprint != second.fingerprint
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_a_member_of_the_workspace_is_imported_from_the_checkout(
+    place: Place, is_locked: bool
+) -> None:
+    (place.root / "pyproject.toml").write_text(
+        "[tool.uv.workspace]\nmembers = ['agents/*', 'lib']\n"
+    )
+    source = "\n[tool.uv.sources]\nsunshine = { workspace = true }\n"
+    (place.agent / "pyproject.toml").write_text(project("sunshine") + source)
+    files = {"pyproject.toml": IN_TREE, "backend.py": LOCAL_BACKEND, "sunshine.py": ""}
+    for name, text in files.items():
+        (place.root / "lib").mkdir(exist_ok=True)
+        (place.root / "lib" / name).write_text(text)
+    if is_locked:
+        lock = [uv.find_uv_bin(), "lock", "--quiet"]
+        subprocess.run(lock, cwd=place.root, env=place.installers, check=True)
+    found = place.provide()
+    assert str(place.root / "lib") in found.import_roots
 
 
 def test_the_nearest_file_wins_and_the_project_stays_uninstalled(place: Place) -> None:

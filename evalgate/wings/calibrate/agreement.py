@@ -18,7 +18,6 @@ from evalgate.model import (
     CriterionCalibration,
     CriterionJudge,
     Example,
-    Interval,
     JudgeIdentity,
     Rate,
 )
@@ -33,15 +32,13 @@ MAX_WIDTH = 0.3
 
 
 def confusion(verdicts: Sequence[LabelledVerdict]) -> Confusion:
-    """The confusion matrix of the labels. Undecided verdicts are counted separately."""
+    """The confusion matrix of the decided labels."""
     cells = [(verdict.label.human, verdict.passed) for verdict in verdicts]
     return Confusion(
         true_positive=cells.count((True, True)),
         false_negative=cells.count((True, False)),
         false_positive=cells.count((False, True)),
         true_negative=cells.count((False, False)),
-        undecided=sum(verdict.passed is None for verdict in verdicts),
-        clusters=len({verdict.cluster for verdict in verdicts}),
     )
 
 
@@ -55,7 +52,8 @@ def agreement_rate(
     if not total:
         return None
     effect = rates.design_effect(clusters)
-    return Rate(value=hits / total, interval=rates.wilson(hits / effect, total / effect))
+    interval = rates.wilson(hits / effect, total / effect)
+    return Rate(value=hits / total, low=interval.low, high=interval.high)
 
 
 def kappa_rate(
@@ -86,7 +84,7 @@ def kappa_rate(
     sorted_draws = sorted(draw for draw in draws_of_kappa if draw is not None)
     low = sorted_draws[math.floor(ALPHA / 2 * len(sorted_draws))]
     high = sorted_draws[math.ceil((1 - ALPHA / 2) * len(sorted_draws)) - 1]
-    return Rate(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
+    return Rate(value=value, low=min(low, value), high=max(high, value))
 
 
 def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float | None:
@@ -132,7 +130,11 @@ MAX_CHARACTERS = 400
 
 
 def calibrate(
-    criterion_judge: CriterionJudge, verdicts: Sequence[LabelledVerdict], *, seed: int
+    criterion_judge: CriterionJudge,
+    verdicts: Sequence[LabelledVerdict],
+    *,
+    seed: int,
+    draws: int = DRAWS,
 ) -> CriterionCalibration:
     """All figures of one judge on one criterion, from the criterion's labels."""
     verdicts_by_kind = {
@@ -142,9 +144,12 @@ def calibrate(
     return CriterionCalibration(
         criterion=criterion_judge.criterion,
         judge=criterion_judge.judge,
+        labels=len(verdicts),
+        undecided=len(verdicts_by_kind[ConfusionKind.UNDECIDED]),
+        clusters=len({verdict.cluster for verdict in verdicts}),
         matrix=confusion(verdicts),
         agreement=agreement_rate(verdicts),
-        kappa=kappa_rate(verdicts, seed=seed),
+        kappa=kappa_rate(verdicts, seed=seed, draws=draws),
         tpr=agreement_rate(verdicts, human=True),
         tnr=agreement_rate(verdicts, human=False),
         examples=tuple(
@@ -198,22 +203,18 @@ def caveats(criterion: CriterionCalibration) -> list[str]:
         sentences.append(
             f"no label is a {missing_answer}: add some to measure the judge's other error rate"
         )
-    if (
-        criterion.kappa is not None
-        and criterion.kappa.interval.high - criterion.kappa.interval.low > MAX_WIDTH
-    ):
-        low = criterion.kappa.interval.low
-        high = criterion.kappa.interval.high
+    if criterion.kappa is not None and criterion.kappa.high - criterion.kappa.low > MAX_WIDTH:
+        low = criterion.kappa.low
+        high = criterion.kappa.high
         # the width shrinks with the root of their number
         label_count = math.ceil(criterion.matrix.total * ((high - low) / MAX_WIDTH) ** 2)
         span = f"from {low:.2f} to {high:.2f}"
         sentences.append(
             f"too few labels: kappa may be anything {span}; about {label_count:,} labels are needed"
         )
-    undecided = criterion.matrix.undecided
-    if undecided:
-        total = words.counted(criterion.matrix.total + undecided, "label")
-        sentences.append(f"{undecided} of {total} undecided by the judge (excluded)")
+    if criterion.undecided:
+        total = words.counted(criterion.labels, "label")
+        sentences.append(f"{criterion.undecided} of {total} undecided by the judge (excluded)")
     return sentences
 
 
@@ -267,12 +268,10 @@ def fault_of(
     if criterion_calibration.kappa is None:
         lacking = f"kappa of {_judge_label(judge)} cannot be computed from its labels; at least {min_kappa:g} is required"
         return "calibration-below-minimum", lacking
-    low = criterion_calibration.kappa.interval.low
-    high = criterion_calibration.kappa.interval.high
-    interval = (
-        f"{low:.2f} to {high:.2f}, {words.counted(criterion_calibration.matrix.total, 'label')}"
-    )
-    kappa_text = words.score(criterion_calibration.kappa.value, beside=min_kappa)
+    kappa = criterion_calibration.kappa
+    decided = words.counted(criterion_calibration.matrix.total, "label")
+    interval = f"{kappa.low:.2f} to {kappa.high:.2f}, {decided}"
+    kappa_text = words.score(kappa.value, beside=min_kappa)
     message = f"{_judge_label(judge)} has a judge-human kappa of {kappa_text} ({interval}); at least {min_kappa:g} is required"
     return "calibration-below-minimum", message
 
@@ -289,9 +288,9 @@ def doubts(
     if (
         min_kappa is not None
         and calibration.kappa is not None
-        and calibration.kappa.interval.low < min_kappa
+        and calibration.kappa.low < min_kappa
     ):
-        low = words.score(calibration.kappa.interval.low, beside=min_kappa)
+        low = words.score(calibration.kappa.low, beside=min_kappa)
         sentences.append(
             f"kappa {calibration.kappa.value:.2f} reaches {min_kappa:g}, but with so few labels it could be {low}"
         )
@@ -330,13 +329,11 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
             _rate(rate)
             for rate in (criterion.agreement, criterion.kappa, criterion.tpr, criterion.tnr)
         ]
-        figures.append(
-            (name, _judge(criterion.judge), f"{matrix.total + matrix.undecided:,}", *rate_texts)
-        )
+        figures.append((name, _judge(criterion.judge), f"{criterion.labels:,}", *rate_texts))
         agreements = (matrix.true_positive, matrix.true_negative)
         disagreements = (matrix.false_positive, matrix.false_negative)
         counts.append(
-            (name, *(f"{count:,}" for count in (*agreements, *disagreements, matrix.undecided)))
+            (name, *(f"{count:,}" for count in (*agreements, *disagreements, criterion.undecided)))
         )
     lines = [
         *plain.table(figures),
@@ -367,7 +364,7 @@ def _rate(rate: Rate | None) -> str:
     """`0.85 (0.71 to 0.93)`, or `-` if it is unknown."""
     if rate is None:
         return MINUS
-    return f"{rate.value:.2f} ({rate.interval.low:.2f} to {rate.interval.high:.2f})"
+    return f"{rate.value:.2f} ({rate.low:.2f} to {rate.high:.2f})"
 
 
 def _example_lines(criterion: CriterionCalibration) -> Iterator[str]:

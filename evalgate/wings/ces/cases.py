@@ -133,6 +133,8 @@ def _app(library: Library, folder: str) -> _App:
         and resource.message.llm_criteria is not None
         for name in (resource.id, resource.title, resource.message.display_name.rpartition("/")[2])
     }
+    for reading in readings:
+        prompts |= reading.prompts
     personas = [
         resource.message
         for reading in readings
@@ -142,7 +144,7 @@ def _app(library: Library, folder: str) -> _App:
     return _App(
         settings=app.evaluation_settings or EvaluationSettings(),
         thresholds=app.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
-        prompts={**prompts, **read.written_prompts(readings)},
+        prompts=prompts,
         personas=tuple(personas),
     )
 

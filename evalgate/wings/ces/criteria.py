@@ -32,7 +32,16 @@ from evalgate.model import (
 )
 from evalgate.values import Sentence
 from evalgate.wings.ces import cases, outcomes
-from evalgate.wings.ces.outcomes import Check, Group, JudgeQuestion, Kind, Plan, Verdict, Verdicts
+from evalgate.wings.ces.outcomes import (
+    Check,
+    Group,
+    JudgeQuestion,
+    Kind,
+    Plan,
+    Verdict,
+    Verdicts,
+    VerdictSource,
+)
 from evalgate.wings.ces.shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
 
 
@@ -50,13 +59,14 @@ def plan_of(evidence: TrialView) -> Plan:
 def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
     """The outcomes by turn and expectation, from the judges' verdicts: the content of an
     EvaluationResult."""
+    judge = VerdictSource(verdicts)
     if plan.evaluation.scenario is not None:
-        return outcomes.scenario_result(plan, evidence.actual, verdicts=verdicts)
+        return outcomes.scenario_result(plan, evidence.actual, judge)
     return outcomes.golden_result(
         plan,
         evidence.actual,
+        judge,
         final_state=evidence.final_state,
-        verdicts=verdicts,
         fed_tools=[frozenset(setup.tools) for setup in evidence.case.setups],
     )
 

@@ -115,10 +115,10 @@ class Live:
             query["pageToken"] = str(page["nextPageToken"])
 
     def create(
-        self, parent: str, collection: str, body: Json, *, resource_id: str = "", id_key: str = ""
+        self, parent: str, collection: str, body: Json, *, resource_id: str = ""
     ) -> JsonObject:
         """Create a resource. Raises LiveFailed."""
-        query = {id_key or f"{collection.removesuffix('s')}Id": resource_id} if resource_id else {}
+        query = {f"{collection.removesuffix('s')}Id": resource_id} if resource_id else {}
         return self.call("POST", f"{parent}/{collection}", query=query, body=body)
 
     def update(self, body: Json, *, mask: str) -> JsonObject:

@@ -338,53 +338,32 @@ Verdicts = Mapping[Key, Verdict]
 """Verdicts by `JudgeQuestion.key`; an absent key means that the judge was not asked."""
 
 
-def _verdict(
-    verdicts: Verdicts, kind: Kind, turn: int = -1, step: int = -1, argument: str = ""
-) -> Verdict:
-    return verdicts.get((kind, turn, step, argument)) or Verdict()
+NO_VERDICT = Verdict()
+
+
+class VerdictSource:
+    """Answers questions by verdicts, and keeps the questions."""
+
+    def __init__(self, verdicts: Verdicts) -> None:
+        self._verdicts = verdicts
+        self.questions: list[JudgeQuestion] = []
+
+    def ask(self, question: JudgeQuestion) -> Verdict:
+        """The verdict on a question."""
+        self.questions.append(question)
+        return self._verdicts.get(question.key, NO_VERDICT)
 
 
 def questions(plan: Plan, actual: Sequence[Invocation]) -> list[JudgeQuestion]:
-    """All questions that only a judge can decide, in the order of the turns."""
-    judge_questions: list[JudgeQuestion] = []
-    for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
-        judge_questions += _Turn(plan, turn, invocation, number).questions()
-    scenario = plan.evaluation.scenario
-    if scenario is not None:
-        judge_questions += _scenario_questions(plan, scenario, actual)
-    judge_questions += [
-        JudgeQuestion(kind=Kind.HALLUCINATION, turn=number, passes=NO_CLAIM_OR_YES)
-        for number, invocation in enumerate(actual)
-        if _makes_claims(plan, number, invocation)
-    ]
-    return judge_questions
-
-
-def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
-    """True if a turn is checked for unsupported claims: an answer after calls of tools."""
-    golden_turn = plan.turns[number] if number < len(plan.turns) else None
-    return plan.assesses_hallucination(golden_turn) and bool(
-        calls_of(invocation) and messages_of(invocation)
-    )
-
-
-def _scenario_questions(
-    plan: Plan, scenario: Scenario, actual: Sequence[Invocation]
-) -> Iterator[JudgeQuestion]:
-    text = "\n".join(_messages(actual))
-    expected_calls, calls = _scenario_calls(plan, scenario, actual)
-    for step, expectation in enumerate(
-        scenario.scenario_expectations if plan.compares_scenario else ()
-    ):
-        expected_text = text_of(expectation.agent_response)
-        if expected_text and text:
-            yield JudgeQuestion(kind=Kind.SAID, step=step, expected=expected_text, actual=text)
-        elif step in calls:
-            yield from expected_calls[step].questions(calls[step])
-    if plan.judges_goal:
-        yield JudgeQuestion(
-            kind=Kind.GOAL, expected=task_of(scenario), passes=frozenset({plan.goal_score})
-        )
+    """All questions that only a judge can decide and that are asked one by one, in the order of the
+    turns: those of a result without verdicts."""
+    judge = VerdictSource({})
+    if plan.evaluation.scenario is not None:
+        scenario_result(plan, actual, judge)
+    else:
+        golden_result(plan, actual, judge)
+    asked_together = (Kind.NAMED, Kind.RUBRIC)
+    return [question for question in judge.questions if question.kind not in asked_together]
 
 
 # --- the agent's actions --------------------------------------------------------------------------
@@ -406,10 +385,6 @@ def messages_of(invocation: Invocation) -> list[str]:
         if content is not None
     )
     return [text for text in texts if text.strip()]
-
-
-def _messages(actual: Iterable[Invocation]) -> list[str]:
-    return [text for invocation in actual for text in messages_of(invocation)]
 
 
 def text_of(message: Message | None) -> str:
@@ -507,35 +482,18 @@ class ExpectedCall:
         met_count = len(matches) - matches.count(False)
         return met_count, (met_count / len(matches) if matches else 1.0), matches.count(True)
 
-    def questions(self, call: ActualCall) -> Iterator[JudgeQuestion]:
-        """The parameters of the agent's call that only a judge can decide."""
-        actual_args = call.args or {}
-        matches = self.matches(actual_args) if self.is_judged(actual_args) else {}
-        for name, is_met in matches.items():
-            if is_met is None:
-                yield JudgeQuestion(
-                    kind=Kind.ARGUMENT,
-                    turn=self.turn,
-                    step=self.step,
-                    argument=name,
-                    expected=self._text(name),
-                    actual=str(actual_args.get(name)),
-                )
-
-    def result(self, call: ActualCall, verdicts: Verdicts) -> ToolInvocationResult:
+    def result(self, call: ActualCall, judge: VerdictSource) -> ToolInvocationResult:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
         on one."""
-        is_judged = self.is_judged(call.args)
+        args = call.args or {}
+        is_judged = self.is_judged(args)
         scores = {
-            name: _verdict(verdicts, Kind.ARGUMENT, self.turn, self.step, name).score
-            if is_judged and is_met is None
-            else is_met
-            for name, is_met in self.matches(call.args).items()
+            name: self._judged(name, args, judge) if is_judged and is_met is None else is_met
+            for name, is_met in self.matches(args).items()
         }
         if is_judged and None in scores.values():
             return ToolInvocationResult(explanation=str(Sentence("ces_argument_unjudged")))
         score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
-        args = call.args or {}
         differences = "; ".join(
             _difference(name, self._text(name), args)
             for name, is_met in scores.items()
@@ -547,20 +505,40 @@ class ExpectedCall:
             explanation=differences,
         )
 
+    def _judged(self, name: str, args: Json, judge: VerdictSource) -> int | None:
+        question = JudgeQuestion(
+            kind=Kind.ARGUMENT,
+            turn=self.turn,
+            step=self.step,
+            argument=name,
+            expected=self._text(name),
+            actual=str(args.get(name)),
+        )
+        return judge.ask(question).score
+
     def _text(self, name: str) -> str:
         argument: Any = (self.call.args or {})[name]
         return str(argument.get("$originalValue") if isinstance(argument, Mapping) else argument)
 
 
 def _paired(
-    expected_calls: Iterable[ExpectedCall], calls: Sequence[ActualCall]
-) -> dict[int, ActualCall]:
-    """The actual call for each expected one, by step. The most similar calls are paired first, and
-    no call twice."""
+    plan: Plan,
+    expectations: Mapping[int, GoldenExpectation | ScenarioExpectation],
+    calls: Sequence[ActualCall],
+    *,
+    turn: int = -1,
+) -> tuple[dict[int, ExpectedCall], dict[int, ActualCall]]:
+    """The expected calls and the actual call for each, by step. The most similar calls are paired
+    first, and no call twice."""
+    expected_calls = {
+        step: call
+        for step, expectation in expectations.items()
+        if (call := plan.expected_call(expectation, turn=turn, step=step))
+    }
     pairs = sorted(
         (
             (*expected.likeness(actual), -place, -number, expected.step)
-            for place, expected in enumerate(expected_calls)
+            for place, expected in enumerate(expected_calls.values())
             for number, actual in enumerate(calls)
             if actual.name in names_of(expected.call)
         ),
@@ -572,21 +550,7 @@ def _paired(
         if step not in calls_by_step and number not in used_numbers:
             calls_by_step[step] = calls[-number]
             used_numbers.add(number)
-    return calls_by_step
-
-
-def _scenario_calls(
-    plan: Plan, scenario: Scenario, actual: Sequence[Invocation]
-) -> tuple[dict[int, ExpectedCall], dict[int, ActualCall]]:
-    """The expected calls of a scenario and the actual call for each, by step: two equal ones need
-    two calls."""
-    expected_calls = {
-        step: call
-        for step, expectation in enumerate(scenario.scenario_expectations)
-        if (call := plan.expected_call(expectation, step=step))
-    }
-    calls = [call for invocation in actual for call in calls_of(invocation)]
-    return expected_calls, _paired(expected_calls.values(), calls)
+    return expected_calls, calls_by_step
 
 
 def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> float:
@@ -616,21 +580,21 @@ class _Turn:
         turn: GoldenTurn,
         invocation: Invocation,
         number: int,
-        fed_tools: frozenset[str] = frozenset(),
+        *,
+        judge: VerdictSource,
+        fed_tools: frozenset[str],
     ) -> None:
         self._plan = plan
+        self._judge = judge
         self._fed_tools = fed_tools
         self._turn = turn
         self._actual = invocation
         self._number = number
         self._expectations = expectations_of(turn)
         self._calls = calls_of(invocation)
-        self._expected_calls = {
-            step: call
-            for step, expectation in self._expectations.items()
-            if (call := plan.expected_call(expectation, turn=number, step=step))
-        }
-        self._calls_by_step = _paired(self._expected_calls.values(), self._calls)
+        self._expected_calls, self._calls_by_step = _paired(
+            plan, self._expectations, self._calls, turn=number
+        )
         self._messages = messages_of(invocation)
         self._answers = [
             step
@@ -646,27 +610,10 @@ class _Turn:
         is_last = place == len(self._answers) - 1
         return tuple(self._messages[place:] if is_last else self._messages[place : place + 1])
 
-    def questions(self) -> Iterator[JudgeQuestion]:
-        """The questions of the turn that only a judge can decide."""
-        for step, expectation in self._expectations.items():
-            if expectation.skip_evaluation:
-                continue
-            if self._plan.judges_answer(expectation) and (messages := self._messages_at(step)):
-                yield JudgeQuestion(
-                    kind=Kind.ANSWER,
-                    turn=self._number,
-                    step=step,
-                    expected=text_of(expectation.agent_response),
-                    actual="\n".join(messages),
-                    passes=frozenset(self._similar),
-                )
-            elif step in self._calls_by_step and self._plan.compares_tools(of_step=True):
-                yield from self._expected_calls[step].questions(self._calls_by_step[step])
-
-    def result(self, verdicts: Verdicts, *, state: Json | None) -> TurnReplayResult:
+    def result(self, state: Json | None) -> TurnReplayResult:
         """The outcomes of the turn; `state`: the session's state at its end."""
         outcomes = [
-            self._scored(step, expectation, verdicts, state)
+            self._scored(step, expectation, state)
             for step, expectation in self._expectations.items()
         ]
         if not self._answers and self._messages:
@@ -684,7 +631,7 @@ class _Turn:
         is_known = all(similarity.score is not None for similarity in similarities)
         return TurnReplayResult(
             expectation_outcome=tuple(outcomes),
-            hallucination_result=_claims(self._plan, self._number, self._actual, verdicts),
+            hallucination_result=_claims(self._plan, self._number, self._actual, self._judge),
             # the turn is as consistent as its least consistent answer
             semantic_similarity_result=min(
                 similarities, key=lambda similarity: similarity.score or 0, default=None
@@ -747,22 +694,22 @@ class _Turn:
         return observed_call(call, app=self._plan.app, expected=expected)
 
     def _scored(  # noqa: PLR0911 - a row each
-        self, step: int, expected: GoldenExpectation, verdicts: Verdicts, state: Json | None
+        self, step: int, expected: GoldenExpectation, state: Json | None
     ) -> GoldenExpectationOutcome:
         if expected.skip_evaluation or expected.mock_tool_response is not None:
             return _outcome(expected, Outcome.SKIPPED)
         if expected.agent_response is not None:
-            return self._of_answer(step, expected, expected.agent_response, verdicts)
+            return self._of_answer(step, expected)
         if expected.updated_variables is not None:
             return _of_variables(expected, expected.updated_variables, state)
         if expected.agent_transfer is not None:
-            return self._of_transfer(expected, expected.agent_transfer)
+            return self._of_transfer(expected)
         if not self._plan.compares_tools(of_step=True):
             return _outcome(expected, Outcome.SKIPPED)
         if self._actual.events is None:
             return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
         if expected.tool_call is not None:
-            return self._of_call(expected, self._expected_calls[step], verdicts)
+            return self._of_call(expected, self._expected_calls[step])
         if expected.tool_response is not None:
             return self._of_response(expected, expected.tool_response)
         return _explained(
@@ -772,11 +719,9 @@ class _Turn:
             observed_tool_call=self._observed(self._calls[0]) if self._calls else None,
         )
 
-    def _of_answer(
-        self, step: int, expected: GoldenExpectation, expected_message: Message, verdicts: Verdicts
-    ) -> GoldenExpectationOutcome:
+    def _of_answer(self, step: int, expected: GoldenExpectation) -> GoldenExpectationOutcome:
         messages = self._messages_at(step)
-        text = text_of(expected_message)
+        text = text_of(expected.agent_response)
         observed = _observed_message(messages) if messages else None
         outcome = Outcome.SKIPPED  # a payload or an image has no text
         result = None
@@ -786,10 +731,17 @@ class _Turn:
             passed = text.strip() == answer.strip() if is_whole else text in answer
             outcome = outcome_of(passed=passed)
         elif self._plan.judges_answer(expected):
-            silent_verdict = Verdict(score=0, explanation=str(Sentence("ces_silent")))
-            verdict = (
-                _verdict(verdicts, Kind.ANSWER, self._number, step) if messages else silent_verdict
-            )
+            verdict = Verdict(score=0, explanation=str(Sentence("ces_silent")))
+            if messages:
+                question = JudgeQuestion(
+                    kind=Kind.ANSWER,
+                    turn=self._number,
+                    step=step,
+                    expected=text,
+                    actual="\n".join(messages),
+                    passes=frozenset(self._similar),
+                )
+                verdict = self._judge.ask(question)
             outcome = verdict.outcome(self._similar)
             result = SemanticSimilarityResult(**verdict.rated(SIMILARITY_LABELS), outcome=outcome)
         return _outcome(
@@ -797,7 +749,7 @@ class _Turn:
         )
 
     def _of_call(
-        self, expected: GoldenExpectation, expected_call: ExpectedCall, verdicts: Verdicts
+        self, expected: GoldenExpectation, expected_call: ExpectedCall
     ) -> GoldenExpectationOutcome:
         call = self._calls_by_step.get(expected_call.step)
         if call is None:
@@ -806,7 +758,7 @@ class _Turn:
                 parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=reason
             )
             return _outcome(expected, Outcome.FAIL, tool_invocation_result=result)
-        result = expected_call.result(call, verdicts)
+        result = expected_call.result(call, self._judge)
         observed = self._observed(call, expected_call.call)
         return _outcome(
             expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed
@@ -845,12 +797,10 @@ class _Turn:
             expected, passed=bool(right_responses), reason=reason, observed_tool_response=observed
         )
 
-    def _of_transfer(
-        self, expected: GoldenExpectation, expected_transfer: AgentTransfer
-    ) -> GoldenExpectationOutcome:
+    def _of_transfer(self, expected: GoldenExpectation) -> GoldenExpectationOutcome:
         if self._actual.events is None:
             return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
-        agent_names = _agent_names(expected_transfer)
+        agent_names = _agent_names(expected.agent_transfer)
         transfers = self._transfers()
         authors = [event.author for event in self._actual.events]
         reached_agent = next((name for name in (*transfers, *authors) if name in agent_names), "")
@@ -949,21 +899,24 @@ def _observed_message(texts: Iterable[str]) -> Message:
 
 
 def _claims(
-    plan: Plan, number: int, invocation: Invocation, verdicts: Verdicts
+    plan: Plan, number: int, invocation: Invocation, judge: VerdictSource
 ) -> HallucinationResult | None:
-    """The judge's verdict on a turn's claims; None if there is no question about them."""
-    if not _makes_claims(plan, number, invocation):
+    """The judge's verdict on a turn's claims, in an answer after calls of tools; None for a turn
+    that is not checked for unsupported claims."""
+    golden_turn = plan.turns[number] if number < len(plan.turns) else None
+    is_assessed = plan.assesses_hallucination(golden_turn)
+    if not (is_assessed and calls_of(invocation) and messages_of(invocation)):
         return None
-    verdict = _verdict(verdicts, Kind.HALLUCINATION, number)
-    return HallucinationResult(**verdict.rated(HALLUCINATION_LABELS))
+    question = JudgeQuestion(kind=Kind.HALLUCINATION, turn=number, passes=NO_CLAIM_OR_YES)
+    return HallucinationResult(**judge.ask(question).rated(HALLUCINATION_LABELS))
 
 
 def golden_result(
     plan: Plan,
     actual: Sequence[Invocation],
+    judge: VerdictSource,
     *,
-    final_state: Json | None,
-    verdicts: Verdicts,
+    final_state: Json | None = None,
     fed_tools: Sequence[frozenset[str]] = (),
 ) -> GoldenResult:
     """The outcomes of a golden by turn. Each turn of the agent has an invocation. `fed_tools`: by
@@ -973,15 +926,18 @@ def golden_result(
     for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
         state = invocation.state if invocation.state is not None or number < last else final_state
         fed = fed_tools[number] if number < len(fed_tools) else frozenset[str]()
-        golden_turn = _Turn(plan, turn, invocation, number, fed)
-        turn_results.append(golden_turn.result(verdicts, state=state))
+        turn_results.append(
+            _Turn(plan, turn, invocation, number, judge=judge, fed_tools=fed).result(state)
+        )
     return GoldenResult(
         turn_replay_results=tuple(turn_results),
-        evaluation_expectation_results=_expectation_results(plan, verdicts),
+        evaluation_expectation_results=_expectation_results(plan, judge),
     )
 
 
-def _expectation_results(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpectationResult, ...]:
+def _expectation_results(
+    plan: Plan, judge: VerdictSource
+) -> tuple[EvaluationExpectationResult, ...]:
     return tuple(
         EvaluationExpectationResult(
             evaluation_expectation=name,
@@ -990,7 +946,7 @@ def _expectation_results(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpe
             explanation=verdict.explanation,
         )
         for number, name in enumerate(plan.conversation_expectations)
-        for verdict in (_verdict(verdicts, Kind.NAMED, step=number),)
+        for verdict in (judge.ask(JudgeQuestion(kind=Kind.NAMED, step=number)),)
     )
 
 
@@ -998,28 +954,26 @@ def _expectation_results(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpe
 
 
 def scenario_result(
-    plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdicts
+    plan: Plan, actual: Sequence[Invocation], judge: VerdictSource
 ) -> ScenarioResult:
     """The outcomes of a scenario."""
     scenario = plan.evaluation.scenario or Scenario()
     outcomes = (
-        tuple(_scenario_outcomes(plan, scenario, actual, verdicts))
-        if plan.compares_scenario
-        else ()
+        tuple(_scenario_outcomes(plan, scenario, actual, judge)) if plan.compares_scenario else ()
     )
-    claims = (
-        _claims(plan, number, invocation, verdicts) for number, invocation in enumerate(actual)
-    )
+    goal = NO_VERDICT
+    if plan.judges_goal:
+        passes = frozenset({plan.goal_score})
+        goal = judge.ask(JudgeQuestion(kind=Kind.GOAL, expected=task_of(scenario), passes=passes))
+    claims = (_claims(plan, number, invocation, judge) for number, invocation in enumerate(actual))
     ratings = tuple(rating for rating in claims if rating is not None)
-    goal = verdicts.get((Kind.GOAL, -1, -1, ""))
     satisfied = None
     if plan.compares_scenario and UNKNOWN not in {outcome.outcome for outcome in outcomes}:
         satisfied = all(outcome.outcome is not Outcome.FAIL for outcome in outcomes)
-    goal_score = goal.score if goal else None
     rating_scores = {rating.score for rating in ratings}
     completed = None
-    if None not in (satisfied, goal_score, *rating_scores):
-        completed = bool(satisfied) and 0 not in rating_scores and goal_score == 1
+    if None not in (satisfied, goal.score, *rating_scores):
+        completed = bool(satisfied) and 0 not in rating_scores and goal.score == 1
     return ScenarioResult(
         task=scenario.task,
         user_facts=scenario.user_facts,
@@ -1031,30 +985,32 @@ def scenario_result(
                 score_explanation=verdict.explanation,
             )
             for number, text in enumerate(scenario.rubrics)
-            for verdict in (_verdict(verdicts, Kind.RUBRIC, step=number),)
+            for verdict in (judge.ask(JudgeQuestion(kind=Kind.RUBRIC, step=number)),)
         ),
         hallucination_result=ratings,
-        user_goal_satisfaction_result=UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS))
-        if goal
-        else None,
+        user_goal_satisfaction_result=None
+        if goal is NO_VERDICT
+        else UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS)),
         all_expectations_satisfied=satisfied,
         # with all claims justified and the user's goal met; None if one of these is unknown
         task_completed=completed,
-        evaluation_expectation_results=_expectation_results(plan, verdicts),
+        evaluation_expectation_results=_expectation_results(plan, judge),
     )
 
 
 def _scenario_outcomes(
-    plan: Plan, scenario: Scenario, actual: Sequence[Invocation], verdicts: Verdicts
+    plan: Plan, scenario: Scenario, actual: Sequence[Invocation], judge: VerdictSource
 ) -> Iterator[ScenarioExpectationOutcome]:
-    messages = _messages(actual)
-    expected_calls, calls = _scenario_calls(plan, scenario, actual)
+    messages = [text for invocation in actual for text in messages_of(invocation)]
+    all_calls = [call for invocation in actual for call in calls_of(invocation)]
+    expectations = dict(enumerate(scenario.scenario_expectations))
+    expected_calls, calls = _paired(plan, expectations, all_calls)
     responses = [response for invocation in actual for response in invocation.tool_responses]
     is_recorded = all(invocation.events is not None for invocation in actual)
-    for step, expectation in enumerate(scenario.scenario_expectations):
+    for step, expectation in expectations.items():
         expected_call = expected_calls.get(step)
         if expected_call is None:
-            yield _scenario_answer(expectation, messages, _verdict(verdicts, Kind.SAID, step=step))
+            yield _scenario_answer(step, expectation, messages, judge)
             continue
         call = calls.get(step)
         if call is None:
@@ -1073,22 +1029,27 @@ def _scenario_outcomes(
         )
         yield ScenarioExpectationOutcome(
             expectation=expectation,
-            outcome=expected_call.result(call, verdicts).outcome,
+            outcome=expected_call.result(call, judge).outcome,
             observed_tool_call=observed,
         )
 
 
 def _scenario_answer(
-    expectation: ScenarioExpectation, messages: Sequence[str], verdict: Verdict
+    step: int, expectation: ScenarioExpectation, messages: Sequence[str], judge: VerdictSource
 ) -> ScenarioExpectationOutcome:
     """The outcome of an answer that a scenario expects: the judge's, who reads all messages; FAIL
     without messages."""
-    if not text_of(expectation.agent_response):
+    expected = text_of(expectation.agent_response)
+    if not expected:
         return ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.SKIPPED)
-    observed = _observed_message(messages[-1:]) if messages else None
-    outcome = verdict.outcome(YES) if messages else Outcome.FAIL
+    if not messages:
+        return ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.FAIL)
+    said = "\n".join(messages)
+    verdict = judge.ask(JudgeQuestion(kind=Kind.SAID, step=step, expected=expected, actual=said))
     return ScenarioExpectationOutcome(
-        expectation=expectation, outcome=outcome, observed_agent_response=observed
+        expectation=expectation,
+        outcome=verdict.outcome(YES),
+        observed_agent_response=_observed_message(messages[-1:]),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from posixpath import basename, dirname
@@ -147,13 +147,15 @@ class Reading:
     """The content of a file. `raw`: its whole content as in the file, None if it cannot be read.
 
     A resource with an error is not in `resources`, and an app's settings with an error are not in
-    `app`."""
+    `app`. `prompts`: those of goldens for `cxas`, which stand in the place of CES's names, by the
+    last part of the names."""
 
     kind: Kind
     resources: tuple[Resource, ...] = ()
     problems: tuple[Problem, ...] = ()
     raw: Any = None
     app: AppEvaluation | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
 
 
 def stem(file: str) -> str:
@@ -284,7 +286,12 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     else:
         reader.resource(raw, (), kind)
     return Reading(
-        kind=kind, resources=tuple(reader.resources), problems=problems.all(), raw=raw, app=app
+        kind=kind,
+        resources=tuple(reader.resources),
+        problems=problems.all(),
+        raw=raw,
+        app=app,
+        prompts=reader.prompts,
     )
 
 
@@ -355,6 +362,7 @@ class _Reader:
     problems: Problems
     raw: Any
     resources: list[Resource] = field(default_factory=list)
+    prompts: dict[str, str] = field(default_factory=dict)
     is_partial: bool = False
     unknown: list[str] | None = None
 
@@ -397,6 +405,8 @@ class _Reader:
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
                 path = ("conversations", number)
+                prompts = (*document.common_expectations, *conversation.expectations)
+                self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
@@ -737,21 +747,6 @@ class Library:
     def tests(self) -> tuple[Resource, ...]:
         """The resources that could run: evaluations, goldens, simulations and tool tests."""
         return self.of(Kind.EVALUATION, *CXAS)
-
-
-def written_prompts(readings: Iterable[Reading]) -> dict[str, str]:
-    """The prompts of goldens for `cxas`, which stand in the place of CES's names, by the last part
-    of the names."""
-    prompts: dict[str, str] = {}
-    for reading in readings:
-        if reading.kind is Kind.CONVERSATIONS and reading.resources:  # otherwise its shape is wrong
-            for section in (reading.raw, *reading.raw["conversations"]):
-                listed = (
-                    *(section.get("common_expectations") or ()),
-                    *(section.get("expectations") or ()),
-                )
-                prompts |= {cxas.expectation_id(prompt): prompt for prompt in listed}
-    return prompts
 
 
 def library(

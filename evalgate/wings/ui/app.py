@@ -6,12 +6,13 @@ import asyncio
 import json
 import math
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 import uvicorn
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ArgsKwargs
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -20,7 +21,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from evalgate.errors import ConfigError, EvalgateError
-from evalgate.model import Attachment, Part, Text, ToolCall, ToolResponse
 from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, mapped_json
@@ -40,152 +40,29 @@ HEADERS = {
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 
-class Order(BaseModel):
-    """A request of the page; each request has its own class."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class OfCase(Order):
-    """A case, by its suite and its id."""
-
-    suite: str
-    case: str
-
-
-class Call(Order):
-    """A tool call that a case expects."""
-
-    name: str = Field(min_length=1)
-    args: JsonObject = {}
-
-
-class RunOrder(Order):
-    """The cases to run and the criteria to score; None: all criteria."""
-
-    which: str = Field(pattern="^(all|failed|selected)$")
-    cases: list[tuple[str, str]] = []
-    scored: list[str] | None = None
-    fresh: bool = False
-
-
-class Accept(OfCase):
-    """The parts of a case to accept. A `version` writes them; without one the page only looks."""
-
-    head: str = LATEST
-    parts: list[str] = []
-    run: int | None = Field(default=None, ge=1)
-    version: str = ""
-
-
-class Decide(Order):
-    """A decision about a waiting change, in the version that the page showed."""
-
-    change: str
-    version: str
-    accept: bool
-
-
-class Edit(OfCase):
-    """The new expectations of a case; absent ones stay."""
-
-    version: str
-    answers: dict[int, str] = {}
-    calls: dict[int, list[Call]] = {}
-    rubrics: list[tuple[str, str]] | None = None
-
-
-class Delete(OfCase):
-    """The case to delete, in the version that the page showed."""
-
-    version: str
-
-
-class OpenChat(Order):
-    """The suite whose agent the session is with."""
-
-    suite: str
-
-
-class SaveChat(OfCase):
-    """The suite and the id of the case that is made from the session."""
-
-    case: str = Field(min_length=1)
-
-
-class File(Order):
-    """A file for the agent, in base64."""
-
-    mime: str = Field(pattern=r"^[\w.+-]{1,60}/[\w.+-]{1,90}$")
-    data: str = Field(pattern="^[A-Za-z0-9+/]*={0,2}$")
-
-
-class FunctionResponse(Order):
-    """The answer to a call that waits for one."""
-
-    id: str
-    name: str
-    response: JsonObject
-
-
-class Say(Order):
-    """A message to the agent: a text, files, or answers to its questions."""
-
-    text: str = ""
-    files: list[File] = []
-    replies: list[FunctionResponse] = []
-
-
-class Numbered(Order):
-    """The number of a turn or a file of the session, from 0."""
-
-    number: int = Field(ge=0)
-
-
-def _say(
-    space: Workspace, text: str, files: Sequence[File], replies: Sequence[FunctionResponse]
-) -> JsonObject:
-    parts: list[Part] = [
-        ToolResponse(id=reply.id, name=reply.name, response=reply.response) for reply in replies
-    ]
-    parts += [Text(text=text)] if text else []
-    parts += [
-        Attachment(data={"inline_data": {"mime_type": file.mime, "data": file.data}})
-        for file in files
-    ]
-    return space.say(parts)
-
-
-def _edit(space: Workspace, calls: Mapping[int, Sequence[Call]], **more: Any) -> JsonObject:
-    new_calls = {
-        turn: [ToolCall(name=call.name, args=call.args) for call in turn_calls]
-        for turn, turn_calls in calls.items()
-    }
-    return space.edit(calls=new_calls, **more)
-
-
-Action = Callable[..., JsonObject]
-"""Gets the workspace, and the fields of the request by name."""
-
-READS: Mapping[str, tuple[type[Order], Action]] = {
-    "case": (OfCase, Workspace.case),
-    "chat-trace": (Numbered, Workspace.trace),
-    "chat-file": (Numbered, Workspace.chat_file),
+READS: dict[str, Any] = {
+    "case": Workspace.case,
+    "chat-trace": Workspace.trace,
+    "chat-file": Workspace.chat_file,
 }
-CHANGES: Mapping[str, tuple[type[Order], Action]] = {
-    "run": (RunOrder, Workspace.run),
-    "rebuild": (Order, Workspace.rebuild),
-    "stop": (Order, Workspace.stop),
-    "accept": (Accept, Workspace.accept),
-    "decide": (Decide, Workspace.decide),
-    "edit": (Edit, _edit),
-    "delete": (Delete, Workspace.delete),
-    "chat-open": (OpenChat, Workspace.open_chat),
-    "chat-say": (Say, _say),
-    "chat-save": (SaveChat, Workspace.save_chat),
-    "chat-end": (Order, Workspace.end_chat),
+CHANGES: dict[str, Any] = {
+    "run": Workspace.run,
+    "rebuild": Workspace.rebuild,
+    "stop": Workspace.stop,
+    "accept": Workspace.accept,
+    "decide": Workspace.decide,
+    "edit": Workspace.edit,
+    "delete": Workspace.delete,
+    "chat-open": Workspace.open_chat,
+    "chat-say": Workspace.say,
+    "chat-save": Workspace.save_chat,
+    "chat-end": Workspace.end_chat,
 }
-"""Actions that write a file or run an agent: all are refused if the page is read-only."""
+"""Actions that write a file or run an agent: all are refused if the page is read-only. The fields
+of a request are the arguments of its method, whose signature checks them."""
+
+FIELDS = TypeAdapter(JsonObject)
+ACTIONS = {name: TypeAdapter(method) for name, method in (READS | CHANGES).items()}
 
 
 class Pages:
@@ -249,8 +126,8 @@ class Pages:
     async def act(self, request: Request) -> Response:
         """Run one of READS or CHANGES."""
         name = request.path_params["name"]
-        shape, action = {**READS, **CHANGES}.get(name, (None, None))
-        if shape is None or action is None:
+        action = ACTIONS.get(name)
+        if action is None:
             return _json({"error": "there is no such request", "hint": ""}, status=404)
         if self._read_only and name in CHANGES:
             return _json(
@@ -260,8 +137,8 @@ class Pages:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             return _json({"error": "expected application/json", "hint": ""}, status=415)
         try:
-            order = shape.model_validate_json(await _body(request))
-            return _json(await run_in_threadpool(action, self._space, **dict(order)))
+            order = ArgsKwargs((self._space,), FIELDS.validate_json(await _body(request)))
+            return _json(await run_in_threadpool(action.validate_python, order))
         except ValidationError as error:
             first_error = error.errors()[0]
             location = ".".join(map(str, first_error["loc"]))

@@ -1,4 +1,5 @@
-"""The page's requests: each method answers one of them and calls the gate."""
+"""The page's requests: each method answers one of them and calls the gate. Its signature checks the
+fields of the request (app.py)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate.agents.tools import toolbox
 from evalgate.config import load
@@ -20,12 +24,14 @@ from evalgate.gate import compare_files, edit, known as gate_known, prepare, rec
 from evalgate.gate.edit import CaseUnchanged, TurnEdit
 from evalgate.gate.known import StoredCase
 from evalgate.model import (
+    Attachment,
     Case,
     CaseKey,
     Invocation,
     Part,
     Rubric,
     Suite,
+    Text,
     ToolCall,
     ToolResponse,
     Transcript,
@@ -47,6 +53,38 @@ LATEST = ""
 OF_RUN = ":base"
 """The suffix of a run's name that means the base of its comparison."""
 NONE = "none"
+UNCHANGED: Mapping[int, Any] = {}
+
+
+Number: TypeAlias = Annotated[int, Field(ge=0)]
+
+
+class Sent(BaseModel):
+    """A part of a request."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Call(Sent):
+    """A tool call that a case expects."""
+
+    name: str = Field(min_length=1)
+    args: JsonObject = {}
+
+
+class File(Sent):
+    """A file for the agent, in base64."""
+
+    mime: str = Field(pattern=r"^[\w.+-]{1,60}/[\w.+-]{1,90}$")
+    data: str = Field(pattern="^[A-Za-z0-9+/]*={0,2}$")
+
+
+class FunctionResponse(Sent):
+    """The answer to a call that waits for one."""
+
+    id: str
+    name: str
+    response: JsonObject
 
 
 class Workspace:
@@ -137,14 +175,14 @@ class Workspace:
 
     def run(
         self,
-        which: str,
-        cases: Sequence[CaseKey],
-        scored: Sequence[str] | None,
+        which: Literal["all", "failed", "selected"],
+        cases: Sequence[CaseKey] = (),
+        scored: Sequence[str] | None = None,
         *,
         fresh: bool = False,
     ) -> JsonObject:
-        """Start a run of all cases, of the cases that failed last, or of `cases`. Raises
-        EvalgateError."""
+        """Start a run of all cases, of the cases that failed last, or of `cases`. `scored`: the
+        criteria to score; None: all criteria. Raises EvalgateError."""
         settings = self.settings()
         options = dict(self._given)
         if which == "failed":
@@ -161,7 +199,7 @@ class Workspace:
         """Run all cases after a change of the code, without reused results, and reopen the session
         with the agent in new processes. Raises EvalgateError."""
         chat = self._chat
-        snapshot = self.run("all", (), None, fresh=True)
+        snapshot = self.run("all", fresh=True)
         if chat is not None:
             self.open_chat(chat.suite)
         return snapshot
@@ -175,12 +213,12 @@ class Workspace:
 
     def accept(
         self,
-        head: str,
         suite: str,
         case: str,
         *,
-        parts: Sequence[str],
-        run: int | None,
+        head: str = LATEST,
+        parts: Sequence[str] = (),
+        run: Annotated[int, Field(ge=1)] | None = None,
         version: str = "",
     ) -> JsonObject:
         """The changes of its file if a case is accepted. A call with `version`, which a call
@@ -228,12 +266,17 @@ class Workspace:
         case: str,
         version: str,
         *,
-        answers: Mapping[int, str],
-        calls: Mapping[int, Sequence[ToolCall]],
-        rubrics: Sequence[tuple[str, str]] | None,
+        answers: Mapping[int, str] = UNCHANGED,
+        calls: Mapping[int, Sequence[Call]] = UNCHANGED,
+        rubrics: Sequence[tuple[str, str]] | None = None,
     ) -> JsonObject:
-        """Change the expectations of a case. Raises ConfigError, UnavailableError."""
+        """Change the expectations of a case; absent ones stay. Raises ConfigError,
+        UnavailableError."""
         key = (suite, case)
+        new_calls = {
+            turn: [ToolCall(name=call.name, args=call.args) for call in turn_calls]
+            for turn, turn_calls in calls.items()
+        }
         with self._writing:
             rubrics_by_id = {rubric.rubric_id: rubric for rubric in self._case(key).rubrics}
             new_rubrics = None if rubrics is None else [
@@ -245,7 +288,7 @@ class Workspace:
                 key,
                 version=version,
                 answers=answers,
-                calls=calls,
+                calls=new_calls,
                 rubrics=new_rubrics,
             )
         return {"written": True}
@@ -280,8 +323,22 @@ class Workspace:
             chat = self._chat = Chat(project_suite, settings, context)
         return self._chat_json(chat)
 
-    def say(self, parts: Sequence[Part]) -> JsonObject:
-        """Send a message to the agent. Raises EvalgateError."""
+    def say(
+        self,
+        text: str = "",
+        files: Sequence[File] = (),
+        replies: Sequence[FunctionResponse] = (),
+    ) -> JsonObject:
+        """Send a message to the agent: a text, files, or answers to its questions. Raises
+        EvalgateError."""
+        parts: list[Part] = [
+            ToolResponse(id=reply.id, name=reply.name, response=reply.response) for reply in replies
+        ]
+        parts += [Text(text=text)] if text else []
+        parts += [
+            Attachment(data={"inline_data": {"mime_type": file.mime, "data": file.data}})
+            for file in files
+        ]
         if not parts:
             raise ConfigError("nothing was said")
         chat = self._open()
@@ -293,21 +350,21 @@ class Workspace:
         chat = self._chat
         return {"serial": 0} if chat is None else chat.live()
 
-    def chat_file(self, number: int) -> JsonObject:
+    def chat_file(self, number: Number) -> JsonObject:
         """A file of the session, in base64. Raises ConfigError."""
         files = self._open().files
         if number >= len(files):
             raise ConfigError("there is no such file in the session")
         return files[number]
 
-    def trace(self, number: int) -> JsonObject:
+    def trace(self, number: Number) -> JsonObject:
         """The trace of a turn of the session, counted from 0. Raises ConfigError."""
         traces = self._open().traces
         if number >= len(traces):
             raise ConfigError("there is no such turn in the session")
         return {"entries": traces[number]}
 
-    def save_chat(self, suite: str, case: str) -> JsonObject:
+    def save_chat(self, suite: str, case: Annotated[str, Field(min_length=1)]) -> JsonObject:
         """Save the session as a case in a file, without secrets; return the id of the case. Raises
         ConfigError, UnavailableError."""
         chat_turns = tuple(self._open().turns)

@@ -17,6 +17,7 @@ from evalgate.model import (
     CriterionRule,
     FailureOrigin,
     GateKind,
+    Lack,
     Policy,
     Run,
     Scale,
@@ -152,7 +153,7 @@ def test_a_clock_says_nothing_of_sides_that_were_measured_apart() -> None:
     beside = sides.compare(text, uses=uses, scales=scales)
     assert beside.criteria[1].change is Change.NO_EVIDENCE
     met, seconds = sides.compare(text, uses=uses, scales=scales, run_together=False).criteria
-    assert (seconds.change, seconds.clock_based) == (Change.NOT_MEASURED, True)
+    assert (seconds.change, seconds.lack) == (Change.NOT_MEASURED, Lack.CLOCK)
     assert (seconds.base, seconds.head) == (beside.criteria[1].base, beside.criteria[1].head)
     assert met.change is Change.REGRESSED
 
@@ -259,6 +260,14 @@ def test_nothing_is_staked_on_a_base_of_another_day() -> None:
     assert comparison.is_past
 
 
+def test_a_side_that_crashes_in_each_run_is_not_a_base_of_another_day() -> None:
+    comparison = sides.compare("!/P !/P")
+    assert [(row.change, row.lack) for row in comparison.criteria] == [
+        (Change.INCONCLUSIVE, Lack.RUNS)
+    ]
+    assert not comparison.is_past
+
+
 # ---- what must hold for all data
 
 runs = st.text("PF?", min_size=3, max_size=3)
@@ -291,11 +300,8 @@ def test_swapping_the_sides_mirrors_everything(
         pytest.approx(back.book.better),
         pytest.approx(back.book.worse),
     )
-    for one, other in zip(
-        (*forth.criteria, forth.overall), (*back.criteria, back.overall), strict=True
-    ):
-        assert one is not None
-        assert other is not None
+    assert forth.rates == back.rates[::-1]
+    for one, other in zip(forth.criteria, back.criteria, strict=True):
         if one.change in MIRROR and other.change is not Change.NOT_MEASURED:
             assert other.change is MIRROR[one.change]
         if one.delta is not None:
@@ -403,12 +409,13 @@ def test_min_measured_lets_no_case_pass_that_fails_as_far_as_it_was_measured() -
 
 
 def test_pass_rates_are_unbiased() -> None:
-    """Of C(passes, k) and C(failures, k); what is not known is no run."""
-    rates = compare.pass_rates(
-        [[True, True, False], [True, None, True, False], [None], [False, False]]
+    """Of C(passes, k) and C(failures, k), over the cases that are known on both sides."""
+    runs = [[True, True, False], [True, True, False], [False, False]]
+    head, base = compare.pass_rates(
+        [(case, [True, True]) for case in runs] + [([], [True]), ([True], [])]
     )
-    assert rates is not None
-    assert (rates.k, rates.rate) == (2, 4 / 8)
-    assert rates.all_of_k == pytest.approx((1 / 3 + 1 / 3 + 0) / 3)
-    assert rates.any_of_k == pytest.approx((1 + 1 + 0) / 3)
-    assert compare.pass_rates([[None], []]) is None
+    assert (head.cases, head.k, head.rate) == (3, 2, pytest.approx(4 / 9))
+    assert head.all_of_k == pytest.approx((1 / 3 + 1 / 3 + 0) / 3)
+    assert head.any_of_k == pytest.approx((1 + 1 + 0) / 3)
+    assert (base.k, base.rate, base.all_of_k, base.any_of_k) == (2, 1, 1, 1)
+    assert compare.pass_rates([([], []), ([True], [])]) == ()

@@ -13,6 +13,7 @@ from evalgate.model import (
     AgentFailure,
     AgentUse,
     Case,
+    CaseVerdict,
     ConfigOrigin,
     CriteriaSource,
     CriterionUse,
@@ -231,8 +232,8 @@ SHARES = st.sampled_from([0.0, 0.3, 0.5, 0.8, 1.0])
 
 def blocks(suites: list[list[str]], *, truncated: str, policy: Policy) -> bool:
     run = run_of(" / ".join(f"s{number}: {' '.join(cases)}" for number, cases in enumerate(suites)))
-    return comparison_verdict.threshold_gate(
-        dataclasses.replace(run, truncated=truncated), policy
+    return comparison_verdict.decide(
+        dataclasses.replace(run, truncated=truncated), policy, comparison=None
     ).blocks
 
 
@@ -285,14 +286,20 @@ def test_turning_a_pass_never_takes_a_kind_out_of_what_is_there(
     numbers: tuple[int, ...], required: float, min_measured: float
 ) -> None:
     passed, failed, unrun, unmeasured, doubtful = numbers
-    total = passed + failed + unrun + unmeasured + doubtful
 
     def there(turned: int) -> set[VerdictKind]:
-        counts = threshold.Counts(
-            total=total, passed=passed - turned, failed=failed + turned, measured=passed + failed,
-            unrun=unrun, doubtful=doubtful, partial=0, allowed=0,
-        )  # fmt: skip
-        kinds = threshold.judge(counts, required=required, min_measured=min_measured)
-        return {*kinds} - {VerdictKind.PASS}
+        kinds = [
+            *[(VerdictKind.PASS, None)] * (passed - turned),
+            *[(VerdictKind.FAIL, None)] * (failed + turned),
+            *[(VerdictKind.INCONCLUSIVE, None)] * unrun,
+            *[(VerdictKind.NOT_MEASURED, None)] * unmeasured,
+            *[(VerdictKind.NOT_MEASURED, VerdictKind.FAIL)] * doubtful,
+        ]
+        cases = [
+            CaseVerdict(suite="s", case_id=f"c{at}", kind=kind, criteria=(), second_kind=second)
+            for at, (kind, second) in enumerate(kinds)
+        ]
+        suite = threshold.judge(cases, required=required, min_measured=min_measured)
+        return {*suite} - {VerdictKind.PASS}
 
     assert there(0) <= there(1)

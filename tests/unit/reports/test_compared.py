@@ -24,6 +24,7 @@ from evalgate.model import (
     Edits,
     FailureOrigin,
     GateEdit,
+    Lack,
     Power,
     VerdictKind,
 )
@@ -69,7 +70,7 @@ def test_swapped_sides_swap_the_sign_alone(delta: float) -> None:
         ({"evidence": 1e9}, "over 1,000,000 : 1"),
         ({"evidence": 0.4}, "-"),  # the bets lost
         ({"evidence": 43.0, "gating": False}, "-"),  # what decides nothing claims nothing
-        ({"evidence": 43.0, "clock_based": True}, "-"),
+        ({"evidence": 43.0, "lack": Lack.CLOCK}, "-"),
     ],
 )
 def test_evidence_stands_only_where_it_means_something(given: dict[str, Any], shown: str) -> None:

@@ -49,7 +49,7 @@ class Kept:
 
 def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None) -> str:
     policy = Policy()
-    verdict = comparison_verdict.threshold_gate(run, policy)
+    verdict = comparison_verdict.decide(run, policy, comparison=None)
     report = Report(run=run, verdict=verdict, policy=policy, version="1", comparison=comparison)
     return "".join(file.render_results(report, outcomes=kept or Kept()))
 
@@ -115,7 +115,7 @@ def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
     )
     assert [problem.code for problem in joined.problems] == ["shard-missing"]
     assert "shard 2/3 has no results: 2 cases not measured" in joined.problems[0].message
-    verdict = comparison_verdict.threshold_gate(joined.run, Policy())
+    verdict = comparison_verdict.decide(joined.run, Policy(), comparison=None)
     lost = {
         key[1]
         for key, home in shards.plan(run.suites, index=1, of=3, durations={}).homes.items()
@@ -133,7 +133,8 @@ def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
         trials=tuple(trial for trial in joined.run.trials if trial.key.case_id in ("c2", "c4")),
     )
     assert (
-        comparison_verdict.threshold_gate(only_passing, Policy()).kind is VerdictKind.NOT_MEASURED
+        comparison_verdict.decide(only_passing, Policy(), comparison=None).kind
+        is VerdictKind.NOT_MEASURED
     )
     assert {case.case_id for case in joined.run.suites[0].eval_set.cases} == {
         f"c{number}" for number in range(6)
@@ -391,7 +392,7 @@ def test_what_a_change_edits_survives_results_json_and_is_joined(tmp_path: Path)
     parts = []
     for number, edits in enumerate(told, start=1):
         run = part_of(whole(), number, 2)
-        verdict = comparison_verdict.threshold_gate(run, Policy())
+        verdict = comparison_verdict.decide(run, Policy(), comparison=None)
         report = Report(run=run, verdict=verdict, policy=Policy(), version="1", edits=edits)
         parts.append("".join(file.render_results(report, outcomes=Kept())))
     found = read(parts, tmp_path)

@@ -346,7 +346,10 @@ def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
         run = measured(journal, fakes.FakeAgent(misbehave))
         policy = Policy()
         report = Report(
-            run=run, verdict=verdict.threshold_gate(run, policy), policy=policy, version="0"
+            run=run,
+            verdict=verdict.decide(run, policy, comparison=None),
+            policy=policy,
+            version="0",
         )
         text = "".join(file.render_results(report, outcomes=journal))
     parsed = json.loads(text)

@@ -110,7 +110,7 @@ def pairs(tmp_path: Path) -> Iterator[Pairs]:
 
 def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
-    verdict = comparison_verdict.threshold_gate(run, policy)
+    verdict = comparison_verdict.decide(run, policy, comparison=None)
     report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
     path.write_text("".join(file.render_results(report, outcomes=journal)))
     return path
@@ -246,10 +246,10 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
         ("[]", "does not fit results.json: `schema_version` is missing"),
         ("{}", "does not fit results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
-        ('{"schema_version": 3}', "schema_version 3"),
-        ('{"schema_version": 4}', "does not fit results.json"),
+        ('{"schema_version": 4}', "schema_version 4"),
+        ('{"schema_version": 5}', "does not fit results.json"),
         (
-            '{"schema_version": 4, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
+            '{"schema_version": 5, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
             "does not fit results.json",
         ),
     ],

@@ -243,6 +243,43 @@ def test_what_is_in_local_packages_counts(
     assert after.is_local is (files.get("requirements.txt") != "google-adk")
 
 
+MONOREPO = {
+    "pyproject.toml": "[tool.uv.workspace]\nmembers = ['agents/*', 'libs/*']\n",
+    "agents/desk/pyproject.toml": "[project]\nname='desk'\ndependencies=['Shared_Words>=1', 'idna']\n",
+    "libs/words/pyproject.toml": "[project]\nname='shared-words'\ndependencies=['deep', 'desk']\n",
+    "libs/words/src/words.py": "",
+    "libs/deep/pyproject.toml": "[project]\nname='deep'\n",
+    "libs/other/pyproject.toml": "[project]\nname='other'\n",
+}
+MEMBERS = ["agents/desk", "libs/words/src", "libs/words", "libs/deep"]
+
+
+@pytest.mark.parametrize(
+    ("files", "folders"),
+    [
+        ({}, MEMBERS),  # also what a member needs, and nothing else
+        ({"uv.lock": ""}, MEMBERS),
+        ({"pyproject.toml": "[project]\nname='top'\n"}, MEMBERS[:1]),  # no workspace
+        ({"pyproject.toml": "[tool.uv.workspace]\nmembers = 3\n"}, MEMBERS[:1]),
+        ({"pyproject.toml": "[tool.uv.workspace]\nmembers = ['/']\n"}, MEMBERS[:1]),
+        ({"pyproject.toml": "[tool.uv.workspace]\nexclude = []\n"}, MEMBERS[:1]),
+        ({"libs/words/pyproject.toml": "[project\n"}, MEMBERS[:1]),  # half written
+    ],
+)
+def test_members_of_a_workspace_are_imported_where_they_are(
+    tmp_path: Path, files: dict[str, str], folders: list[str]
+) -> None:
+    for name, text in {**MONOREPO, **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    needs = python_needs.nearest_needs(str(tmp_path / "agents/desk"), str(tmp_path))
+    assert needs is not None
+    roots = [Path(root).relative_to(tmp_path).as_posix() for root in needs.import_roots]
+    assert roots == folders
+    # an installer without a lock links to them, and each checkout has its own
+    assert needs.is_local is (len(folders) > 1 and "uv.lock" not in files)
+
+
 def test_included_files_count_even_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("-r b.txt\n")
     (tmp_path / "b.txt").write_text("--requirement=requirements.txt\n-c c.txt\n")

@@ -23,7 +23,6 @@ class Session(FrameworkSession):
             self._options = {"session": session}
         else:  # before 1.0
             self._options = {"thread": self.agent.get_new_thread()}
-        self.reported_calls: set[str] = set()
 
     async def ask(self, text: str) -> Any:
         """The text of a response, or its structured value."""
@@ -34,11 +33,8 @@ class Session(FrameworkSession):
         }
         for content in contents:
             number = str(getattr(content, "call_id", ""))
-            if (
-                content.type == "function_result"
-                and number in calls
-                and self.reported_calls.isdisjoint({number, ""})  # no numbers before 1.0
-            ):
+            has_numbers = "" not in self.reported_calls  # not before 1.0
+            if content.type == "function_result" and number in calls and has_numbers:
                 call = calls[number]
                 error = str(content.result or content.exception)
                 self.refuse(call.name, frameworks.named_arguments(call.arguments), number, error)
@@ -78,18 +74,14 @@ async def _ask_model(
     response = await run()
     usage = response.usage_details or {}
     usage = usage if isinstance(usage, dict) else vars(usage)  # before 1.0
-    calls = [
-        {"name": content.name, "args": frameworks.named_arguments(content.arguments)}
-        for message in response.messages
-        for content in message.contents
-        if content.type == "function_call"
-    ]
+    contents = (content for message in response.messages for content in message.contents)
+    calls = (content for content in contents if content.type == "function_call")
     session.record_answer(
         key,
         response.text,
         frameworks.usage_of(usage.get("input_token_count"), usage.get("output_token_count")),
         model=getattr(response, "model", None) or getattr(client, "model", ""),
-        calls=calls,
+        calls=frameworks.model_calls(calls),
     )
     return response
 
@@ -107,8 +99,6 @@ async def _call_tool(
         else dict(call_arguments)
     )
     number = arguments.get("tool_call_id") or ""
-    if isinstance(session, Session):
-        session.reported_calls.add(number)
 
     def read(answer: Any) -> Any:
         contents = answer if isinstance(answer, list) else [answer]
@@ -131,19 +121,9 @@ class Host(frameworks.FrameworkHost):
     low = "1"
     high = "2"
     session = Session
+    agent_classes = ("agent_framework:BaseAgent",)
+    asker_classes = ("agent_framework:Workflow",)
     entrances = ("run", "run_stream")
-
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from agent_framework import BaseAgent
-
-        return (BaseAgent,)
-
-    def askers(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from agent_framework import Workflow
-
-        return (*self.kinds(), Workflow)
 
     def agent_in(self, holder: Any) -> Any:
         """See FrameworkHost. A workflow makes an agent of itself."""
@@ -155,8 +135,6 @@ class Host(frameworks.FrameworkHost):
         """See FrameworkHost."""
         import agent_framework
 
-        clients = frameworks.subclasses_of(agent_framework.BaseChatClient)
-        frameworks.intercept(clients, _inner_get_response=_ask_model)
+        frameworks.intercept_all("agent_framework:BaseChatClient", _inner_get_response=_ask_model)
         name = "FunctionTool" if hasattr(agent_framework, "FunctionTool") else "AIFunction"
-        tools = frameworks.subclasses_of(getattr(agent_framework, name))
-        frameworks.intercept(tools, invoke=_call_tool)
+        frameworks.intercept_all(f"agent_framework:{name}", invoke=_call_tool)

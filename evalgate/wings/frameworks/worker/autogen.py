@@ -16,7 +16,6 @@ class Session(FrameworkSession):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._is_first_turn = True
-        self.reported_calls: set[str] = set()
 
     async def ask(self, text: str) -> Any:
         """The content of a run's last message."""
@@ -35,17 +34,15 @@ class Session(FrameworkSession):
             for call in message.content
         }
         for message in messages:
-            if type(message).__name__ == "ToolCallExecutionEvent":
-                self._report_refusals(message.content, calls)
-        answer = messages[-1].content
-        return answer if isinstance(answer, str) or hasattr(answer, "model_dump") else str(answer)
-
-    def _report_refusals(self, answers: Any, calls: Message) -> None:
-        for answer in answers:
-            is_error = getattr(answer, "is_error", False)  # since 0.4.8
-            if is_error and answer.call_id in calls.keys() - self.reported_calls:
-                args = frameworks.named_arguments(calls[answer.call_id].arguments)
-                self.refuse(answer.name, args, answer.call_id, answer.content)
+            is_answer = type(message).__name__ == "ToolCallExecutionEvent"
+            for answer in message.content if is_answer else ():
+                # since 0.4.8
+                if getattr(answer, "is_error", False) and answer.call_id in calls:
+                    args = frameworks.named_arguments(calls[answer.call_id].arguments)
+                    self.refuse(answer.name, args, answer.call_id, answer.content)
+        content = messages[-1].content
+        is_whole = isinstance(content, str) or hasattr(content, "model_dump")
+        return content if is_whole else str(content)
 
 
 async def _ask_model(
@@ -60,10 +57,7 @@ async def _ask_model(
     session.model_begins(key, instructions="\n".join(system))
     answer = await run()
     is_text = isinstance(answer.content, str)
-    calls = [
-        {"name": call.name, "args": frameworks.named_arguments(call.arguments)}
-        for call in (() if is_text else answer.content)
-    ]
+    calls = frameworks.model_calls(() if is_text else answer.content)
     usage = frameworks.usage_of(answer.usage.prompt_tokens, answer.usage.completion_tokens)
     model = getattr(client, "_create_args", {}).get("model", "")
     text = answer.content if is_text else getattr(answer, "thought", "") or ""
@@ -76,8 +70,6 @@ async def _run_tool(
 ) -> Any:
     kind = "agent" if tool.name.startswith("transfer_to_") else "tool"
     number = arguments.get("call_id") or ""
-    if isinstance(session, Session):
-        session.reported_calls.add(number)
     return await session.run_tool(tool.name, arguments["args"], run, number=number, kind=kind)
 
 
@@ -91,8 +83,6 @@ async def _call_tool(
         return await run()
     name = arguments["name"]
     number = arguments.get("call_id") or ""
-    if isinstance(session, Session):
-        session.reported_calls.add(number)
 
     def read(result: Any) -> Any:
         return {"error": result.to_text()} if result.is_error else result.to_text()
@@ -114,27 +104,22 @@ class Host(frameworks.FrameworkHost):
     low = "0.4.2"
     high = "1"
     session = Session
+    # the last two have the modules that define subclasses
+    agent_classes = (
+        "autogen_agentchat.base:ChatAgent",
+        "autogen_agentchat.base:Team",
+        "autogen_agentchat.agents:AssistantAgent",
+        "autogen_agentchat.teams:RoundRobinGroupChat",
+    )
     is_exclusive = True
 
     entrances = ("run", "run_stream")
 
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from autogen_agentchat import (  # noqa: F401 - defines subclasses
-            agents,
-            teams,
-        )
-        from autogen_agentchat.base import ChatAgent, Team
-
-        return ChatAgent, Team
-
     def prepare(self) -> None:
         """See FrameworkHost."""
         from autogen_core import tools
-        from autogen_core.models import ChatCompletionClient
 
-        subclasses_of = frameworks.subclasses_of
-        frameworks.intercept(subclasses_of(tools.BaseTool), run_json=_run_tool)
-        frameworks.intercept(subclasses_of(ChatCompletionClient), create=_ask_model)
+        frameworks.intercept_all("autogen_core.tools:BaseTool", run_json=_run_tool)
+        frameworks.intercept_all("autogen_core.models:ChatCompletionClient", create=_ask_model)
         if hasattr(tools, "Workbench"):  # since 0.5
-            frameworks.intercept(subclasses_of(tools.Workbench), call_tool=_call_tool)
+            frameworks.intercept_all("autogen_core.tools:Workbench", call_tool=_call_tool)

@@ -123,20 +123,10 @@ class Host(frameworks.FrameworkHost):
     low = "0.108"
     high = "2"
     session = Session
+    agent_classes = ("crewai:Agent", "crewai:Crew")
+    asker_classes = ("crewai.flow.flow:Flow",)
     entrances = ("kickoff", "kickoff_async")
     is_exclusive = True
-
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from crewai import Agent, Crew
-
-        return (Agent, Crew)
-
-    def askers(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from crewai.flow.flow import Flow
-
-        return (*self.kinds(), Flow)
 
     def share(self, agent: Any) -> None:
         """See FrameworkHost."""
@@ -146,15 +136,14 @@ class Host(frameworks.FrameworkHost):
     def prepare(self) -> None:
         """See FrameworkHost. A class marked with `@CrewBase` makes its crew."""
         import crewai
-        from crewai.tools import BaseTool
-        from crewai.tools.structured_tool import CrewStructuredTool
 
         # before 0.114 `LLM` has no base
         model_class = crewai.LLM.__mro__[1] if crewai.LLM.__mro__[1] is not object else crewai.LLM
-        subclasses_of = frameworks.subclasses_of
-        frameworks.intercept(subclasses_of(model_class), call=_ask_model)
-        frameworks.intercept(subclasses_of(BaseTool), run=_run_tool)
-        frameworks.intercept(subclasses_of(CrewStructuredTool), invoke=_run_tool)
+        frameworks.intercept(frameworks.subclasses_of(model_class), call=_ask_model)
+        frameworks.intercept_all("crewai.tools:BaseTool", run=_run_tool)
+        frameworks.intercept_all(
+            "crewai.tools.structured_tool:CrewStructuredTool", invoke=_run_tool
+        )
         maker: Any = self._target
         if inspect.isclass(maker) and hasattr(maker, "crew"):
             self._target = lambda: maker().crew()  # type: ignore[attr-defined]  # just looked for

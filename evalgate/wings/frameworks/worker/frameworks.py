@@ -9,6 +9,7 @@ import importlib.metadata
 import inspect
 import json
 import os
+import pkgutil
 import platform
 import re
 import sys
@@ -55,6 +56,7 @@ class FrameworkSession(ABC):
         self.user_id = start.get("user_id") or "test_user_id"
         self.watch = server.TurnWatch()
         self.tool_error: Exception | None = None
+        self.reported_calls: set[str] = set()
         self._instructions: dict[str, str] = {}
         self._emit: Callable[[Message], None] = print
         self._answer: Message = {}
@@ -145,6 +147,7 @@ class FrameworkSession(ABC):
         """Report a tool call. Returns its number. `late`: the model has answered again since."""
         with self._lock:
             self._call_count += 1
+            self.reported_calls.add(number or "")
             number = number or f"call-{self._call_count}"
             pending_answer: Message = {}
             if not late:
@@ -196,7 +199,10 @@ class FrameworkSession(ABC):
             return result
 
     def refuse(self, name: str, args: Any, number: str, error: str) -> None:
-        """Report a call of a missing tool, after the model got the error."""
+        """Report a call of a missing tool, after the model got the error. A call that ran is
+        reported already."""
+        if number in self.reported_calls:
+            return
         number = self.tool_begins(name, args, number, late=True)
         if self.tools is None:
             self.tool_ends(number, name, {"error": error})
@@ -274,6 +280,11 @@ def intercept(classes: Iterable[Any], **interceptors: Interceptor) -> None:
                 setattr(owner, name, _intercepted(original, min(interceptors), interceptor))
 
 
+def intercept_all(path: str, **interceptors: Interceptor) -> None:
+    """`intercept` for the class at `path` (`module:name`) and its subclasses."""
+    intercept(subclasses_of(pkgutil.resolve_name(path)), **interceptors)
+
+
 def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:
     """The method with its interceptor. `group`: a name for the methods that may call each other."""
     signature = inspect.signature(original)
@@ -341,6 +352,11 @@ def named_arguments(text: Any) -> Message:
     return dict(arguments) if isinstance(arguments, Mapping) else {"input": arguments}
 
 
+def model_calls(calls: Iterable[Any]) -> list[Message]:
+    """The tool calls in a model's answer, for `record_answer`."""
+    return [{"name": call.name, "args": named_arguments(call.arguments)} for call in calls]
+
+
 def answer_text(answer: Any) -> str:
     """An agent's answer as text. An object becomes its JSON."""
     if answer is None or isinstance(answer, str):
@@ -384,6 +400,10 @@ class FrameworkHost(server.Host, ABC):
     is_exclusive: ClassVar[bool] = False
     """An agent that is one object for all conversations holds one at a time."""
 
+    agent_classes: ClassVar[tuple[str, ...]]
+    asker_classes: ClassVar[tuple[str, ...]] = ()
+    """The classes of agents, and other classes with `entrances`, each as `module:name`."""
+
     entrances: ClassVar[tuple[str, ...]] = ("run",)
     """The methods by which a program asks an agent."""
 
@@ -394,9 +414,9 @@ class FrameworkHost(server.Host, ABC):
         self._program: Program | None = None
         self._first_agent: Any = None
 
-    @abstractmethod
     def kinds(self) -> tuple[Any, ...]:
         """The framework's classes of agents."""
+        return tuple(map(pkgutil.resolve_name, self.agent_classes))
 
     def is_agent(self, candidate: Any) -> bool:
         """True if an object is an agent of the framework, not a factory of agents."""
@@ -405,7 +425,7 @@ class FrameworkHost(server.Host, ABC):
     def askers(self) -> tuple[Any, ...]:
         """The classes that have `entrances`: of agents, and of what asks several agents, of which
         none is the whole."""
-        return self.kinds()
+        return (*self.kinds(), *map(pkgutil.resolve_name, self.asker_classes))
 
     @abstractmethod
     def prepare(self) -> None:

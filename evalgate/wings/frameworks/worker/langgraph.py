@@ -42,7 +42,6 @@ class Session(FrameworkSession):
         self._initial_state = dict(self.state)
         self._values: Message = {}
         self._is_interrupted = False
-        self._reported_calls: set[str] = set()
 
     async def ask(self, text: str) -> Any:
         """The text of the last message, or the state's value under `output`, or the question of an
@@ -125,7 +124,6 @@ class Session(FrameworkSession):
     def call_report(self, tool: Any) -> Message:
         """The report of a running call. It has the model's arguments, without the graph's own."""
         number, arguments = CALL.get()
-        self._reported_calls.add(number)
         parameters = tool.args
         if not isinstance(arguments, dict):
             arguments = dict(zip(parameters, [arguments]))  # noqa: B905 - a tool with one argument may be given just that
@@ -142,11 +140,7 @@ class Session(FrameworkSession):
         }
         for message in messages:
             number = str(getattr(message, "tool_call_id", ""))
-            if (
-                getattr(message, "status", "") == "error"
-                and number in calls
-                and number not in self._reported_calls
-            ):
+            if getattr(message, "status", "") == "error" and number in calls:
                 call = calls[number]
                 self.refuse(call["name"], call["args"], number, _text(message))
 
@@ -287,14 +281,9 @@ class Host(frameworks.FrameworkHost):
     low = "0.2.74"
     high = "2"
     session = Session
+    # a graph need not be compiled
+    agent_classes = ("langgraph.pregel:Pregel", "langgraph.graph:StateGraph")
     entrances = ("invoke", "ainvoke", "stream", "astream")
-
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost. A graph need not be compiled."""
-        from langgraph.graph import StateGraph
-        from langgraph.pregel import Pregel
-
-        return (Pregel, StateGraph)
 
     def context_class(self, agent: Any) -> Any:
         """The `context_schema`."""

@@ -119,22 +119,12 @@ class Host(frameworks.FrameworkHost):
     low = "0.12.30"
     high = "0.15"
     session = Session
-
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from llama_index.core.agent.workflow import AgentWorkflow
-        from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
-
-        return (AgentWorkflow, BaseWorkflowAgent)
-
-    def askers(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from llama_index.core.workflow import Workflow
-
-        return (*self.kinds(), Workflow)
+    agent_classes = (
+        "llama_index.core.agent.workflow:AgentWorkflow",
+        "llama_index.core.agent.workflow.base_agent:BaseWorkflowAgent",
+    )
+    asker_classes = ("llama_index.core.workflow:Workflow",)
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        from llama_index.core.tools.types import AsyncBaseTool
-
-        frameworks.intercept(frameworks.subclasses_of(AsyncBaseTool), acall=_ask_first)
+        frameworks.intercept_all("llama_index.core.tools.types:AsyncBaseTool", acall=_ask_first)

@@ -85,10 +85,7 @@ def _hooks(session: Session) -> Any:
             model = (
                 agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
             )
-            calls = [
-                {"name": call.name, "args": frameworks.named_arguments(call.arguments)}
-                for call in self.calls
-            ]
+            calls = frameworks.model_calls(self.calls)
             session.record_answer(
                 "model", "\n".join(texts), counts, model=model, calls=calls, author=agent.name
             )
@@ -188,19 +185,9 @@ class Host(frameworks.FrameworkHost):
     low = "0.0.7"
     high = "1"
     session = Session
+    agent_classes = ("agents:Agent",)
+    asker_classes = ("agents:Runner",)
     entrances = ("run", "run_sync", "run_streamed")
-
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from agents import Agent
-
-        return (Agent,)
-
-    def askers(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from agents import Runner
-
-        return (Runner,)
 
     def context_class(self, agent: Any) -> Any:
         """`Context` of an agent from `Agent[Context](...)`."""

@@ -110,13 +110,9 @@ def ask_before_tools() -> None:
     """Ask about every tool of every toolset. If one calls another, only the first is asked
     about."""
     try:
-        from pydantic_ai.toolsets import AbstractToolset
+        frameworks.intercept_all("pydantic_ai.toolsets:AbstractToolset", call_tool=_call_tool)
     except ImportError:  # before 0.4.3
-        from pydantic_ai.tools import Tool
-
-        frameworks.intercept(frameworks.subclasses_of(Tool), run=_ask_first)
-    else:
-        frameworks.intercept(frameworks.subclasses_of(AbstractToolset), call_tool=_call_tool)
+        frameworks.intercept_all("pydantic_ai.tools:Tool", run=_ask_first)
 
 
 async def _ask_first(

@@ -43,10 +43,7 @@ async def _ask_model(
             getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
         ),
         model=answers[0].ai_model_id or service.ai_model_id,
-        calls=[
-            {"name": call.name, "args": frameworks.named_arguments(call.arguments)}
-            for call in calls
-        ],
+        calls=frameworks.model_calls(calls),
     )
     return answers
 
@@ -99,13 +96,12 @@ class Host(frameworks.FrameworkHost):
     low = "1.29"
     high = "2"
     session = Session
+    # the second one is a subclass
+    agent_classes = (
+        "semantic_kernel.agents:Agent",
+        "semantic_kernel.agents:ChatCompletionAgent",
+    )
     entrances = ("get_response", "invoke", "invoke_stream")
-
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from semantic_kernel.agents import Agent, ChatCompletionAgent  # noqa: F401 - a subclass
-
-        return (Agent,)
 
     def agent_in(self, holder: Any) -> Any:
         """See FrameworkHost. A kernel alone becomes an agent with its service and its functions."""
@@ -128,12 +124,8 @@ class Host(frameworks.FrameworkHost):
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        from semantic_kernel import Kernel
-        from semantic_kernel.connectors.ai.chat_completion_client_base import (
-            ChatCompletionClientBase,
+        frameworks.intercept_all(
+            "semantic_kernel.connectors.ai.chat_completion_client_base:ChatCompletionClientBase",
+            _inner_get_chat_message_contents=_ask_model,
         )
-
-        clients = frameworks.subclasses_of(ChatCompletionClientBase)
-        frameworks.intercept(clients, _inner_get_chat_message_contents=_ask_model)
-        kernels = frameworks.subclasses_of(Kernel)
-        frameworks.intercept(kernels, invoke_function_call=_call_function)
+        frameworks.intercept_all("semantic_kernel:Kernel", invoke_function_call=_call_function)

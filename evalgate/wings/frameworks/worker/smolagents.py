@@ -175,6 +175,7 @@ class Host(frameworks.FrameworkHost):
     low = "1.10"
     high = "2"
     session = Session
+    agent_classes = ("smolagents.agents:MultiStepAgent",)
     entrances = ("run", "__call__")
     is_exclusive = True
 
@@ -182,19 +183,13 @@ class Host(frameworks.FrameworkHost):
         super().__init__()
         self._initial_states: dict[int, Any] = {}
 
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from smolagents.agents import MultiStepAgent
-
-        return (MultiStepAgent,)
-
     def prepare(self) -> None:
         """See FrameworkHost."""
         from smolagents import Model
 
         # before 1.15 a model was called itself
         name = "generate" if hasattr(Model, "generate") else "__call__"
-        frameworks.intercept(frameworks.subclasses_of(Model), **{name: _ask_model})
+        frameworks.intercept_all("smolagents:Model", **{name: _ask_model})
         report_tools()
 
     def share(self, agent: Any) -> None:

@@ -127,6 +127,7 @@ class Host(frameworks.FrameworkHost):
     low = "1"
     high = "2"
     session = Session
+    agent_classes = ("strands:Agent",)
     entrances = ("__call__", "invoke_async", "stream_async")
     is_exclusive = True
 
@@ -134,12 +135,6 @@ class Host(frameworks.FrameworkHost):
         super().__init__()
         self._messages: list[Any] | None = None
         self._state: Message = {}
-
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from strands import Agent
-
-        return (Agent,)
 
     def models(self) -> list[str]:
         """The agent's model. Those of Bedrock, the default, are named as LiteLLM names them."""
@@ -150,10 +145,7 @@ class Host(frameworks.FrameworkHost):
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        from strands.hooks import HookRegistry
-
-        registries = frameworks.subclasses_of(HookRegistry)
-        frameworks.intercept(registries, invoke_callbacks_async=_watch)
+        frameworks.intercept_all("strands.hooks:HookRegistry", invoke_callbacks_async=_watch)
         ask_before_tools()
 
     def share(self, agent: Any) -> None:

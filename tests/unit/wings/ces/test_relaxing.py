@@ -14,7 +14,7 @@ from builders.nightly import NIGHTLY
 
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import cases, compare, outcomes, read, shapes
-from evalgate.wings.ces.outcomes import Plan, Verdict
+from evalgate.wings.ces.outcomes import Plan, Verdict, VerdictSource
 from evalgate.wings.ces.shapes import Evaluation, GoldenResult, Outcome, ScenarioResult
 
 DATA = Path(__file__).parents[3] / "data/ces"
@@ -175,9 +175,9 @@ def ending(raw: dict[str, Any], actual: list[Invocation], levels: Any) -> Outcom
     result: GoldenResult | ScenarioResult
     verdicts = {question.key: judged(question) for question in outcomes.questions(plan, actual)}
     if message.scenario is not None:
-        result = outcomes.scenario_result(plan, actual, verdicts=verdicts)
+        result = outcomes.scenario_result(plan, actual, VerdictSource(verdicts))
     else:
-        result = outcomes.golden_result(plan, actual, final_state=None, verdicts=verdicts)
+        result = outcomes.golden_result(plan, actual, VerdictSource(verdicts))
     return outcomes.status(outcomes.checks(plan, result))
 
 
