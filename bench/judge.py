@@ -33,7 +33,6 @@ from evalgate.judges.base import JudgeReply, JudgeRequest, SampledRequest, Vote
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.rate_limit import Clock
 from evalgate.judges.usage import JudgeBudget, UsageLedger
 
 HERE = Path(__file__).resolve().parent
@@ -129,9 +128,7 @@ def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, An
     """Calls, wall seconds and scores of one run; the client is open when the clock starts, as ADK's
     is."""
     defaults = JudgeRule(base_url=url, calls_at_once=options.concurrency)
-    clients = Clients(
-        JUDGES, defaults=defaults, environment={"GOOGLE_API_KEY": "none"}, clock=Clock()
-    )
+    clients = Clients(JUDGES, defaults=defaults, environment={"GOOGLE_API_KEY": "none"})
     ledger = UsageLedger()
     panel = VotingPanel(
         clients,

@@ -102,6 +102,11 @@ class Problem:
         """The same problem, with its place from the folder that `folder` is relative to."""
         return self if self.place is None else replace(self, place=self.place.below(folder))
 
+    @property
+    def text(self) -> str:
+        """Its place and its message."""
+        return f"{self.place}: {self.message}" if self.place else str(self.message)
+
     def __str__(self) -> str:
         prefix = f"{self.place}: " if self.place else ""
         hint = f"\n    {self.hint}" if self.hint else ""
@@ -139,6 +144,11 @@ class EvalgateError(Exception):
         self.where = place
         self.hint = hint
         self.problems = tuple(problems)
+
+    @property
+    def text(self) -> str:
+        """Its place and its message."""
+        return f"{self.where}: {self.message}" if self.where else self.message
 
 
 class ConfigError(EvalgateError):
@@ -184,6 +194,15 @@ class NothingToDo(EvalgateError):  # noqa: N818 - the name of its exit code
 
 class NoEvaluationFile(NothingToDo):
     """The repository has no evaluation file yet."""
+
+
+@contextmanager
+def unavailable(failure: str) -> Iterator[None]:
+    """Raises UnavailableError for errors of the system, with this message and their reason."""
+    try:
+        yield
+    except OSError as error:
+        raise UnavailableError(f"{failure}: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
+K = TypeVar("K")
 T = TypeVar("T")
 Json: TypeAlias = Mapping[str, Any]
 """A JSON object that is read."""
@@ -19,6 +20,14 @@ Environ: TypeAlias = Mapping[str, str]
 
 Redactor: TypeAlias = Callable[[str], str]
 """Removes secrets from a text."""
+
+
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """The second members of pairs by the first, in the order in which these first occur."""
+    groups: dict[K, list[T]] = {}
+    for key, member in pairs:
+        groups.setdefault(key, []).append(member)
+    return groups
 
 
 def mapped_json(

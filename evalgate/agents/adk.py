@@ -58,14 +58,8 @@ class AdkDriver(AgentDriver):
         """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, AdkOptions)
         has_threads = setting.limits.sessions > 1 and not setting.limits.isolate_cases
-        hello = {
-            "path": options.path,
-            "agent": options.agent,
-            "app_name": options.app_name,
-            "threads": has_threads,
-        }
-        hello |= {"trace": True} if setting.trace else {}
-        hello |= {"approve": options.approve} if options.approve else {}
+        hello = options.model_dump(exclude={"python", "requirements"}, exclude_none=True)
+        hello |= {"threads": has_threads, "trace": setting.trace}
 
         def launch(kind: str) -> Launch:
             return python_process.prepare_launch(
@@ -88,7 +82,7 @@ class AdkDriver(AgentDriver):
         candidates = [Path(os.path.normpath(root / text))]  # as its worker resolves it
         if all(name.isidentifier() for name in names):
             candidates += [root.joinpath(*names), root.joinpath(*names[:-1], f"{names[-1]}.py")]
-        agent_path = next((candidate for candidate in candidates if exists(candidate)), None)
+        agent_path = next(filter(exists, candidates), None)
         if agent_path is None:
             message = f"no agent at `{text}`: not a folder, file or module of the checkout"
         elif agent_path.is_dir() and not _holds_code(agent_path):

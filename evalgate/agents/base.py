@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set as Abstra
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -104,6 +104,21 @@ class ToolReply:
     effects: Json | None = None
 
 
+class ToolOutcome(BaseModel):
+    """The result of a call among the fields of a file or a message."""
+
+    response: Any = None
+    error: ToolError | None = None
+    effects: JsonObject | None = None
+
+    @property
+    def reply(self) -> ToolReply:
+        """The result as a value; an error has no response."""
+        return ToolReply(
+            response=None if self.error else self.response, error=self.error, effects=self.effects
+        )
+
+
 @frozen_dataclass
 class Replied:
     """The tool does not run; the call gets this reply after `delay_s` seconds."""
@@ -186,12 +201,9 @@ class Conversation(Protocol):
         """End the session. Returns its final state, or None if unknown. Raises AgentFailed."""
 
 
-class MetricRunner(Protocol):
-    """Runs a custom metric (ADK's `code_config.name`) in the agent's environment."""
-
-    def __call__(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
-        """Grade the trial with the function at the dotted path `code`. Never raises for errors in
-        it."""
+MetricRunner: TypeAlias = Callable[[str, CriterionUse, TrialView], Grade]
+"""Runs a custom metric (ADK's `code_config.name`) in the agent's environment: grades the trial with
+the function at a dotted path. Never raises for errors in it."""
 
 
 @frozen_dataclass

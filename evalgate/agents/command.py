@@ -57,20 +57,12 @@ class CommandOptions(DriverOptions):
 
 def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
     """Build the launch of the program, in the side's sandbox if it has one."""
-    launch = Launch(
+    return Launch(
         command=options.command,
         cwd=str(Path(setting.root, options.cwd)),
         environment={**setting.world.environment, **options.env},
         inputs=setting.inputs,
-    )
-    sandbox = setting.world.sandbox
-    if sandbox is None:
-        return launch
-    command = tuple(
-        sandbox.copies.placed(argument) if argument.startswith("/") else argument
-        for argument in options.command
-    )
-    return launch.inside(sandbox, command=command, hello={}, overrides=options.env)
+    ).inside(setting.world.sandbox, overrides=options.env)
 
 
 class CommandDriver(AgentDriver):

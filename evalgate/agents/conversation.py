@@ -138,7 +138,7 @@ class ToolCalls:
         message = protocol.tool_response(self._session, call=tool_call.call, answer=answer)
         heapq.heappush(self._waiting, (time.monotonic() + delay_s, call.number, message))
         if isinstance(answer, Unmatched):
-            return AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
+            return FailureKind.TOOL_UNMATCHED.failure(answer.message)
         return None
 
     def add_result(self, tool_result: ToolResultMessage) -> AgentFailure | None:
@@ -148,7 +148,7 @@ class ToolCalls:
                 tool_result.type, f"for the unknown call {tool_result.call[:80]!r}"
             )
         self._running.discard(tool_result.call)
-        self._tools.keep(self._asked[tool_result.call], tool_result.reply())
+        self._tools.keep(self._asked[tool_result.call], tool_result.reply)
         return None
 
     def due_in(self) -> float | None:
@@ -360,7 +360,7 @@ class WorkerConversation(Turns):
                 else f"the agent {setup.agent[:80]!r}"
             )
             text = f"the case sets {subject} for this turn, which this agent does not accept (docs/agent-protocol.md)"
-            raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=text))
+            raise self._failed(FailureKind.PROTOCOL.failure(text))
         return state
 
     def _invocation(self, user_content: Content, end: TurnEnd, seconds: float) -> Invocation:
@@ -412,7 +412,7 @@ class WorkerConversation(Turns):
         anyway."""
         if any(setup.mocks or setup.fakes for setup in self._case.setups):
             text = "the case mocks tools, and this agent runs its tools without asking evalgate (see docs/tools.md)"
-            raise AgentFailed(AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=text))
+            raise AgentFailed(FailureKind.TOOL_UNMATCHED.failure(text))
 
     def _enter(self, phase: Phase) -> None:
         self._stalled_s += self._worker.boxes.stalled_s(self._box)
@@ -494,9 +494,7 @@ class WorkerConversation(Turns):
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
                     problem = f"a response of the tool {part.name[:80]!r} without having asked for the call"
-                    raise self._failed(
-                        AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {problem}")
-                    )
+                    raise self._failed(FailureKind.PROTOCOL.failure(f"the agent sent {problem}"))
         return step
 
     def _trace(self) -> tuple[Json, ...]:
@@ -523,8 +521,8 @@ class WorkerConversation(Turns):
             message += f"; {stall_text}"
             text = f"the agent's process was ended: in another conversation {stall_text}"
             # evalgate retries the other conversations of the process
-            self._worker.end(AgentFailure(kind=FailureKind.UNREACHABLE, message=text))
-        return AgentFailure(kind=FailureKind.TIMEOUT, message=message)
+            self._worker.end(FailureKind.UNREACHABLE.failure(text))
+        return FailureKind.TIMEOUT.failure(message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:
         # A failed session is dead in the worker. A session that evalgate gave up must still be

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -28,7 +28,6 @@ from evalgate.agents.conversation import Turns
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
-    AgentFailure,
     Case,
     Content,
     Event,
@@ -45,7 +44,8 @@ from evalgate.model import (
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
-from evalgate.values import Environ, Json, Redactor
+from evalgate.values import Environ, Json, Redactor, mapped_json
+from evalgate.worker import errors
 from evalgate.worker.stops import STOPS
 
 if TYPE_CHECKING:  # only mapped endpoints need it
@@ -64,12 +64,20 @@ class EndpointTurns(Turns):
     """The turns of a conversation with an endpoint, over one connection. `who`: the endpoint, in
     words."""
 
+    who: ClassVar[str]
+
     def __init__(
-        self, exchange: Exchange, case: Case, *, limits: AgentLimits, redact: Redactor, who: str
+        self,
+        exchange: Exchange,
+        case: Case,
+        *,
+        options: HttpOptions,
+        limits: AgentLimits,
+        redact: Redactor,
     ) -> None:
         super().__init__(case, limits, redact)
         self._exchange = exchange
-        self._who = who
+        self._options = options
 
     def begin(self) -> TurnSetup:
         """Begin the next turn, and return what the case sets for it. Raises AgentFailed if the
@@ -77,7 +85,7 @@ class EndpointTurns(Turns):
         setup = super().begin()
         if setup.agent:
             raise self.refused(
-                f"the case gives the turn to the agent {setup.agent[:80]!r}, which {self._who} does not support"
+                f"the case gives the turn to the agent {setup.agent[:80]!r}, which {self.who} does not support"
             )
         return setup
 
@@ -116,20 +124,7 @@ class EndpointTurns(Turns):
 
 def kind_of(status: int) -> FailureKind:
     """The failure kind for an HTTP status other than success."""
-    if status == 429:
-        return FailureKind.RATE_LIMITED
-    if status == 408 or status >= 500:
-        return FailureKind.UNREACHABLE
-    return FailureKind.RAISED
-
-
-_MODEL_KINDS = {
-    "429": FailureKind.RATE_LIMITED,
-    "RESOURCE_EXHAUSTED": FailureKind.RATE_LIMITED,
-    "500": FailureKind.UNREACHABLE,
-    "503": FailureKind.UNREACHABLE,
-    "UNAVAILABLE": FailureKind.UNREACHABLE,
-}  # error codes of a model for which a retry may succeed
+    return FailureKind(errors.kind_of_status(status) or errors.RAISED)
 
 
 class AdkServerConversation(EndpointTurns):
@@ -140,15 +135,14 @@ class AdkServerConversation(EndpointTurns):
     shared."""
 
     takes_history = False
+    who = "ADK's API server"
 
-    def __init__(
-        self, exchange: Exchange, case: Case, *, url: str, app_name: str, **more: Any
-    ) -> None:
+    def __init__(self, exchange: Exchange, case: Case, **more: Any) -> None:
         """Create the session. Raises AgentFailed."""
-        super().__init__(exchange, case, who="ADK's API server", **more)
-        self._url = url.rstrip("/")
+        super().__init__(exchange, case, **more)
+        self._url = self._options.url.rstrip("/")
         session = case.session or SessionInput()
-        self._app = app_name or session.app_name or self._only_app()
+        self._app = self._options.app_name or session.app_name or self._only_app()
         self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
         users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
         answer = self.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
@@ -175,9 +169,8 @@ class AdkServerConversation(EndpointTurns):
         for event in events:
             code = event.error_code
             if code and code not in STOPS and event.content is None:
-                message = f"the model answered with error {event.to_model().error}"
-                kind = _MODEL_KINDS.get(code.upper(), FailureKind.MODEL_ERROR)
-                raise self.failed(kind, message)
+                description = errors.ModelAnsweredError(code, event.error_message).description
+                raise self.failed(FailureKind(description["kind"]), description["message"])
         invocation = adk_shapes.turn_of_steps(
             user_content,
             [event.step() for event in events],
@@ -224,29 +217,20 @@ class AdkServerConversation(EndpointTurns):
             raise self.refused(message) from None
 
 
-def _text_of(content: Content) -> str:
-    return "\n".join(part.text for part in content.parts if isinstance(part, Text))
-
-
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
 
 
 class EndpointConversation(EndpointTurns):
     """One conversation. `{session_id}` is a new id until the endpoint returns its own."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        case: Case,
-        *,
-        options: HttpOptions,
-        response: ResponseOptions,
-        **more: Any,
-    ) -> None:
-        super().__init__(exchange, case, who="an endpoint", **more)
-        self._options = options
+    who = "an endpoint"
+
+    def __init__(self, exchange: Exchange, case: Case, **more: Any) -> None:
+        super().__init__(exchange, case, **more)
+        options = self._options
+        assert options.response is not None  # see HttpAgent
         self._paths = {
-            name: parse_path(path) for name, path in response.model_dump().items() if path
+            name: parse_path(path) for name, path in options.response.model_dump().items() if path
         }
         session = case.session or SessionInput()
         self._final_state: Json | None = None
@@ -255,7 +239,7 @@ class EndpointConversation(EndpointTurns):
             {"role": role, "content": text}
             for turn in case.history
             for role, text in (
-                ("user", _text_of(turn.user_content)),
+                ("user", turn.user_content.text(with_thoughts=True)),
                 ("assistant", turns.answer(turn)),
             )
         ]
@@ -268,7 +252,7 @@ class EndpointConversation(EndpointTurns):
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        text = _text_of(user_content)
+        text = user_content.text(with_thoughts=True)
         self._messages.append({"role": "user", "content": text})
         self._values["state"] |= self.begin().state
         values = self._values | {"text": text, "messages": list(self._messages), "turn": self.turn}
@@ -376,18 +360,9 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def names_in(shape: Any) -> frozenset[str]:
-    """All placeholders `{name}` in the texts of a JSON shape, by name."""
-    match shape:
-        case str():
-            return frozenset(_PLACE.findall(shape))
-        case dict():
-            return frozenset[str]().union(
-                *(names_in(key) | names_in(member) for key, member in shape.items())
-            )
-        case list() | tuple():
-            return frozenset[str]().union(*(names_in(member) for member in shape))
-        case _:
-            return frozenset()
+    """All placeholders `{name}` in the texts of a JSON shape, by name. No other brace of Python's
+    spelling is followed by a letter."""
+    return frozenset(_PLACE.findall(repr(shape)))
 
 
 def fill(shape: Any, values: Json) -> Any:
@@ -395,22 +370,18 @@ def fill(shape: Any, values: Json) -> Any:
     value itself.
 
     Names that are not in `values` remain: they may be braces of the user's own JSON."""
-    match shape:
-        case str():
-            placeholder = _PLACE.fullmatch(shape)
-            if placeholder and placeholder[1] in values:
-                return values[placeholder[1]]
-            return _PLACE.sub(
-                lambda match: _as_text(values[match[1]]) if match[1] in values else match[0], shape
-            )
-        case dict():
-            return {
-                _as_text(fill(key, values)): fill(member, values) for key, member in shape.items()
-            }
-        case list() | tuple():
-            return [fill(member, values) for member in shape]
-        case _:
-            return shape
+
+    def filled(leaf: Any) -> Any:
+        if not isinstance(leaf, str):
+            return leaf
+        placeholder = _PLACE.fullmatch(leaf)
+        if placeholder and placeholder[1] in values:
+            return values[placeholder[1]]
+        return _PLACE.sub(
+            lambda match: _as_text(values[match[1]]) if match[1] in values else match[0], leaf
+        )
+
+    return mapped_json(shape, filled, key=lambda key: _as_text(filled(key)))
 
 
 def _as_text(value: Any) -> str:
@@ -541,11 +512,8 @@ class HttpAgent(Agent):
                 message = (
                     f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
                 )
-                raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message)) from None
-        secrets = {
-            f"HEADER_{number}_SECRET": value for number, value in enumerate(self._headers.values())
-        }
-        self._redact = redact.redactor({**setting.world.environment, **secrets})
+                raise AgentFailed(FailureKind.START.failure(message)) from None
+        self._redact = redact.redactor(setting.world.environment, self._headers.values())
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
@@ -557,16 +525,11 @@ class HttpAgent(Agent):
             most_bytes=limits.output_bytes,
         )
         options = self._options
-        more = {"limits": limits, "redact": self._redact}
+        is_adk = options.response is None
+        shape = AdkServerConversation if is_adk else EndpointConversation
         with closing(exchange):
-            conversation = (
-                AdkServerConversation(
-                    exchange, case, url=options.url, app_name=options.app_name, **more
-                )
-                if options.response is None
-                else EndpointConversation(
-                    exchange, case, options=options, response=options.response, **more
-                )
+            conversation = shape(
+                exchange, case, options=options, limits=limits, redact=self._redact
             )
             try:
                 yield conversation

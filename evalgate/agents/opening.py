@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -110,10 +110,9 @@ def open_agents(
     both sides, after a side's own. `judge_keys`: see `AgentVariables`. `starting`: makes the sides
     start together. `sandboxes`: of the side and of its metrics; None: everything runs with
     evalgate's rights."""
-    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
-    trials: Counter[str] = Counter()
+    suites_by_agent: defaultdict[str, list[Suite]] = defaultdict(list)
     for suite in suites:
-        trials[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * settings.runs
+        suites_by_agent[fingerprints.agent_key(suite.agent)].append(suite)
     starting = starting or CommonStart()
     variables = AgentVariables.of(settings, context, judge_keys)
     if root == settings.root and (withheld := variables.withheld()):
@@ -124,21 +123,21 @@ def open_agents(
         )
     with ExitStack() as stack:
         pools: dict[str, Agent] = {}
-        for key, use in uses.items():
+        for key, agent_suites in suites_by_agent.items():
+            use = agent_suites[0].agent
             setting = _setting(
                 settings,
                 context,
                 variables,
                 root=root,
                 starting=starting,
-                trials=trials[key],
-                suites=[suite for suite in suites if fingerprints.agent_key(suite.agent) == key],
+                suites=agent_suites,
                 sandboxes=sandboxes or (None, None),
             )
             try:
                 if use.is_absent:
                     message = str(use.options["why"])
-                    failure = AgentFailure(kind=FailureKind.NO_RECORDING, message=message)
+                    failure = FailureKind.NO_RECORDING.failure(message)
                     pools[key] = AbsentAgent(failure)
                 elif context.host is not None:
                     pools[key] = context.host(setting)
@@ -188,11 +187,11 @@ def _setting(
     *,
     root: Path,
     starting: CommonStart,
-    trials: int,
     suites: Sequence[Suite],
     sandboxes: tuple[Sandbox | None, Sandbox | None],
 ) -> AgentSetting:
     environment = variables.environment()
+    trials = sum(len(suite.eval_set.cases) for suite in suites) * settings.runs
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
         root=str(root),
@@ -289,13 +288,10 @@ def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
     takes_python = driver is not None and issubclass(driver.options, PythonOptions)
     if not takes_python or root == lender or use.options.get("requirements"):
         return None
+    pythons: Iterable[Path] = ()
     if python not in ("", python_env.AUTO):
-        lender_python = lender / str(python)
-        interpreter = (
-            None
-            if Path(str(python)).is_absolute() or (root / str(python)).is_file()
-            else lender_python
-        )
+        if not Path(str(python)).is_absolute() and not (root / str(python)).is_file():
+            pythons = [lender / str(python)]
     else:
         request = python_process.environment_request(use.options, root)
         folder = Path(request.folder)
@@ -308,8 +304,7 @@ def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
         pythons = (
             lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places
         )
-        interpreter = next((python for python in pythons if python.is_file()), None)
-    return interpreter if interpreter is not None and interpreter.is_file() else None
+    return next(filter(Path.is_file, pythons), None)
 
 
 # --- failures because of a missing environment variable, and its reason ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import threading
 import time
 from collections import Counter
@@ -12,7 +13,8 @@ from dataclasses import dataclass, replace
 from evalgate.agents import protocol, python_process
 from evalgate.agents.base import Agent, AgentFailed, AgentInputs, AgentSetting, Surroundings
 from evalgate.agents.conversation import TraceRoom, WorkerConversation, seed_of
-from evalgate.agents.worker_process import Launch, Questions, Worker
+from evalgate.agents.protocol import MetricResult
+from evalgate.agents.worker_process import Launch, Phase, Questions, Worker
 from evalgate.model import (
     AgentDescription,
     AgentFailure,
@@ -24,14 +26,13 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
+from evalgate.values import Sentence
 
 LEAVE_PATIENCE_S = 5.0  # for a healthy worker that is asked to end
 TRIES_TO_START = 2
 TRACES_BYTES = 50 * 10**6
 """The most bytes of traces of one agent in one run."""
-_CLOSED = AgentFailure(
-    kind=FailureKind.EXITED, message="the run ended before the agent could answer"
-)
+_CLOSED = FailureKind.EXITED.failure("the run ended before the agent could answer")
 
 
 class CommonStart:
@@ -150,16 +151,33 @@ class WorkerPool(Agent):
         return self._metrics._grade(code, use, evidence)  # noqa: SLF001 - another WorkerPool
 
     def _grade(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
+        timeout_s = self._setting.limits.turn_timeout_s
         try:
             with self._slot() as slot:
-                return python_process.run_metric(
-                    slot.worker,
-                    code,
-                    use,
-                    evidence,
-                    timeout_s=self._setting.limits.turn_timeout_s,
-                    on_timeout=lambda: self._retire(slot),
-                )
+                worker = slot.worker
+                deadline = time.monotonic() + timeout_s
+                box = worker.boxes.open(Phase.METRIC)
+                message = protocol.metric(box.name, code=code, use=use, evidence=evidence)
+                try:
+                    worker.send(message, timeout_s=timeout_s)
+                    # a metric has no steps before its answer
+                    _, answer = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
+                except queue.Empty:
+                    self._retire(slot)
+                    # a worker that is ending has its failure before the box gets it
+                    reason = (
+                        worker.failure.message
+                        if worker.failure
+                        else Sentence("metric_slow", timeout_s)
+                    )
+                    return python_process.failed_grade(code, worker.redact(str(reason)))
+                finally:
+                    worker.boxes.close(box)
+                if isinstance(answer, MetricResult):
+                    return python_process.metric_grade(answer, code=code)
+                # the worker's failure: a box for a metric gets nothing else
+                reason = worker.redact(getattr(answer, "message", ""))
+                return python_process.failed_grade(code, reason)
         except AgentFailed as error:
             return python_process.failed_grade(code, error.failure.message, Reason.AGENT_FAILED)
 
@@ -296,36 +314,34 @@ class WorkerPool(Agent):
                     self._setting.world.tell_time(
                         f"time: environment {launch_time - start_time:.1f} s, import {time.monotonic() - launch_time:.1f} s"
                     )
-        except BaseException as error:
-            with self._changed:
-                self._starting -= 1
-                if worker is not None:
-                    self._opening.remove(worker)
-                if isinstance(error, AgentFailed):
-                    # the same message each time: reports group cases by reason
-                    message = error.failure.message
-                    self._failed_starts[message] += 1
-                    is_final = self._failed_starts[message] >= TRIES_TO_START
-                    if is_final or isinstance(self._launch, AgentFailed):
-                        self._start_failure = error.failure
-                self._changed.notify_all()
-            raise
-        slot = _Slot(worker=worker, capacity=min(self._sessions, greeting.sessions))
-        with self._changed:
-            self._starting -= 1
-            self._opening.remove(worker)
-            self._failed_starts.clear()
+            slot = _Slot(worker=worker, capacity=min(self._sessions, greeting.sessions))
             about = {
                 worker.redact(name): worker.redact(text) for name, text in greeting.about.items()
             }
-            self._about = self._about or {**about, **launch.about}
-            self._description = self._description or protocol.description_of(
-                greeting.description, redact=worker.redact
-            )
-            self._surroundings = self._surroundings or greeting.surroundings
-            self._slots.append(slot)
-            self._changed.notify_all()
-        return slot
+            with self._changed:
+                self._failed_starts.clear()
+                self._about = self._about or {**about, **launch.about}
+                self._description = self._description or protocol.description_of(
+                    greeting.description, redact=worker.redact
+                )
+                self._surroundings = self._surroundings or greeting.surroundings
+                self._slots.append(slot)
+                return slot
+        except AgentFailed as error:
+            with self._changed:
+                # the same message each time: reports group cases by reason
+                message = error.failure.message
+                self._failed_starts[message] += 1
+                is_final = self._failed_starts[message] >= TRIES_TO_START
+                if is_final or isinstance(self._launch, AgentFailed):
+                    self._start_failure = error.failure
+            raise
+        finally:
+            # after the slot is there: never more processes than allowed
+            with self._changed:
+                self._starting -= 1
+                self._opening = [other for other in self._opening if other is not worker]
+                self._changed.notify_all()
 
     def _resolve_launch(self) -> Launch:
         with self._launching:

@@ -16,8 +16,7 @@ from evalgate.agents.base import (
     RunTool,
     Surroundings,
     ToolAnswer,
-    ToolError,
-    ToolReply,
+    ToolOutcome,
     Unmatched,
 )
 from evalgate.formats import adk_shapes, agents_cli
@@ -33,7 +32,7 @@ from evalgate.model import (
     Timings,
     TrialView,
 )
-from evalgate.model.run import MOST_SECONDS
+from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds
 from evalgate.values import Json, JsonObject, Redactor
 
@@ -48,6 +47,12 @@ class WorkerWire(BaseModel):
     """A message of the worker; unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+class SessionWire(WorkerWire):
+    """A message of one session."""
+
+    session: str
 
 
 class Ready(WorkerWire):
@@ -74,11 +79,10 @@ class Fatal(WorkerWire):
     detail: str = ""
 
 
-class Started(WorkerWire):
+class Started(SessionWire):
     """Answer to start."""
 
     type: Literal["started"]
-    session: str
 
 
 class EventMessage(EventWire):
@@ -96,27 +100,22 @@ class EventMessage(EventWire):
         return StepEvent(**self.fields(), at=self.at, final=self.final)
 
 
-class CallTimeWire(WorkerWire):
-    """The duration of one call."""
-
-    kind: Literal["model", "tool"]
-    name: str = ""
-    at: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
-    seconds: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
-
-
 class TurnTimings(WorkerWire):
     """Seconds of wall time of a turn."""
 
-    total_s: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
+    total_s: Duration
     model_s: Seconds = None
     tool_s: Seconds = None
-    calls: list[CallTimeWire] = Field(default_factory=list)
+    calls: list[CallTime] = Field(default_factory=list)
 
     def to_model(self) -> Timings:
         """The timings as a value."""
-        calls = tuple(CallTime(**call.model_dump()) for call in self.calls)
-        return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s, calls=calls)
+        return Timings(
+            total_s=self.total_s,
+            model_s=self.model_s,
+            tool_s=self.tool_s,
+            calls=tuple(self.calls),
+        )
 
 
 class ModelCallWire(WorkerWire):
@@ -126,11 +125,10 @@ class ModelCallWire(WorkerWire):
     model_version: str = ""
 
 
-class TurnEnd(WorkerWire):
+class TurnEnd(SessionWire):
     """The turn has ended."""
 
     type: Literal["turn_end"]
-    session: str
     timings: TurnTimings | None = None
     agents: list[AgentDetailsWire] = Field(default_factory=list)
     model_calls: list[ModelCallWire] = Field(default_factory=list)
@@ -138,32 +136,29 @@ class TurnEnd(WorkerWire):
     state: JsonObject | None = None
 
 
-class TraceMessage(WorkerWire):
+class TraceMessage(SessionWire):
     """A part of the turn's trace: fields of the entry `number`, counted from 0. They are new, or
     replace fields that were sent before."""
 
     type: Literal["trace"]
-    session: str
     number: int = Field(ge=0)
     entry: JsonObject
 
 
-class ArtifactMessage(WorkerWire):
+class ArtifactMessage(SessionWire):
     """A file that the agent saved in a live turn: google.genai's Part as JSON; None if it is too
     large."""
 
     type: Literal["artifact"]
-    session: str
     name: str
     version: int = 0
     part: JsonObject | None = None
 
 
-class TurnFailed(WorkerWire):
+class TurnFailed(SessionWire):
     """The turn, or the opening of the session, ended with an error; the session is dead."""
 
     type: Literal["turn_failed"]
-    session: str
     kind: str = FailureKind.RAISED.value
     message: str
     detail: str = ""
@@ -171,21 +166,19 @@ class TurnFailed(WorkerWire):
     retry_after_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class EndedMessage(WorkerWire):
+class EndedMessage(SessionWire):
     """Answer to end."""
 
     type: Literal["ended"]
-    session: str
     state: JsonObject | None = None
 
 
-class Stalled(WorkerWire):
+class Stalled(SessionWire):
     """This session has kept the worker from all others for `seconds` so far. `where`: the running
     code."""
 
     type: Literal["stalled"]
-    session: str
-    seconds: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
+    seconds: Duration
     where: str = ""
 
 
@@ -218,33 +211,22 @@ class MetricResult(WorkerWire):
     explanation: str = ""
 
 
-class ToolCallMessage(WorkerWire):
+class ToolCallMessage(SessionWire):
     """A tool is about to run, and waits for an answer. `call`: the id of the call, unique in its
     session."""
 
     type: Literal["tool_call"]
-    session: str
     call: str
     name: str
     args: JsonObject = Field(default_factory=dict)
     kind: CallKind = CallKind.TOOL
 
 
-class ToolResultMessage(WorkerWire):
+class ToolResultMessage(ToolOutcome, SessionWire):
     """The result of a call whose answer asked for a report."""
 
     type: Literal["tool_result"]
-    session: str
     call: str
-    response: Any = None
-    error: ToolError | None = None
-    effects: JsonObject | None = None
-
-    def reply(self) -> ToolReply:
-        """The result as a value."""
-        return ToolReply(
-            response=None if self.error else self.response, error=self.error, effects=self.effects
-        )
 
 
 InTurn = EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage | ArtifactMessage
@@ -367,10 +349,13 @@ def render_line(message: Json) -> bytes:
 def hello(options: Json, *, tools: str = "", inputs: str = "") -> JsonObject:
     """The first message. `tools`: the mode in which the worker asks before tools run; "" if they
     just run. `inputs`: the top of the checkout whose inputs are reported; "" if they are not."""
-    message = {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
-    if inputs:
-        message["inputs"] = inputs
-    return {**message, "tools": tools} if tools else message
+    more = _present(inputs=inputs, tools=tools)
+    return {"type": "hello", "protocol": PROTOCOL, "options": dict(options), **more}
+
+
+def _present(**fields: Any) -> JsonObject:
+    """The fields that are not empty."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def start(
@@ -383,13 +368,9 @@ def start(
 ) -> JsonObject:
     """Open a session after the turns of `history`. `states`: report the state at the end of each
     turn."""
-    optional_fields: JsonObject = {"states": True} if states else {}
-    if history:
-        optional_fields["history"] = [
-            adk_shapes.invocation_json(invocation) for invocation in history
-        ]
+    turns = [adk_shapes.invocation_json(invocation) for invocation in history]
     return {
-        **optional_fields,
+        **_present(states=states, history=turns),
         "type": "start",
         "session": session,
         "app_name": session_input.app_name,
@@ -410,16 +391,12 @@ def turn(
 ) -> JsonObject:
     """A message of the user. `state`: session variables that are set before the turn; `agent`: the
     agent that takes the turn; `is_live`: somebody watches the turn."""
-    message: JsonObject = {
+    return {
         "type": "turn",
         "session": session,
         "content": adk_shapes.content_json(content),
+        **_present(state=dict(state or {}), live=is_live, agent=agent),
     }
-    if state:
-        message["state"] = dict(state)
-    if is_live:
-        message["live"] = True
-    return {**message, "agent": agent} if agent else message
 
 
 def end(session: str) -> JsonObject:
@@ -440,7 +417,7 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
                 message["error"] = dataclasses.asdict(reply.error)
             else:
                 message["response"] = reply.response
-            return {**message, "effects": dict(reply.effects)} if reply.effects else message
+            return message | _present(effects=dict(reply.effects or {}))
         case _:
             assert_never(answer)
 

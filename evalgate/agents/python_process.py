@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import math
 import os
-import queue
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import Field
 
-from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions, folder_of
 from evalgate.agents.protocol import MetricResult
-from evalgate.agents.worker_process import Launch, Phase, Worker
+from evalgate.agents.worker_process import Launch
 from evalgate.model import (
-    AgentFailure,
-    CriterionUse,
     FailureKind,
     Finding,
     Grade,
     NotEvaluated,
     Reason,
     Score,
-    TrialView,
     not_evaluated,
 )
 from evalgate.system import git, python_env
 from evalgate.system.python_env import EnvironmentRequest, InstallFailed
-from evalgate.values import Environ, Json, Sentence
+from evalgate.values import Environ, Json
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
 METRICS_WORKER = "metrics"
@@ -41,40 +34,6 @@ environment variables nor with files."""
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """Endings of files that Python can load as modules; the drivers `adk` and `python` read it."""
-
-
-def run_metric(
-    worker: Worker,
-    code: str,
-    use: CriterionUse,
-    evidence: TrialView,
-    *,
-    timeout_s: float,
-    on_timeout: Callable[[], None],
-) -> Grade:
-    """Grade the trial with the function at the dotted path `code`. `timeout_s`: for the request and
-    the answer together; `on_timeout`: called when it ends without an answer.
-
-    Never raises: without an answer, the grade is NotEvaluated."""
-    deadline = time.monotonic() + timeout_s
-    box = worker.boxes.open(Phase.METRIC)
-    try:
-        worker.send(
-            protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s
-        )
-        # a metric has no steps before its answer
-        _, answer = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
-    except queue.Empty:
-        on_timeout()
-        # a worker that is ending has its failure before the box gets it
-        message = worker.failure.message if worker.failure else Sentence("metric_slow", timeout_s)
-        return failed_grade(code, worker.redact(str(message)))
-    finally:
-        worker.boxes.close(box)
-    if isinstance(answer, MetricResult):
-        return metric_grade(answer, code=code)
-    # the worker's failure: a box for a metric gets nothing else
-    return failed_grade(code, worker.redact(getattr(answer, "message", "")))
 
 
 def metric_grade(result: MetricResult, *, code: str) -> Grade:
@@ -144,15 +103,28 @@ def prepare_launch(
         request = environment_request(options.model_dump(), Path(setting.root), framework=framework)
         interpreter = python_env.provide(request, setting.world)
     except InstallFailed as error:
-        failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
+        failure = FailureKind.INSTALL.failure(error.message, detail=error.detail)
         raise AgentFailed(failure) from error
     sandbox = setting.world.sandbox
     flags: tuple[str, ...] = ()
     if kind == METRICS_WORKER:
         _refuse_committed(interpreter.python, setting)
         sandbox, flags = setting.world.metrics, ISOLATED_FLAGS
-    launch = Launch(
-        command=(interpreter.python, *flags, str(WORKER), kind),
+    python, worker = interpreter.python, WORKER
+    if sandbox is not None:
+        try:
+            python = sandbox.reachable_python(python)
+            worker = sandbox.reachable(WORKER.parent) / WORKER.name
+            if Path(kind).is_absolute():
+                kind = str(sandbox.reachable(Path(kind).parent) / Path(kind).name)
+        except OSError as error:
+            message = (
+                f"the agent's user cannot access {interpreter.python}, and it cannot be copied: {error}. Name a "
+                "`python` of the system (/usr/bin/python3), or make the environment with one"
+            )
+            raise AgentFailed(FailureKind.INSTALL.failure(message)) from error
+    return Launch(
+        command=(python, *flags, str(worker), kind),
         cwd=setting.root,
         environment={
             **setting.world.environment,
@@ -161,31 +133,7 @@ def prepare_launch(
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
         inputs=setting.inputs,
-    )
-    if sandbox is None:
-        return launch
-    try:
-        python = sandbox.reachable_python(interpreter.python)
-        worker = sandbox.reachable(WORKER.parent)
-        module = Path(kind)
-        reachable_kind = (
-            str(sandbox.reachable(module.parent) / module.name) if module.is_absolute() else kind
-        )
-    except OSError as error:
-        message = (
-            f"the agent's user cannot access {interpreter.python}, and it cannot be copied: {error}. Name a "
-            "`python` of the system (/usr/bin/python3), or make the environment with one"
-        )
-        raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message)) from error
-    return launch.inside(
-        sandbox,
-        command=(python, *flags, str(worker / WORKER.name), reachable_kind),
-        hello={
-            **hello,
-            "import_roots": [sandbox.copies.placed(root) for root in interpreter.import_roots],
-        },
-        overrides={},  # unlike `command`, these drivers have no option `env`
-    )
+    ).inside(sandbox)
 
 
 def _path_variables(python: str, environment: Environ) -> dict[str, str]:
@@ -212,4 +160,4 @@ def _refuse_committed(python: str, setting: AgentSetting) -> None:
             f"{python} is part of the commit, so custom metrics do not run in it. Make the environment in a step of "
             "the workflow, list `requirements`, or name a `python` of the machine"
         )
-        raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message))
+        raise AgentFailed(FailureKind.INSTALL.failure(message))

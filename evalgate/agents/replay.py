@@ -268,17 +268,8 @@ def _difference(recorded: tuple[str, tuple[Any, ...]], actual: tuple[str, tuple[
         return (
             "the user's text is the same, but the other parts of the message (files, calls) differ"
         )
-    # without an earlier difference, they differ at the end of the shorter text
-    pairs = enumerate(zip(recorded[0], actual[0], strict=False))
-    place = next(
-        (
-            index
-            for index, (recorded_character, character) in pairs
-            if recorded_character != character
-        ),
-        min(len(recorded[0]), len(actual[0])),
-    )
-    start = max(place - 30, 0)
+    same_text = os.path.commonprefix((recorded[0], actual[0]))  # noqa: RUF071 - these are no paths
+    start = max(len(same_text) - 30, 0)
     return f"the recorded message is {_excerpt(recorded[0], start)}, this one is {_excerpt(actual[0], start)}"
 
 

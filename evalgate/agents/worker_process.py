@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
+from types import MappingProxyType
 from typing import Any, get_args
 
 from evalgate.agents import protocol
@@ -35,7 +36,7 @@ from evalgate.agents.protocol import (
     WorkerMessage,
 )
 from evalgate.model import AgentFailure, FailureKind
-from evalgate.system import inputs, redact
+from evalgate.system import redact
 from evalgate.system.isolation import Sandbox
 from evalgate.system.process import (
     Child,
@@ -46,7 +47,8 @@ from evalgate.system.process import (
     LineTooLong,
 )
 from evalgate.text import words
-from evalgate.values import Environ, Json, frozen_dataclass
+from evalgate.values import Environ, Json, frozen_dataclass, mapped_json
+from evalgate.worker import inputs
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
@@ -71,19 +73,17 @@ def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None)
         text += f"; its memory is capped at {words.size(memory_bytes)}"
     if unfinished:
         text += f", in the middle of a line: {excerpt(unfinished)}"
-    return AgentFailure(kind=kind, message=text)
+    return kind.failure(text)
 
 
 def too_large(limit: str) -> AgentFailure:
     """The failure of an agent whose output exceeded the limit, in words."""
-    return AgentFailure(kind=FailureKind.FLOODED, message=f"the agent produced more than {limit}")
+    return FailureKind.FLOODED.failure(f"the agent produced more than {limit}")
 
 
 def out_of_turn(message_type: str, about: str) -> AgentFailure:
     """The failure of an agent that sent an unexpected message."""
-    return AgentFailure(
-        kind=FailureKind.PROTOCOL, message=f"the agent sent {message_type!r} {about}"
-    )
+    return FailureKind.PROTOCOL.failure(f"the agent sent {message_type!r} {about}")
 
 
 def excerpt(line: bytes) -> str:
@@ -163,7 +163,7 @@ class Mailboxes:
         self._output_bytes = output_bytes
         self._lock = threading.Lock()
         self._boxes: dict[str, Mailbox] = {}
-        self._issued = 0
+        self._closed: set[str] = set()
         self._late_bytes = 0
         self._ended: AgentFailure | None = None
         self._stall: Stalled | None = None
@@ -210,8 +210,8 @@ class Mailboxes:
     def open(self, phase: Phase) -> Mailbox:
         """A box with a new name. If the worker has already ended, the box holds its failure."""
         with self._lock:
-            self._issued += 1
-            box = Mailbox(f"{'m' if phase is Phase.METRIC else 's'}{self._issued}", phase)
+            number = len(self._boxes) + len(self._closed) + 1
+            box = Mailbox(f"{'m' if phase is Phase.METRIC else 's'}{number}", phase)
             self._boxes[box.name] = box
             if self._ended is not None:
                 box.put(self._ended)
@@ -221,6 +221,7 @@ class Mailboxes:
         """Remove the box: later messages for it are dropped."""
         with self._lock:
             self._boxes.pop(box.name, None)
+            self._closed.add(box.name)
             self._end_stall(box)
 
     def add(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
@@ -259,20 +260,14 @@ class Mailboxes:
                 others_text = words.counted(len(self._boxes) - 1, "other conversation")
                 hint = "`isolation: case` runs each in its own process"
                 text = f"{failure.message}; {others_text} ran in the same process ({hint})"
-                shared_failure = AgentFailure(
-                    kind=failure.kind, message=text, detail=failure.detail
-                )
+                shared_failure = failure.kind.failure(text, detail=failure.detail)
             for box in self._boxes.values():
                 box.put(shared_failure)
 
     def _late(
         self, message: SessionMessage | MetricResult, name: str, size: int
     ) -> AgentFailure | None:
-        number = name[1:]
-        is_issued = (
-            name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
-        )
-        if not is_issued:
+        if name not in self._closed:
             return out_of_turn(message.type, f"for {name[:80]!r}, an unknown conversation")
         self._late_bytes += size
         if self._late_bytes > self._output_bytes:
@@ -296,19 +291,23 @@ class Launch:
     start: Callable[..., Any] = Child  # what the worker runs in; behaves as a Child
 
     def inside(
-        self, sandbox: Sandbox, *, command: tuple[str, ...], hello: Json, overrides: Environ
+        self, sandbox: Sandbox | None, *, overrides: Environ = MappingProxyType({})
     ) -> Launch:
-        """The launch as the sandbox's user, in its copy of the checkout, with the command and
-        options there. The variables of `overrides` keep their values."""
-        path_inside = sandbox.copies.placed
+        """The launch as the sandbox's user, with all paths in its copy of the checkout. The
+        variables of `overrides` keep their values. Unchanged without a sandbox."""
+        if sandbox is None:
+            return self
+        placed = sandbox.copies.placed
         return replace(
             self,
-            command=command,
-            hello=hello,
-            cwd=path_inside(self.cwd),
+            command=tuple(map(placed, self.command)),
+            hello=mapped_json(
+                self.hello, lambda leaf: placed(leaf) if isinstance(leaf, str) else leaf
+            ),
+            cwd=placed(self.cwd),
             environment={**sandbox.environment(self.environment), **overrides},
             prefix=sandbox.agent.prefix,
-            inputs=self.inputs and path_inside(self.inputs),
+            inputs=placed(self.inputs),
         )
 
 
@@ -385,9 +384,7 @@ class Worker:
                 prefix=launch.prefix,
             )
         except ChildStartError as error:
-            failure = AgentFailure(
-                kind=FailureKind.START, message=f"the agent cannot be started: {error}"
-            )
+            failure = FailureKind.START.failure(f"the agent cannot be started: {error}")
             raise AgentFailed(failure) from None
         self._child.listen(self._hear, self._ended_process)
 
@@ -401,7 +398,7 @@ class Worker:
                 answer = self._greeting.get(timeout=max(deadline - time.monotonic(), 0.0))
             except queue.Empty:
                 text = f"{NOT_READY} {words.seconds(self._limits.start_timeout_s)}"
-                answer = self.failure or AgentFailure(kind=FailureKind.START, message=text)
+                answer = self.failure or FailureKind.START.failure(text)
             if isinstance(answer, Ready):
                 self.asks = answer.tools
                 self.takes_history = answer.history
@@ -410,9 +407,7 @@ class Worker:
             kind = answer.kind if answer.kind is FailureKind.INSTALL else FailureKind.START
             suffix = "" if answer.kind is kind else ", before it was ready"
             detail = self.redact(answer.detail) or self.detail()
-            raise AgentFailed(
-                AgentFailure(kind=kind, message=self.redact(answer.message + suffix), detail=detail)
-            )
+            raise AgentFailed(kind.failure(self.redact(answer.message + suffix), detail=detail))
         except BaseException:
             self._child.close(grace_s=GRACE_S)
             raise
@@ -423,18 +418,10 @@ class Worker:
         try:
             self._child.write(protocol.render_line(message), timeout_s=timeout_s)
         except TimeoutError:
-            self.end(
-                AgentFailure(
-                    kind=FailureKind.TIMEOUT, message="the agent does not read its standard input"
-                )
-            )
+            self.end(FailureKind.TIMEOUT.failure("the agent does not read its standard input"))
         except ChildClosed:
             if self._child.wait(HANG_UP_S) is None:
-                self.end(
-                    AgentFailure(
-                        kind=FailureKind.EXITED, message="the agent closed its standard input"
-                    )
-                )
+                self.end(FailureKind.EXITED.failure("the agent closed its standard input"))
 
     def end(self, failure: AgentFailure) -> None:
         """End the worker with this failure, unless it has one already."""
@@ -473,23 +460,21 @@ class Worker:
             self.end(too_large(f"{words.size(self._limits.output_bytes)} in one line"))
         except ProtocolError as error:
             text = f"the agent wrote a line to standard output that {error} (logs belong on standard error)"
-            self.end(AgentFailure(kind=FailureKind.PROTOCOL, message=f"{text}: {excerpt(line)}"))
+            self.end(FailureKind.PROTOCOL.failure(f"{text}: {excerpt(line)}"))
 
     def _take(self, message: WorkerMessage, size: int) -> None:
         failure: AgentFailure | None = None
         if isinstance(message, Ready):
             if message.protocol != protocol.PROTOCOL:
                 text = f"the agent uses protocol version {message.protocol}, evalgate uses version {protocol.PROTOCOL}"
-                failure = AgentFailure(kind=FailureKind.PROTOCOL, message=text)
+                failure = FailureKind.PROTOCOL.failure(text)
             elif self._tools not in ("", "live") and not message.tools:
                 text = f"`tools: {self._tools}` is not possible, since the agent runs tools without asking evalgate"
-                failure = AgentFailure(
-                    kind=FailureKind.START, message=f"{text} (see docs/tools.md)"
-                )
+                failure = FailureKind.START.failure(f"{text} (see docs/tools.md)")
             self._greeting.put(failure or message)
         elif isinstance(message, Fatal):
             kind = protocol.failure_kind(message.kind)
-            failure = AgentFailure(kind=kind, message=message.message, detail=message.detail)
+            failure = kind.failure(message.message, detail=message.detail)
         elif isinstance(message, InputsMessage):
             self._questions.add(message)
         elif isinstance(message, Stalled | Resumed):
@@ -502,9 +487,7 @@ class Worker:
     def _ended_process(self, ended: Ended) -> None:
         with self._lock:
             if self.failure is None and self._hung_up and ended.signal == signal.SIGTERM:
-                self.failure = AgentFailure(
-                    kind=FailureKind.EXITED, message="the agent closed its standard output"
-                )
+                self.failure = FailureKind.EXITED.failure("the agent closed its standard output")
             elif self.failure is None:
                 cap = self._limits.memory_bytes if self._child.memory_capped else None
                 self.failure = failure_of_end(

@@ -36,6 +36,7 @@ from evalgate.model import (
     Policy,
     Run,
     Suite,
+    cases_of,
 )
 from evalgate.model.deviations import OURS
 from evalgate.results import file, history, stores
@@ -777,7 +778,7 @@ def unpaired(
 ) -> dict[CaseKey, CaseStatus]:
     """New and removed cases. `suites`: head's, on this machine; `plan`: all measured suites, here
     or elsewhere."""
-    planned_cases = {(suite.key, case.case_id) for suite in plan for case in suite.eval_set.cases}
+    planned_cases = cases_of(plan).keys()
     unreadable_suites = {suite.key for suite in plan if suite.problem}
     removed_cases = sorted(
         key for key in _base_cases(base) - planned_cases if key[0] not in unreadable_suites

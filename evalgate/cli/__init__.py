@@ -225,8 +225,7 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
 def show_error(error: EvalgateError) -> None:
     """Show an error with its problems and its hint on standard error."""
     show_problems(error.problems)
-    prefix = f"{error.where}: " if error.where else ""
-    click.secho(plain.visible(f"error: {prefix}{error.message}"), fg="red", err=True)
+    click.secho(plain.visible(f"error: {error.text}"), fg="red", err=True)
     if error.hint:
         click.echo(plain.visible(f"  {error.hint}"), err=True)
 

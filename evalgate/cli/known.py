@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import click
 
 from evalgate import cli, reports
 from evalgate.cli import commands
-from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
@@ -24,9 +24,8 @@ from evalgate.gate import edit, known, waiting
 from evalgate.gate.edit import CaseUnchanged, Proposal
 from evalgate.gate.known import StoredCase
 from evalgate.gate.waiting import WaitingChange
-from evalgate.model import CaseKey, Purpose, Report, VerdictKind
+from evalgate.model import CaseKey, VerdictKind
 from evalgate.reports import view, wording
-from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.results import kept
 from evalgate.results.kept import About
@@ -63,17 +62,13 @@ def show(**values: Any) -> int:
     if not values["cases"]:
         return _list_cases(stored_cases.values(), unrun_count)
     for number, stored_case in enumerate(known.select(stored_cases, values["cases"])):
-        run = stored_case.stored.run
-        policy = load.policy_of(settings, stored_case.stored.run.suites)
+        case = _of_run(stored_case, values["run_number"])
+        run = case.run
         if number:
             click.echo()
         changed = " with uncommitted changes" if run.dirty else ""
         commit = f", commit {run.commit[:7]}{changed}" if run.commit else ""
         click.echo(plain.visible(f"ran at {run.started_at}{commit}"))
-        report = Report(
-            run=run, verdict=comparison_verdict.decide(run, policy, comparison=None), policy=policy
-        )
-        case = _view(stored_case, report, values["run_number"])
         click.echo(
             reports.render_whole_case(case, width=cli.width(), color=True, folder=folder), nl=False
         )
@@ -91,9 +86,9 @@ def _load_cases(settings: Settings, results: str | None) -> tuple[dict[CaseKey, 
 def _list_cases(stored_cases: Iterable[StoredCase], unrun_count: int) -> int:
     """A line for each case; those that did not pass come first."""
     rows = [("", "case", "suite", "ran at")]
-    for stored_case in sorted(stored_cases, key=lambda case: case.verdict.kind is VerdictKind.PASS):
+    for stored_case in sorted(stored_cases, key=lambda case: case.kind is VerdictKind.PASS):
         suite, case_id = (plain.label(name, NAME_WIDTH) for name in stored_case.key)
-        rows.append((stored_case.word, case_id, suite, stored_case.stored.run.started_at))
+        rows.append((wording.case_word(stored_case), case_id, suite, stored_case.run.started_at))
     for line in plain.table(rows):
         click.echo(line)
     if unrun_count:
@@ -102,26 +97,17 @@ def _list_cases(stored_cases: Iterable[StoredCase], unrun_count: int) -> int:
     return ExitCode.PASS
 
 
-def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseView:
-    run_id = (Purpose.FIRST, None if number is None else number - 1)
-    trials = [
-        trial
-        for trial in stored_case.trials
-        if number is None or (trial.key.purpose, trial.key.number) == run_id
-    ]
-    if number is not None and not trials:
+def _of_run(stored_case: StoredCase, number: int | None) -> StoredCase:
+    """The case with only its run of this number, from 1; None: with all. Raises ConfigError."""
+    if number is None:
+        return stored_case
+    trials = tuple(trial for trial in stored_case.trials if trial.key.number == number - 1)
+    if not trials:
         raise ConfigError(
-            f"case {stored_case.key[1]!r} has no run {number}",
+            f"case {stored_case.case_id!r} has no run {number}",
             hint=f"It has {len(stored_case.trials)}.",
         )
-    return CaseView(
-        report=report,
-        verdict=stored_case.verdict,
-        suite=stored_case.suite,
-        eval_case=stored_case.case,
-        trials=tuple(trials),
-        label=stored_case.label,
-    )
+    return replace(stored_case, trials=trials)
 
 
 @click.command("history")
@@ -154,13 +140,14 @@ def history(**values: Any) -> int:
             name, names, fallback="Runs at a terminal are kept: `evalgate run`."
         )
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
-    stored_cases: dict[CaseKey, StoredCase] = {}
+    current_words: dict[CaseKey, str] = {}
     with suppress(NothingToDo, ConfigError):  # a deleted case has a history, too
         _, stored_cases = known.current(settings, os.environ)
+        current_words = {key: wording.case_word(case) for key, case in stored_cases.items()}
     rows[1:1] = (
-        ("now", "", stored_cases[key].word, plain.label(key[0], NAME_WIDTH))
+        ("now", "", current_words[key], plain.label(key[0], NAME_WIDTH))
         for key, word in words_of_runs.items()
-        if key in stored_cases and stored_cases[key].word != word
+        if current_words.get(key, word) != word
     )
     for line in plain.table(rows):
         click.echo(line)
@@ -212,16 +199,14 @@ def show_last_run() -> bool:
     report, stored_cases = known.current(settings, os.environ)
     counts = _count_words(map(wording.case_word, view.view_of(report).cases))
     click.echo(phrase("last_run", runs[0].about, _counts(runs[0].about), counts))
-    unpassed_cases = [
-        case for case in stored_cases.values() if case.verdict.kind is not VerdictKind.PASS
-    ]
+    unpassed_cases = [case for case in stored_cases.values() if case.kind is not VerdictKind.PASS]
     failed_ids = [
-        case.key[1]
+        case.case_id
         for case in unpassed_cases
-        if case.verdict.kind is VerdictKind.FAIL and case.label not in edit.REFUSAL_REASONS
+        if case.kind is VerdictKind.FAIL and case.label not in edit.REFUSAL_REASONS
     ]
     rows = reports.commands_after(
-        [*failed_ids, *(case.key[1] for case in unpassed_cases)], failed_ids
+        [*failed_ids, *(case.case_id for case in unpassed_cases)], failed_ids
     )
     for line in plain.table(rows if unpassed_cases else [("evalgate run", phrase("purpose_run"))]):
         click.echo(f"  {line}")
@@ -281,7 +266,7 @@ def accept(**values: Any) -> int:
             offers.append(_offer_case(proposal))
         except CaseUnchanged as reason:
             skipped_count += 1
-            _tell(stored_case.key[1], str(reason))
+            _tell(stored_case.case_id, str(reason))
     decisions = list(_decisions(offers, asks=asks, dry_run=values["dry_run"]))
     accepted_offers = [
         offer for offer, is_accepted in zip(offers, decisions, strict=False) if is_accepted
@@ -391,11 +376,11 @@ def _tell(name: str, reason: str) -> None:
 
 def _show_proposal(proposal: Proposal) -> None:
     for change in proposal.changes:
-        if proposal.turns > 1:
-            click.echo(f"    turn {change.turn + 1} of {proposal.turns}")
+        turn = change.turn
+        if turn.of > 1:
+            click.echo(f"    turn {turn.number} of {turn.of}")
         difference = reports.render_change(
-            change.expected,
-            change.actual,
+            turn,
             calls=change.edits_calls,
             answer=change.answer is not None,
             width=cli.width(),

@@ -115,7 +115,7 @@ SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE
 """The most severe first. The most severe kind of the suites is the verdict's kind."""
 
 
-def _most_severe(kinds: Iterable[VerdictKind | None]) -> VerdictKind | None:
+def _worst(kinds: Iterable[VerdictKind | None]) -> VerdictKind | None:
     """The most severe kind; None if there is none."""
     return min(filter(None, kinds), key=SEVERITY.index, default=None)
 
@@ -126,7 +126,7 @@ def _threshold_gate(run: Run, suites: Sequence[SuiteVerdict], policy: Policy) ->
     Every suite counts, except advisory ones; if all are advisory, nothing blocks. A run without
     cases is not measured. If its budget ended a run, the verdict is inconclusive at best."""
     deciding_suites = [suite for suite in suites if not suite.advisory]
-    kind = _most_severe(suite.kind for suite in deciding_suites) or VerdictKind.NOT_MEASURED
+    kind = _worst(suite.kind for suite in deciding_suites) or VerdictKind.NOT_MEASURED
     if kind is VerdictKind.PASS and not run.complete:
         kind = VerdictKind.NOT_MEASURED
     elif kind is VerdictKind.PASS and run.truncated:
@@ -149,7 +149,7 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
         VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
         VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
     }
-    return _most_severe(kind for kind in kinds if settings.get(kind) in policy.fail_on)
+    return _worst(kind for kind in kinds if settings.get(kind) in policy.fail_on)
 
 
 def _judge_suite(
@@ -309,7 +309,7 @@ def decide(
         gates += [] if regression is None else [regression]
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
-        blocked_by=_most_severe(gate.blocked_by for gate in gates),
+        blocked_by=_worst(gate.blocked_by for gate in gates),
         suites=suites,
         gates=tuple(gates),
         book=book,

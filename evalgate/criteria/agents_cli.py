@@ -17,7 +17,6 @@ from evalgate.criteria.judged import Inquiry, JudgedOptions, VertexOptions
 from evalgate.formats import agents_cli
 from evalgate.formats.agents_cli_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
 from evalgate.judges import prompting
-from evalgate.judges.prompting import Piece
 from evalgate.model import (
     OPEN,
     Grade,
@@ -79,18 +78,13 @@ def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:
     question = prompting.build_question(
         rules=_RULES + _FIELD.sub(r"(see the piece \1)", template),
         reply=_REPLY,
-        pieces=[Piece(name=name, text=_text(instance[name])) for name in names],
+        pieces={name: _text(instance[name]) for name in names},
         task="Which score do the developers' instructions give?",
         version=VERSION,
-        schema=prompting.label_schema(_SCORES),
+        labels=_SCORES,
     )
-    parse = partial(prompting.parse_label, labels=_SCORES)
-    result = ask.panel.vote(judged.sampled(ask, question, parse=parse, exhaustive=True))
-    scores = [
-        float(vote.label)
-        for sample in result.samples
-        if (vote := sample.votes.get("")) is not None and vote.passed
-    ]
+    result = ask.panel.vote(judged.sampled(ask, question, exhaustive=True))
+    scores = judged.labels_of(result)
     score = statistics.fmean(scores) if scores else None
     turn = judged.judged_turn(result, turn=None, score=score)
     grade = judged.conclude([turn], nothing=vertex_service.nothing())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
@@ -32,11 +32,9 @@ class NoOptions(Wire):
     """The object form with at most a threshold."""
 
 
-class Criterion(Protocol):
-    """A criterion with its options, ready to grade. Thread-safe."""
-
-    def __call__(self, view: TrialView, /) -> Grade:
-        """Grade one trial. A trial that cannot be graded is NotEvaluated with its reason."""
+Criterion: TypeAlias = Callable[[TrialView], Grade]
+"""A criterion with its options, ready to grade one trial. Thread-safe. A trial that cannot be
+graded is NotEvaluated with its reason."""
 
 
 @frozen_dataclass

@@ -11,7 +11,7 @@ from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.criteria.judged import AnswerOptions, Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Question
 from evalgate.model import (
     Finding,
     Grade,
@@ -98,14 +98,14 @@ def ask_match(*, request: str, answer: str, reference: str) -> Question:
     return prompting.build_question(
         rules=RULES,
         reply=REPLY,
-        pieces=(
-            Piece(name="user_request", text=request),
-            Piece(name="reference_answer", text=reference),
-            Piece(name="agent_answer", text=answer),
-        ),
+        pieces={
+            "user_request": request,
+            "reference_answer": reference,
+            "agent_answer": answer,
+        },
         task=TASK,
         version=VERSION,
-        schema=prompting.label_schema(LABELS),
+        labels=LABELS,
     )
 
 

@@ -12,10 +12,10 @@ from functools import partial
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
+from evalgate.criteria.judged import AnswerOptions, Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question, Rows
+from evalgate.judges.prompting import Pieces, Question, Rows
 from evalgate.model import (
     Event,
     Finding,
@@ -33,12 +33,11 @@ from evalgate.model.deviations import Deviations
 from evalgate.values import Json, JsonObject, Sentence, frozen_dataclass
 
 
-class HallucinationOptions(JudgedOptions):
+class HallucinationOptions(AnswerOptions):
     """The object form without its threshold. `include_intermediate_responses_in_final` is an option
     of all ADK's judged criteria; it has no effect here."""
 
     evaluate_intermediate_nl_responses: bool = False
-    include_intermediate_responses_in_final: bool = False
 
 
 def grade(view: TrialView, *, ask: Inquiry) -> Grade:
@@ -173,7 +172,7 @@ class AgentText:
 
     turn: int
     text: str
-    context: tuple[Piece, ...]
+    context: Pieces
 
 
 def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterator[AgentText]:
@@ -196,16 +195,16 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
         yield AgentText(turn=turn, text=answer, context=_context(invocation, events))
 
 
-def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ...]:
+def _context(invocation: Invocation, events: Sequence[Event]) -> Pieces:
     """The agents' instructions and tools, the user's request, and earlier events."""
     step_list = prompting.events_json(events)
-    return (
-        Piece(name="developer_instructions", text=prompting.instructions_of([invocation])),
-        Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
-        Piece(name="available_tools", text=prompting.tools_of([invocation])),
-        Piece(name="grounding_metadata", text=prompting.grounding_of(events)),
-        Piece(name="steps_before", text=prompting.as_json(step_list) if step_list else ""),
-    )
+    return {
+        "developer_instructions": prompting.instructions_of([invocation]),
+        "user_request": prompting.text_of(invocation.user_content),
+        "available_tools": prompting.tools_of([invocation]),
+        "grounding_metadata": prompting.grounding_of(events),
+        "steps_before": prompting.as_json(step_list) if step_list else "",
+    }
 
 
 VERSION = "2"
@@ -244,10 +243,9 @@ def render_split(text: str) -> Question:
     return prompting.build_question(
         rules=SEGMENT_RULES,
         reply=SEGMENT_REPLY,
-        pieces=(Piece(name="agent_text", text=text),),
+        pieces={"agent_text": text},
         task=SEGMENT_TASK,
         version=VERSION,
-        schema=None,
     )
 
 
@@ -346,7 +344,7 @@ The label is one of these words: supported, unsupported, contradictory, disputed
 VALIDATE_TASK = "Which label does each of the sentences have, given the context?"
 
 
-def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Question:
+def render_validation(context: Pieces, sentences: Sequence[str]) -> Question:
     """The question about the support of the sentences."""
     entries = [
         {"id": name, "sentence": sentence}
@@ -355,7 +353,7 @@ def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Que
     return prompting.build_question(
         rules=VALIDATE_RULES,
         reply=VALIDATE_REPLY,
-        pieces=(*context, Piece(name="sentences", text=prompting.as_json(entries))),
+        pieces={**context, "sentences": prompting.as_json(entries)},
         task=VALIDATE_TASK,
         version=VERSION,
         schema=prompting.verdicts_schema(
@@ -394,20 +392,12 @@ def _rationale(entry: Json) -> str:
 def _sentence_name(entry: Json, sentences: Sequence[str]) -> str | None:
     """The name of an entry's sentence, by its id, else by its text; None if the entry is about no
     sentence that was asked."""
-    names = {name.casefold(): name for name in sentence_names(sentences)}
-    name = names.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())
-    if name is not None:
+    names = sentence_names(sentences)
+    name = prompting.bare_name(str(entry.get("id", ""))).upper()
+    if name in names:
         return name
-    quote = prompting.plain_text(prompting.prose_of(entry, "sentence"))
-    pairs = zip(sentence_names(sentences), sentences, strict=True)
-    return next(
-        (
-            candidate
-            for candidate, sentence in pairs
-            if quote and prompting.plain_text(sentence) == quote
-        ),
-        None,
-    )
+    place = prompting.first_quoted(entry, ["sentence"], sentences)
+    return None if place is None else names[place]
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:

@@ -22,8 +22,6 @@ from evalgate.judges.base import (
     ItemVerdict,
     JudgeFailureKind,
     JudgePanel,
-    JudgeReply,
-    JudgeRequest,
     Sample,
     SampledRequest,
     Undecided,
@@ -67,17 +65,16 @@ class JudgedOptions(Wire):
 
 
 class AnswerOptions(JudgedOptions):
-    """Options of a criterion that judges the final answer."""
+    """Options of a criterion that judges answers."""
 
     include_intermediate_responses_in_final: bool = False
 
 
-class RubricOptions(JudgedOptions):
+class RubricOptions(AnswerOptions):
     """Options of a criterion that judges by rubrics. `include_intermediate_responses_in_final` is
     an option of all ADK's judged criteria."""
 
     rubrics: list[RubricWire] = Field(default_factory=list)
-    include_intermediate_responses_in_final: bool = False
 
 
 class Source(enum.StrEnum):
@@ -87,12 +84,11 @@ class Source(enum.StrEnum):
     LLM = "llm"  # the judge model, with evalgate's prompt
 
 
-class VertexOptions(JudgedOptions):
+class VertexOptions(AnswerOptions):
     """The object form without its threshold. `judge` is evalgate's own; the judge's options have an
     effect only with `llm`."""
 
     judge: Source = Source.VERTEX
-    include_intermediate_responses_in_final: bool = False
 
 
 REFUSED = frozenset(
@@ -161,32 +157,33 @@ def sampled(
     ask: Inquiry,
     question: Question,
     *,
-    parse: Callable[[str], Mapping[str, Vote]],
+    parse: Callable[[str], Mapping[str, Vote]] | None = None,
     names: Mapping[str, str] | None = None,
     num_samples: int | None = None,
     exhaustive: bool = False,
 ) -> SampledRequest:
     """A sampled request for the question: on one label, or on the items in `names`, which maps them
-    to their names in the prompt. Items that a reply omits are asked again. `exhaustive`: the
-    criterion needs all samples."""
+    to their names in the prompt. `parse`: the votes in a reply; None: by the question's labels.
+    Items that a reply omits are asked again. `exhaustive`: the criterion needs all samples."""
+    prompt_names = names or {}
+    read = parse or partial(prompting.parse_label, labels=question.labels)
     judge = ask.options.judge_model_options
-    system, config = prompting.with_instruction(question.system, judge.judge_model_config or {})
-    request = JudgeRequest(
-        model=judge.judge_model,
-        prompt=question.prompt,
-        criterion=ask.criterion,
-        version=question.version,
-        system=system,
-        config=config,
-        schema=question.schema,
-        repeat=ask.repeat,
-    )
     return SampledRequest(
-        request=request,
-        parse=lambda reply: parse(Reply(reply.text, question)),
+        request=question.request(
+            judge.judge_model,
+            judge.judge_model_config,
+            criterion=ask.criterion,
+            repeat=ask.repeat,
+        ),
+        parse=lambda reply: read(Reply(reply.text, question)),
         items=("",) if names is None else tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
-        again=partial(_again, question=question, names=names or {}),
+        again=lambda items: prompting.remind(
+            question.prompt,
+            missing_names=[prompt_names.get(item, item) for item in items],
+            all_names=list(prompt_names.values()) or [""],
+            briefly=bool(question.code),
+        ),
         exhaustive=exhaustive or ask.options.exhaustive,
         deviations=ask.deviations,
     )
@@ -219,6 +216,12 @@ def opinion_of(sample: Sample, item: str) -> Opinion:
         text = Sentence("label_unknown", vote.label)
         return Opinion(sample=sample.index, text=text, cached=sample.cached)
     return Opinion(sample=sample.index, label=vote.label, text=vote.rationale, cached=sample.cached)
+
+
+def labels_of(result: VoteResult) -> list[float]:
+    """The numbers that the samples gave as their labels."""
+    votes = (sample.votes.get("") for sample in result.samples)
+    return [float(vote.label) for vote in votes if vote and vote.passed]
 
 
 def judged_turn(
@@ -258,19 +261,6 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
         Reason.JUDGE_NOT_RECORDED
         if kinds == {JudgeFailureKind.NO_RECORDING}
         else Reason.JUDGE_UNAVAILABLE
-    )
-
-
-def _again(
-    _: JudgeReply, items: tuple[str, ...], *, question: Question, names: Mapping[str, str]
-) -> str:
-    missing_names = [names.get(item, item) for item in items]
-    all_names = list(names.values()) or [""]
-    return prompting.remind(
-        question.prompt,
-        missing_names=missing_names,
-        all_names=all_names,
-        briefly=bool(question.code),
     )
 
 

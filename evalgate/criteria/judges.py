@@ -13,13 +13,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate import criteria, errors, judges
+from evalgate import criteria, errors
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.criteria.judged import JudgedOptions, Source, VertexOptions
 from evalgate.errors import Place, Problem
-from evalgate.judges import clients, models as judges_models, panel, rate_limit, replay
+from evalgate.judges import models as judges_models, panel, rate_limit, replay
+from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
@@ -132,7 +133,7 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
         if (model := _model(use)) is not None
     ]
     models = dict.fromkeys(model for _, _, model in judge_uses)
-    reasons = clients.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    reasons = Clients(defaults=defaults, environment=environ).missing(models)
     names: dict[tuple[Place, str, bool], dict[str, None]] = {}
     for suite, use, model in judge_uses:
         if model in reasons:
@@ -174,7 +175,6 @@ def open_panel(
         return
     voting_panel = panel.open_panel(
         models,
-        drivers=judges.JUDGES,
         defaults=defaults_of(settings),
         environment=environ,
         cache=cache / "verdicts",
@@ -202,9 +202,7 @@ def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> 
     models = models_of(settings, suites)
     if not models:
         return frozenset()
-    return clients.key_names(
-        models, drivers=judges.JUDGES, defaults=defaults_of(settings), environment=environ
-    )
+    return Clients(defaults=defaults_of(settings), environment=environ).key_names(models)
 
 
 def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:

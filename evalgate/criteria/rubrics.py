@@ -14,7 +14,7 @@ from evalgate.criteria import judged
 from evalgate.criteria.judged import Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question, Rows
+from evalgate.judges.prompting import Pieces, Question, Rows
 from evalgate.model import (
     AgentDetails,
     Finding,
@@ -99,7 +99,7 @@ _TASKS: Mapping[Subject, str] = {
 }
 
 
-def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rubric]) -> Question:
+def ask_rubrics(subject: Subject, pieces: Pieces, rubrics: Sequence[Rubric]) -> Question:
     """The question about one turn, or about a conversation."""
     prefix = _prefix(rubrics)
     names = names_of(rubrics)
@@ -115,7 +115,7 @@ def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rub
     return prompting.build_question(
         rules=f"{_MISSIONS[subject]}\n\n{_COMMON.format(prefix=prefix)}",
         reply=_reply_form(subject, prefix),
-        pieces=(*pieces, Piece(name="properties", text=prompting.as_json(properties))),
+        pieces={**pieces, "properties": prompting.as_json(properties)},
         task=_TASKS[subject],
         version=VERSION,
         schema=prompting.verdicts_schema(
@@ -137,21 +137,17 @@ def names_of(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
 
 
 def _prefix(rubrics: Sequence[Rubric]) -> str:
-    ids = [_bare(rubric.rubric_id) for rubric in rubrics]
+    ids = [prompting.bare_name(rubric.rubric_id) for rubric in rubrics]
     prefix = "P"
     while True:
-        places = {_bare(f"{prefix}{place}"): place for place in range(1, len(ids) + 1)}
+        places = {
+            prompting.bare_name(f"{prefix}{place}"): place for place in range(1, len(ids) + 1)
+        }
         if all(
             places.get(rubric_id, place) == place for place, rubric_id in enumerate(ids, start=1)
         ):
             return prefix
         prefix += "P"
-
-
-def _bare(name: str) -> str:
-    """The name without quotes, emphasis, brackets or final period that a judge may have added, in
-    lower case."""
-    return name.strip(" *_`\"'[].:").casefold()
 
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
@@ -187,15 +183,13 @@ def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | 
     by_id = {name: rubric for rubric in rubrics if counts[name := rubric.rubric_id.casefold()] == 1}
     by_id |= {rubric.rubric_id: rubric for rubric in rubrics}
     for written_name in (str(entry[key]) for key in _NAMES if key in entry):
-        word = _bare(written_name)
+        word = prompting.bare_name(written_name)
         ids = (written_name.strip(), word, written_name.strip().casefold())
         rubric = by_name.get(word) or next((by_id[name] for name in ids if name in by_id), None)
         if rubric is not None:
             return rubric
-    text = prompting.plain_text(prompting.prose_of(entry, *_TEXTS))
-    return next(
-        (rubric for rubric in rubrics if text and prompting.plain_text(rubric.text) == text), None
-    )
+    place = prompting.first_quoted(entry, _TEXTS, (rubric.text for rubric in rubrics))
+    return None if place is None else rubrics[place]
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:
@@ -212,33 +206,33 @@ def _entries_of_lines(rows: Rows) -> list[JsonObject]:
     return entries
 
 
-def answer_pieces(invocation: Invocation, *, intermediate: bool) -> tuple[Piece, ...]:
+def answer_pieces(invocation: Invocation, *, intermediate: bool) -> Pieces:
     """The answer, and all evidence for it."""
     agent = agent_of(invocation)
-    return (
-        Piece(name="developer_instructions", text=agent.instructions if agent else ""),
-        *tool_use_pieces(invocation),
-        Piece(name="grounding_metadata", text=prompting.grounding_of(invocation.events or ())),
-        Piece(name="final_answer", text=prompting.answer_of(invocation, intermediate=intermediate)),
-    )
+    return {
+        "developer_instructions": agent.instructions if agent else "",
+        **tool_use_pieces(invocation),
+        "grounding_metadata": prompting.grounding_of(invocation.events or ()),
+        "final_answer": prompting.answer_of(invocation, intermediate=intermediate),
+    }
 
 
-def tool_use_pieces(invocation: Invocation) -> tuple[Piece, ...]:
+def tool_use_pieces(invocation: Invocation) -> Pieces:
     """The available tools, and how they were used."""
-    return (
-        Piece(name="available_tools", text=prompting.tools_of([invocation])),
-        Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
-        Piece(name="agent_steps", text=prompting.steps_of(invocation)),
-    )
+    return {
+        "available_tools": prompting.tools_of([invocation]),
+        "user_request": prompting.text_of(invocation.user_content),
+        "agent_steps": prompting.steps_of(invocation),
+    }
 
 
-def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
+def conversation_pieces(invocations: Sequence[Invocation]) -> Pieces:
     """The whole conversation, and the agents' instructions and tools."""
-    return (
-        Piece(name="developer_instructions", text=prompting.instructions_of(invocations)),
-        Piece(name="available_tools", text=prompting.tools_of(invocations)),
-        Piece(name="conversation", text=prompting.conversation_of(invocations)),
-    )
+    return {
+        "developer_instructions": prompting.instructions_of(invocations),
+        "available_tools": prompting.tools_of(invocations),
+        "conversation": prompting.conversation_of(invocations),
+    }
 
 
 def agent_of(invocation: Invocation) -> AgentDetails | None:

@@ -29,6 +29,7 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
+from evalgate.text import plain
 from evalgate.values import Sentence, Wording
 from evalgate.worker.approval import QUESTIONS
 
@@ -247,8 +248,7 @@ def _call_text(call: ToolCall | None) -> str:
     args = ", ".join(
         f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (call.args or {}).items()
     )
-    text = f"{call.name}({args})"
-    return text if len(text) <= 120 else f"{text[:117]}..."
+    return plain.clip_end(f"{call.name}({args})", 120)
 
 
 SPEC = CriterionSpec(

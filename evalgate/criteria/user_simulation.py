@@ -11,8 +11,8 @@ from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts
 from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.base import SampledRequest
+from evalgate.judges.prompting import Question
 from evalgate.model import (
     ConversationScenario,
     CriterionUse,
@@ -137,7 +137,6 @@ def _sampled(
                 stop_signal=options.stop_signal,
                 persona=scenario.persona,
             ),
-            parse=parse_quality,
         )
         for number, message in enumerate(messages, start=1)
     ]
@@ -214,23 +213,20 @@ def ask_quality(
 ) -> Question:
     """The question about one message. `conversation`: the earlier turns, as JSON lines from
     `history`."""
-    pieces = [Piece(name="conversation_plan", text=plan)]
+    pieces = {"conversation_plan": plan}
     faults = _FAULTS.format(stop_signal=stop_signal)
     if persona is not None:
         rules = personas.violations(personas.resolve(persona), stop_signal=stop_signal)
-        pieces.append(Piece(name="user_persona", text=rules))
+        pieces["user_persona"] = rules
         faults = _FAULTS_OF_PERSONA
-    pieces += [
-        Piece(name="conversation", text=conversation),
-        Piece(name="next_message_of_the_user", text=message),
-    ]
+    pieces |= {"conversation": conversation, "next_message_of_the_user": message}
     return prompting.build_question(
         rules=f"{_RULES.format(stop_signal=stop_signal)}\n\n{faults}",
         reply=_REPLY,
         pieces=pieces,
         task="Is the text in next_message_of_the_user a valid next message?",
         version=VERSION,
-        schema=prompting.label_schema(LABELS),
+        labels=LABELS,
     )
 
 
@@ -243,11 +239,6 @@ def history(turns: Sequence[Invocation]) -> str:
         if answer:
             lines.append({"agent": answer})
     return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-
-
-def parse_quality(text: str) -> Mapping[str, Vote]:
-    """The vote in a reply."""
-    return prompting.parse_label(text, LABELS)
 
 
 QUALITY = CriterionSpec(

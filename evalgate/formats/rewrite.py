@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path as FilePath
 from typing import Any
 
+from evalgate import errors
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.formats.json_source import JsonFault, JsonText, Path
 from evalgate.text import plain
@@ -45,10 +46,8 @@ class ValueSpan:
 
 def read(path: FilePath, *, shown_as: str) -> Source:
     """Read a file. Raises ConfigError if it is not text, UnavailableError if unreadable."""
-    try:
+    with errors.unavailable(f"{shown_as} cannot be read"):
         content = path.read_bytes()
-    except OSError as error:
-        raise UnavailableError(f"{shown_as} cannot be read: {error.strerror or error}") from error
     text = plain.decode(content, file=shown_as)
     if isinstance(text, Problem):
         raise ConfigError(str(text.message), place=Place(shown_as), hint=str(text.hint))
@@ -67,23 +66,20 @@ def save(source: Source, text: str) -> None:
     path = FilePath(os.path.realpath(source.path))
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-            raise UnavailableError(f"{source.path} is read-only")
-        with draft.open("xb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(text.encode(source.encoding))
-            file.flush()
-            os.fsync(file.fileno())
-        if path.read_bytes() != source.data:
-            raise ConfigError(
-                "was changed meanwhile", place=Place(str(source.path)), hint="Try again."
-            )
-        draft.replace(path)
-    except OSError as error:
-        raise UnavailableError(
-            f"{source.path} cannot be written: {error.strerror or error}"
-        ) from error
+        with errors.unavailable(f"{source.path} cannot be written"):
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+                raise UnavailableError(f"{source.path} is read-only")
+            with draft.open("xb") as file:
+                os.fchmod(file.fileno(), mode)
+                file.write(text.encode(source.encoding))
+                file.flush()
+                os.fsync(file.fileno())
+            if path.read_bytes() != source.data:
+                raise ConfigError(
+                    "was changed meanwhile", place=Place(str(source.path)), hint="Try again."
+                )
+            draft.replace(path)
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -92,16 +88,16 @@ def save(source: Source, text: str) -> None:
 def create(path: FilePath, text: str, *, root: FilePath) -> None:
     """Write a new file. Raises ConfigError if it exists already, UnavailableError if it cannot be
     created."""
-    try:
+    content = text.encode()
+    with errors.unavailable(f"{path} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = text.encode()
-        with path.open("xb") as file:
+        try:
+            file = path.open("xb")
+        except FileExistsError:
+            label = path.relative_to(root) if path.is_relative_to(root) else path
+            raise ConfigError(f"{label} exists already") from None
+        with file:
             file.write(content)
-    except FileExistsError:
-        label = path.relative_to(root) if path.is_relative_to(root) else path
-        raise ConfigError(f"{label} exists already") from None
-    except OSError as error:
-        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def find(text: str, path: Path) -> ValueSpan | None:

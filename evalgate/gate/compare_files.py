@@ -34,6 +34,7 @@ from evalgate.model import (
     Report,
     Run,
     Suite,
+    cases_of,
     not_evaluated,
 )
 from evalgate.results import file, stores
@@ -241,10 +242,8 @@ def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
 def _contents(run: Run) -> dict[CaseKey, str]:
     """The fingerprint of every case, including all that a criterion may see of it."""
     return {
-        (suite.key, case.case_id): run.fingerprints.get((suite.key, case.case_id))
-        or fingerprints.of_case(case)
-        for suite in run.suites
-        for case in suite.eval_set.cases
+        key: run.fingerprints.get(key) or fingerprints.of_case(case)
+        for key, case in cases_of(run.suites).items()
     }
 
 

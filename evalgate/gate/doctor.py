@@ -58,7 +58,7 @@ from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
 from evalgate.system.python_needs import NeedKind, Needs
 from evalgate.text import plain, words
-from evalgate.values import Environ, Wording, frozen_dataclass
+from evalgate.values import Environ, Wording, frozen_dataclass, grouped
 
 LEAST_DISK_BYTES = 2 * 10**9
 """The least free space below the cache: an environment with google-adk needs up to half of it, and
@@ -567,9 +567,7 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
     passed_variables = variables.environment()
     present_names = surroundings.variables
     outside_names = {*passed_variables, *dotenv.of_agent(use, state.project.settings.root)}
-    models_by_keys: dict[tuple[str, ...], list[str]] = {}
-    for name in surroundings.models:
-        models_by_keys.setdefault(agent_source.keys_of(name), []).append(name)
+    models_by_keys = grouped((agent_source.keys_of(name), name) for name in surroundings.models)
     flag, *vertex_names = agent_source.VERTEX
     for keys, names in models_by_keys.items():
         model_names = words.listed(names)

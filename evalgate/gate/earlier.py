@@ -300,9 +300,8 @@ def _store(rules: Rules, context: Context) -> Store | None:
     """The store: at a terminal, or in a workflow for a push or for a change from the same
     repository. Authors of a fork's workflow could write its results."""
     if context.keep and context.is_attended:
-        return results_store.of_checkout(
-            rules.settings.root, context.cache, key=context.store_key, commit=context.commit
-        )
+        root = rules.settings.root
+        return results_store.of_checkout(root, context.cache, key=context.store_key)
     if not context.workflow_run or not events.is_of_repository(context.environ):
         return None
     return results_store.of_workflow(
@@ -310,8 +309,6 @@ def _store(rules: Rules, context: Context) -> Store | None:
         context.cache,
         key=context.store_key,
         witness=oidc.identity(context.environ),
-        workflow_run=context.workflow_run,
-        commit=context.commit,
     )
 
 

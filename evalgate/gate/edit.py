@@ -14,20 +14,21 @@ from evalgate.config import places
 from evalgate.errors import ConfigError, Place, UnavailableError, errors_in
 from evalgate.formats import FORMATS, eval_set, expectations, fingerprints, rewrite
 from evalgate.gate import record
-from evalgate.gate.known import NEW, StoredCase
+from evalgate.gate.known import StoredCase
 from evalgate.model import (
     Case,
     CaseKey,
     Content,
-    CriterionVerdict,
     Event,
     Invocation,
     Rubric,
     ToolCall,
     VerdictKind,
     call_diff,
+    turn_score,
 )
 from evalgate.reports import turns
+from evalgate.reports.turns import Turn
 from evalgate.results.labels import CaseLabel
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
@@ -141,33 +142,28 @@ class CaseUnchanged(Exception):  # noqa: N818 - an answer, no error
 
 @frozen_dataclass
 class TurnEdit:
-    """The new expectations of one turn (from 0). `answer` None: the answer is unchanged."""
+    """The new expectations of one turn. `answer` None: the answer is unchanged."""
 
-    turn: int
-    expected: Invocation
-    actual: Invocation
+    turn: Turn
     answer: str | None = None
     edits_calls: bool = False
 
 
 @frozen_dataclass
 class Proposal:
-    """The changes of one case. `turns`: the number of its turns; `version`: the version of the case
-    that was viewed."""
+    """The changes of one case. `version`: the version of the case that was viewed."""
 
     stored_case: StoredCase
     path: Path
     version: str
-    turns: int
     changes: tuple[TurnEdit, ...]
 
 
 def is_wanted(stored_case: StoredCase, *, only_new: bool) -> bool:
     """True if a case failed. With `only_new`, the base must pass it, lack it, or have an unknown
     outcome."""
-    return stored_case.verdict.kind is not VerdictKind.PASS and (
-        not only_new or stored_case.is_new or stored_case.origin in NEW
-    )
+    is_candidate = stored_case.is_of_change or not only_new
+    return is_candidate and stored_case.kind is not VerdictKind.PASS
 
 
 def propose(
@@ -179,16 +175,14 @@ def propose(
     Raises CaseUnchanged if the agent's behavior is unknown, or if runs differ and none is
     chosen."""
     path, case = _current_case(stored_case, root)
-    failing = [
-        verdict for verdict in stored_case.verdict.criteria if verdict.kind is VerdictKind.FAIL
-    ]
-    if stored_case.verdict.kind is VerdictKind.PASS and not parts:
+    failing = stored_case.failing
+    if stored_case.kind is VerdictKind.PASS and not parts:
         raise CaseUnchanged("it passes")
     if stored_case.label in REFUSAL_REASONS:
         raise CaseUnchanged(REFUSAL_REASONS[stored_case.label])
-    if stored_case.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
+    if stored_case.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
         raise CaseUnchanged(
-            f"it was not measured: {stored_case.verdict.reason or stored_case.verdict.kind.value.replace('_', ' ')}"
+            f"it was not measured: {stored_case.verdict.reason or stored_case.kind.value.replace('_', ' ')}"
         )
     edits_calls = "calls" in parts if parts else any(verdict.name in CALLS for verdict in failing)
     edits_answer = (
@@ -210,13 +204,11 @@ def propose(
         )
     changes = [
         _turn_edit(
-            turn,
-            expected,
-            actual_turn,
+            Turn(number=number, of=len(conversation), expected=expected, actual=actual),
             edits_calls=edits_calls,
-            edits_answer=edits_answer and (bool(parts) or _is_wrong(turn, failing, stored_case)),
+            edits_answer=edits_answer and (bool(parts) or _is_wrong(number - 1, stored_case)),
         )
-        for turn, (expected, actual_turn) in enumerate(zip(conversation, actual_turns, strict=True))
+        for number, (expected, actual) in enumerate(zip(conversation, actual_turns, strict=True), 1)
     ]
     turn_edits = tuple(
         change for change in changes if change.answer is not None or change.edits_calls
@@ -225,7 +217,7 @@ def propose(
         raise CaseUnchanged("its calls and answers are already the expected ones")
     for change in turn_edits:
         calls = (
-            [[call.name, call.args] for call in change.actual.tool_calls]
+            [[call.name, call.args] for call in change.turn.actual_calls or ()]
             if change.edits_calls
             else []
         )
@@ -237,7 +229,6 @@ def propose(
         stored_case=stored_case,
         path=path,
         version=version_of(case),
-        turns=len(conversation),
         changes=turn_edits,
     )
 
@@ -251,9 +242,14 @@ def apply(proposal: Proposal) -> str:
         proposal.version, _find_in(text, proposal.stored_case.key), proposal.stored_case.key
     )
     for change in proposal.changes:
-        steps = record.steps_of(change.actual) if change.edits_calls else None
+        steps = record.steps_of(change.turn.actual) if change.edits_calls else None
         text = expectations.change(
-            text, file=suite, case_id=case_id, turn=change.turn, answer=change.answer, steps=steps
+            text,
+            file=suite,
+            case_id=case_id,
+            turn=change.turn.number - 1,
+            answer=change.answer,
+            steps=steps,
         ).text
     return text
 
@@ -329,32 +325,26 @@ def _agent_turns(
     return next(iter(variants.values()), ())
 
 
-def _turn_edit(
-    turn: int, expected: Invocation, actual: Invocation, *, edits_calls: bool, edits_answer: bool
-) -> TurnEdit:
-    answer = turns.answer_text(actual.final_response) if edits_answer else None
-    if edits_answer and answer is None and turns.answer_text(expected.final_response) is not None:
-        raise CaseUnchanged(f"the agent gave no answer in turn {turn + 1}")
-    is_new = answer is not None and answer != turns.answer_text(expected.final_response)
-    has_same_calls = call_diff.same(expected.tool_calls, actual.tool_calls)
+def _turn_edit(turn: Turn, *, edits_calls: bool, edits_answer: bool) -> TurnEdit:
+    answer = turn.actual_answer if edits_answer else None
+    if edits_answer and answer is None and turn.expected_answer is not None:
+        raise CaseUnchanged(f"the agent gave no answer in turn {turn.number}")
+    has_same_calls = call_diff.same(turn.expected_calls or (), turn.actual_calls)
     return TurnEdit(
         turn=turn,
-        expected=expected,
-        actual=actual,
-        answer=answer if is_new else None,
+        answer=None if answer == turn.expected_answer else answer,
         edits_calls=edits_calls and not has_same_calls,
     )
 
 
-def _is_wrong(turn: int, failing: Sequence[CriterionVerdict], stored_case: StoredCase) -> bool:
+def _is_wrong(turn: int, stored_case: StoredCase) -> bool:
     """True if a criterion of answers is below its threshold in a turn, or does not score single
     turns."""
-    for verdict in failing:
+    for verdict in stored_case.failing:
         if verdict.name not in ANSWER or verdict.threshold is None:
             continue
         for trial in stored_case.trials:
-            grade = trial.grades.get(verdict.name)
-            score = grade.turns[turn] if grade is not None and turn < len(grade.turns) else None
+            score = turn_score(trial.grades.get(verdict.name), turn)
             if score is None or score < verdict.threshold:
                 return True
     return False

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
-from evalgate import agents, judges
+from evalgate import agents
 from evalgate.agents import opening
 from evalgate.agents.base import AgentFailed
 from evalgate.config.context import Context
@@ -20,8 +20,8 @@ from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
 from evalgate.gate import mending, record, starter
 from evalgate.github import forks
-from evalgate.judges import clients
 from evalgate.judges.base import ADK_MODEL
+from evalgate.judges.clients import Clients
 from evalgate.model import (
     AgentFailure,
     AgentUse,
@@ -187,9 +187,7 @@ def find_judge(first_turn: FirstTurn, settings: Settings, environ: Environ) -> t
     defaults = criteria_judges.defaults_of(settings)
     environment = dotenv.of_judges(environ, defaults, [first_turn.use], root=settings.root).environ
     models = [model for model in (defaults.model, *first_turn.models, *JUDGES) if model]
-    missing = clients.missing(
-        models, drivers=judges.JUDGES, defaults=defaults, environment=environment
-    )
+    missing = Clients(defaults=defaults, environment=environment).missing(models)
     judge = next((model for model in models if model not in missing), "")
     return judge, "" if judge else missing[models[0]]
 

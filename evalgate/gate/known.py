@@ -3,12 +3,12 @@ and their verdicts under today's files."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from evalgate import __version__, reports
+from evalgate import __version__
 from evalgate.comparison import pairing
 from evalgate.config.context import SilentWatcher
 from evalgate.config.settings import Settings
@@ -16,7 +16,6 @@ from evalgate.errors import ConfigError, NothingToDo
 from evalgate.formats import fingerprints
 from evalgate.gate import compare_files, prepare
 from evalgate.model import (
-    Case,
     CaseKey,
     CaseStatus,
     CaseVerdict,
@@ -29,47 +28,35 @@ from evalgate.model import (
     Suite,
     TrialKey,
     VerdictKind,
+    cases_of,
     not_evaluated,
 )
+from evalgate.reports import cases as reports_cases
+from evalgate.reports.cases import CaseView
 from evalgate.results import file, kept, labels as case_labels
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import plain, words
-from evalgate.values import Environ, JsonObject
+from evalgate.values import Environ, grouped
 
-NEW = (FailureOrigin.NEW.value, FailureOrigin.UNKNOWN.value)
+NOTHING = StoredOutcomes({}, {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StoredCase:
-    """The newest results of one case. `origin`: the origin of its failure, "" if unknown. `is_new`:
-    the base does not have the case. `label`: its label in that run. `reruns`: the reruns that were
-    to confirm its failure."""
+class StoredCase(CaseView):
+    """The newest results of one case."""
 
     stored: Stored
-    suite: Suite
-    verdict: CaseVerdict
-    trials: tuple[GradedTrial, ...]
-    origin: str = ""
-    is_new: bool = False
-    label: CaseLabel = CaseLabel.NOT_MEASURED
-    reruns: tuple[GradedTrial, ...] = ()
 
     @property
-    def case(self) -> Case:
-        """The case itself."""
-        return next(case for case in self.suite.eval_set.cases if case.case_id == self.key[1])
-
-    @property
-    def word(self) -> str:
-        """The word for it in every report: `pass`, `fail`, `flaky`, ..."""
-        return reports.stored_word(self.verdict.kind, self.label)
-
-    @property
-    def key(self) -> CaseKey:
-        """The case's suite and id."""
-        return self.verdict.key
+    def is_of_change(self) -> bool:
+        """True if the base passed the case, did not have it, or has no known result of it."""
+        compared = self.stored.compared.get(self.key)
+        return compared is not None and (
+            compared.status is CaseStatus.NEW
+            or compared.origin in (FailureOrigin.NEW, FailureOrigin.UNKNOWN)
+        )
 
 
 def newest(settings: Settings) -> dict[CaseKey, StoredCase]:
@@ -101,7 +88,7 @@ def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> 
         matches = [
             stored_case
             for stored_case in stored_cases.values()
-            if name in (stored_case.key[1], ":".join(stored_case.key))
+            if name in (stored_case.case_id, ":".join(stored_case.key))
         ]
         if not matches:
             hint = words.did_you_mean(
@@ -131,28 +118,25 @@ def _reported_cases(
     stored_cases: Mapping[CaseKey, StoredCase], report: Report
 ) -> Iterator[tuple[CaseKey, StoredCase]]:
     """The cases that still exist, with their verdicts and labels in the report."""
-    verdicts = {verdict.key: verdict for verdict in report.verdict.cases}
-    reported_labels = case_labels.labels_of(report.verdict, report.comparison)
-    suites = {suite.key: suite for suite in report.run.suites}
-    trials = pairing.by_case(report.run.trials)
+    reported_cases = {case.key: case for case in reports_cases.collect(report)}
+    problems = {suite.key: suite.problem for suite in report.run.suites}
     for key, stored_case in stored_cases.items():
-        suite = suites.get(key[0])
-        if suite is not None and key in verdicts:
+        if key in reported_cases:
+            case = reported_cases[key]
             keys = {trial.key for trial in stored_case.trials}
             yield (
                 key,
                 replace(
                     stored_case,
-                    suite=suite,
-                    verdict=verdicts[key],
-                    label=reported_labels[key],
-                    trials=tuple(trial for trial in trials.get(key, ()) if trial.key in keys),
+                    suite=case.suite,
+                    eval_case=case.eval_case,
+                    verdict=case.verdict,
+                    label=case.label,
+                    trials=tuple(trial for trial in case.trials if trial.key in keys),
                 ),
             )
-        elif suite is not None and suite.problem:
-            verdict = replace(
-                stored_case.verdict, kind=VerdictKind.NOT_MEASURED, reason=suite.problem
-            )
+        elif problem := problems.get(key[0]):
+            verdict = replace(stored_case.verdict, kind=VerdictKind.NOT_MEASURED, reason=problem)
             yield key, replace(stored_case, verdict=verdict, label=CaseLabel.NOT_MEASURED)
 
 
@@ -207,14 +191,8 @@ def _run_suites(settings: Settings, environ: Environ) -> tuple[Suite, ...]:
 
 def _stored_suites(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
     suites = {id(case.suite): case.suite for case in stored_cases.values()}
-    cases = {
-        (suite.key, case.case_id): case
-        for suite in reversed(suites.values())  # the newest counts
-        for case in suite.eval_set.cases
-    }
-    by_file: dict[str, list[Case]] = {}
-    for key in stored_cases:
-        by_file.setdefault(key[0], []).append(cases[key])
+    cases = cases_of(reversed(suites.values()))  # the newest counts
+    by_file = grouped((key[0], cases[key]) for key in stored_cases)
     newest_suites = {suite.key: suite for suite in reversed(suites.values())}
     return tuple(
         replace(suite, eval_set=replace(suite.eval_set, cases=tuple(by_file[suite.key])))
@@ -228,7 +206,8 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
     A score counts as long as the case and its criterion are unchanged; otherwise the agent's
     behavior is known and its score is not. A run's verdict on a case holds as long as today's
     thresholds give the same verdict for its scores. If one run has all of the results, it keeps its
-    reruns and the inputs of its agents. Raises ConfigError."""
+    reruns and the inputs of its agents; several runs as one have the origin and the version of the
+    newest. Raises ConfigError."""
     case_fingerprints = fingerprints.CaseFingerprints().of_cases(suites)
     present_cases = [stored_cases[key] for key in case_fingerprints if key in stored_cases]
     stored_runs = list(
@@ -264,21 +243,15 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
             stored_runs[0],
             run=replace(stored_runs[0].run, suites=suites, earlier_verdicts=earlier_verdicts),
         )
-    outcomes = _outcomes(present_cases, stored_runs)
-    run = Run(
+    return _merged(
+        present_cases,
+        stored_runs,
         suites=suites,
         trials=tuple(trial for trials, _, _ in cases for trial in trials),
         confirmations=tuple(trial for _, reruns, _ in cases for trial in reruns),
-        transcripts=outcomes.find,
-        seconds=sum(stored_run.run.seconds for stored_run in stored_runs),
-        agents={
-            key: about for stored_run in stored_runs for key, about in stored_run.run.agents.items()
-        },
         fingerprints=case_fingerprints,
         earlier_verdicts=earlier_verdicts,
-        **_origin(stored_runs),
     )
-    return _merged_run(stored_runs, run, outcomes)
 
 
 def _current_results(
@@ -303,54 +276,46 @@ def _current_results(
     )
     return (
         trials,
-        stored_case.reruns,
+        stored_case.confirmations,
         replace(stored_case.verdict, criteria=verdict.criteria) if kinds == stored_kinds else None,
     )
 
 
-def _outcomes(stored_cases: Iterable[StoredCase], stored_runs: Iterable[Stored]) -> StoredOutcomes:
-    """The agents' behavior in these cases."""
-    pairs = (
+def _merged(
+    stored_cases: Iterable[StoredCase], stored_runs: Sequence[Stored], **fields: Any
+) -> Stored:
+    """Several runs as one, with the origin and the version of the newest. `fields`: of the run."""
+    nothing = Stored(
+        run=Run(suites=(), trials=(), transcripts=NOTHING.find),
+        outcomes=NOTHING,
+        version=__version__,
+        criteria={},
+    )
+    last = max(stored_runs, key=lambda stored_run: stored_run.run.started_at, default=nothing)
+    all_runs = StoredOutcomes.joined([stored_run.outcomes for stored_run in stored_runs])
+    documents = (
         (trial.key, stored_case.stored.outcomes.find_json(trial.key))
         for stored_case in stored_cases
-        for trial in (*stored_case.trials, *stored_case.reruns)
+        for trial in (*stored_case.trials, *stored_case.confirmations)
     )
-    documents = {key: outcome for key, outcome in pairs if outcome is not None}
-    return StoredOutcomes(
-        documents,
-        {key: agent for run in stored_runs for key, agent in run.outcomes.agents().items()},
+    outcomes = StoredOutcomes(
+        {key: document for key, document in documents if document is not None}, all_runs.agents()
     )
-
-
-def _origin(stored_runs: Sequence[Stored]) -> JsonObject:
-    """The start and the commit of the newest run."""
-    last_run = max(
-        (stored_run.run for stored_run in stored_runs), key=lambda run: run.started_at, default=None
+    run = Run(
+        transcripts=outcomes.find,
+        seconds=sum(stored_run.run.seconds for stored_run in stored_runs),
+        agents=file.merge(stored_run.run.agents for stored_run in stored_runs),
+        started_at=last.run.started_at,
+        commit=last.run.commit,
+        dirty=last.run.dirty,
+        **fields,
     )
-    return (
-        {}
-        if last_run is None
-        else {"started_at": last_run.started_at, "commit": last_run.commit, "dirty": last_run.dirty}
-    )
-
-
-def _merged_run(stored_runs: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> Stored:
-    """Several runs as this one: it has the criteria of all, and the version and the deviations of
-    the newest."""
-    criteria = {
-        key: fingerprint
-        for stored_run in stored_runs
-        for key, fingerprint in stored_run.criteria.items()
-    }
-    if not stored_runs:
-        return Stored(run=run, outcomes=outcomes, version=__version__, criteria=criteria)
-    last_run = max(stored_runs, key=lambda stored_run: stored_run.run.started_at)
     return Stored(
         run=run,
         outcomes=outcomes,
-        version=last_run.version,
-        criteria=criteria,
-        deviations=last_run.deviations,
+        version=last.version,
+        criteria=file.merge(stored_run.criteria for stored_run in stored_runs),
+        deviations=last.deviations,
     )
 
 
@@ -394,22 +359,21 @@ def failed(settings: Settings, environ: Environ) -> tuple[tuple[str, ...], int]:
     """The cases that do not pass by their newest results, as a selection of paths, and the number
     of cases that pass. Cases that never ran, and cases that their files no longer have, are
     omitted. Raises NothingToDo if none remain."""
-    by_suite: dict[str, list[str]] = {}
-    passed_count = 0
     _, stored_cases = current(settings, environ)
-    for (suite, case_id), stored_case in stored_cases.items():
-        if stored_case.verdict.kind is VerdictKind.PASS:
-            passed_count += 1
-        else:
-            by_suite.setdefault(suite, []).append(case_id)
-    if not by_suite:
+    keys = [key for key, case in stored_cases.items() if case.kind is not VerdictKind.PASS]
+    if not keys:
         raise NothingToDo("every case passed when it last ran")
-    # a selection cannot name an id with a comma: then it has all cases of the file
-    paths = tuple(
-        suite if any("," in case_id for case_id in cases) else f"{suite}:{','.join(cases)}"
-        for suite, cases in by_suite.items()
+    return selection(keys), len(stored_cases) - len(keys)
+
+
+def selection(cases: Iterable[CaseKey]) -> tuple[str, ...]:
+    """The cases as a selection of paths. It cannot name an id with a comma: then it has all cases
+    of the file."""
+    by_suite = grouped(cases)
+    return tuple(
+        suite if "," in "".join(ids) else f"{suite}:{','.join(ids)}"
+        for suite, ids in by_suite.items()
     )
-    return paths, passed_count
 
 
 def of_file(
@@ -417,35 +381,23 @@ def of_file(
 ) -> dict[CaseKey, StoredCase]:
     """The cases of a results.json, or some of them. Raises ConfigError."""
     stored = file.read_results(path)
-    document = json.loads(path.read_bytes())
-    comparison_entries = _by_key(document.get("comparison", {}).get("cases", []))
     verdicts = compare_files.verdicts_of(stored)
     run = stored.run
-    trials: dict[CaseKey, list[GradedTrial]] = {}
-    for trial in (*run.trials, *run.confirmations):
-        trials.setdefault(trial.key.case, []).append(trial)
+    trials, confirmations = map(pairing.by_case, (run.trials, run.confirmations))
     stored_cases = {}
     for suite in run.suites:
         for case in suite.eval_set.cases:
             key = (suite.key, case.case_id)
             if case_keys is not None and key not in case_keys:
                 continue
-            comparison = comparison_entries.get(key, {})
-            first_trials = tuple(trial for trial in trials.get(key, ()) if trial.key.is_first)
-            reruns = tuple(trial for trial in trials.get(key, ()) if not trial.key.is_first)
             stored_cases[key] = StoredCase(
                 stored=stored,
+                run=run,
                 suite=suite,
+                eval_case=case,
                 verdict=verdicts[key],
-                trials=first_trials,
-                reruns=reruns,
-                origin=str(comparison.get("origin") or ""),
-                is_new=comparison.get("status") == CaseStatus.NEW.value,
+                trials=tuple(trials.get(key, ())),
+                confirmations=tuple(confirmations.get(key, ())),
                 label=stored.entries[key].label or case_labels.label(verdicts[key]),
             )
     return stored_cases
-
-
-def _by_key(cases: Iterable[JsonObject]) -> dict[CaseKey, JsonObject]:
-    """Entries of a comparison by their case."""
-    return {(str(case.get("suite")), str(case.get("case_id"))): case for case in cases}

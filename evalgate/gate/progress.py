@@ -22,12 +22,6 @@ BAR_FROM = 100
 """Terminals with fewer columns need the room for words."""
 ENOUGH_S = 2.0
 """The time after which a rate is shown."""
-KIND_WORDS = {
-    VerdictKind.PASS: "pass",
-    VerdictKind.FAIL: "fail",
-    VerdictKind.NOT_MEASURED: "not measured",
-    VerdictKind.INCONCLUSIVE: "inconclusive",
-}
 
 
 def watch(stream: TextIO) -> Watcher:
@@ -103,8 +97,8 @@ class _ProgressWatcher(ABC):
     def _state(self, first_text: str) -> str:
         failures = sum(self._failures.values())
         kinds = (
-            f"{self._kinds[kind]:,} {word}"
-            for kind, word in KIND_WORDS.items()
+            f"{self._kinds[kind]:,} {kind.value.replace('_', ' ')}"
+            for kind in VerdictKind
             if self._kinds[kind]
         )
         texts = (

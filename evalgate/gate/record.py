@@ -113,11 +113,11 @@ def _turn(turn: Invocation) -> Invocation:
     )
 
 
-def steps_of(turn: Invocation) -> tuple[Event, ...]:
+def steps_of(turn: Invocation | None) -> tuple[Event, ...]:
     """The steps of a turn as a reference has them."""
     return tuple(
         Event(author=event.author, content=answer)
-        for event in turn.events or ()
+        for event in (turn.events if turn else None) or ()
         if event.content is not None and (answer := _answer_of(event.content)).parts
     )
 

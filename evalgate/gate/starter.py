@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from evalgate import agents
+from evalgate import agents, errors
 from evalgate.config import gate_file as config_gate_file, variables, yaml
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
@@ -416,12 +416,10 @@ def write(starter: Starter, path: str, text: str) -> str:
     file = starter.top / path
     if not file.resolve().is_relative_to(starter.top.resolve()):
         raise UnavailableError(f"{path} leads out of the repository by a symbolic link")
-    try:
+    with errors.unavailable(f"{path} cannot be written"):
         file.parent.mkdir(parents=True, exist_ok=True)
         is_lost = file.is_file() and not text.startswith((_text_of(file) or "").rstrip())
         if is_lost:
             file.replace(f"{file}{BACKUP_SUFFIX}")
         file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UnavailableError(f"{path} cannot be written: {error.strerror}") from error
     return f"{path}{BACKUP_SUFFIX}" if is_lost else ""

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from evalgate import errors
 from evalgate.config import gate_file, places
-from evalgate.errors import ConfigError, UnavailableError
+from evalgate.errors import ConfigError
 from evalgate.formats import fingerprints, rewrite
 from evalgate.results import kept, output
 from evalgate.text import words
@@ -119,12 +120,10 @@ def make(root: Path, change: WaitingChange) -> None:
 def _remove(path: Path, root: Path) -> None:
     """Delete a file, and the folder that had only this file."""
     folder = path.parent
-    try:
+    with errors.unavailable(f"{path} cannot be deleted"):
         path.unlink()
         if folder.name == path.stem and folder != root and not any(folder.iterdir()):
             folder.rmdir()
-    except OSError as error:
-        raise UnavailableError(f"{path} cannot be deleted: {error.strerror or error}") from error
 
 
 def accept(root: Path, change: WaitingChange) -> None:

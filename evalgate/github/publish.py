@@ -108,12 +108,10 @@ def is_worth_a_comment(report: Report, comment_rule: str) -> bool:
         return True
     if comment_rule == "failures":
         return has_failed
-    comparison = report.comparison
-    has_changes = comparison is not None and any(
-        case.broken or case.fixed for case in comparison.cases
-    )
     has_changes = (
-        has_changes or report.edits.decide or moved.notable(view.view_of(report)) is not None
+        any(case.broken or case.fixed for case in report.compared.cases)
+        or report.edits.decide
+        or moved.notable(view.view_of(report)) is not None
     )
     return comment_rule == "changes" and (has_failed or has_changes)
 

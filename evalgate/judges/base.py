@@ -92,11 +92,6 @@ class JudgeFailure:
     retry_after_s: float | None = None
     usage: Usage | None = None
 
-    @property
-    def retriable(self) -> bool:
-        """True if asking again may help."""
-        return self.kind in RETRIABLE
-
 
 class JudgeFailed(Exception):  # noqa: N818 - it carries a JudgeFailure
     """A judge gave no reply; `failure` says why."""
@@ -193,8 +188,8 @@ class JudgeSetting:
     def failure(
         self,
         kind: JudgeFailureKind,
-        *,
         detail: str = "",
+        *,
         retry_after_s: float | None = None,
         usage: Usage | None = None,
     ) -> JudgeFailure:
@@ -219,11 +214,11 @@ class JudgeSetting:
         """The reply, unless a filter blocked it (`blocked`: in the provider's words), the token
         limit cut it, or it has no text."""
         if blocked:
-            return self.failure(JudgeFailureKind.BLOCKED, detail=blocked, usage=reply.usage)
+            return self.failure(JudgeFailureKind.BLOCKED, blocked, usage=reply.usage)
         if is_truncated:
             return self.failure(JudgeFailureKind.TRUNCATED, usage=reply.usage)
         if not reply.text.strip():
-            return self.failure(JudgeFailureKind.EMPTY, detail=reply.finish, usage=reply.usage)
+            return self.failure(JudgeFailureKind.EMPTY, reply.finish, usage=reply.usage)
         return reply
 
 
@@ -260,7 +255,7 @@ class SampledRequest:
 
     `request`: the panel sets its `sample`. `items`: the items to vote on, such as rubric ids; a
     single label has the item "". `parse`: the votes in a reply, by item; an item that the reply
-    skips has no key. It must not raise. `again(reply, items)`: the prompt that asks once more about
+    skips has no key. It must not raise. `again(items)`: the prompt that asks once more about
     items that were skipped or are not sure; None: skipped items count as unreadable, the others as
     they are. `exhaustive`: every sample is asked, decided or not."""
 
@@ -268,7 +263,7 @@ class SampledRequest:
     parse: Callable[[JudgeReply], Mapping[str, Vote]]
     items: tuple[str, ...] = ("",)
     num_samples: int = 5
-    again: Callable[[JudgeReply, tuple[str, ...]], str] | None = None
+    again: Callable[[tuple[str, ...]], str] | None = None
     exhaustive: bool = False
     deviations: Deviations = OURS
 

@@ -6,13 +6,13 @@ renamed file is complete or absent, whatever other writers do. A failure is neve
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -50,20 +50,15 @@ def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
 
     `endpoint`: the server, if it is not the model's own provider: another server is another
     judge."""
-    fields = {
+    names = [field.name for field in dataclasses.fields(request)]
+    document = {
         "format": FORMAT,
-        "model": request.model,
-        "prompt": request.prompt,
-        "criterion": request.criterion,
-        "version": request.version,
-        "system": request.system,
-        "config": dict(request.config),
-        "schema": None if request.schema is None else dict(request.schema),
-        "sample": request.sample,
-        **({"repeat": request.repeat} if request.repeat else {}),
+        **{name: getattr(request, name) for name in names if name != "repeat" or request.repeat},
         **({"endpoint": endpoint} if endpoint else {}),
     }
-    text = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(
+        document, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=dict
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -117,7 +112,7 @@ def parse_entry(text: str) -> CachedReply:
 def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
     """The reply with secrets removed from its text."""
     parts = tuple(Text(text=redact(part.text), thought=part.thought) for part in reply.parts)
-    return replace(reply, parts=parts)
+    return dataclasses.replace(reply, parts=parts)
 
 
 class VerdictCache:

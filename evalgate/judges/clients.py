@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Container, Iterable, Mapping
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.judges import models, rate_limit
+from evalgate.judges import JUDGES, models, rate_limit
 from evalgate.judges.base import (
     Judge,
     JudgeDriver,
@@ -16,7 +16,7 @@ from evalgate.judges.base import (
     JudgeFailureKind,
     JudgeSetting,
 )
-from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
+from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelHost, ModelName
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
 from evalgate.model import Usage
 from evalgate.system import redact
@@ -45,41 +45,46 @@ class Clients:
     """Opens each model once, with one rate limiter per provider and endpoint. Safe for many
     threads.
 
-    `limiters`: those of the run, shared with all other callers of these providers; they wait by
-    `clock`."""
+    `limiters`: those of the run, shared with all other callers of these providers."""
 
     def __init__(
         self,
-        drivers: Mapping[str, JudgeDriver],
+        drivers: Mapping[str, JudgeDriver] = JUDGES,
         *,
         defaults: JudgeRule,
         environment: Environ,
-        clock: Clock,
         limiters: RateLimiters | None = None,
     ) -> None:
         self._drivers = drivers
         self._defaults = defaults
         self._environment = environment
-        self._clock = clock
         self._lock = threading.Lock()
         self._clients: dict[str, JudgeClient] = {}
-        self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
+        self._limiters = limiters or rate_limit.limiters_for(defaults, Clock())
         self.redact = _redactor(environment, defaults.api_key_env)
 
-    def missing(self, model: str) -> str:
-        """The configuration that `model` lacks, with the next step; "" if none is known to be
-        missing. Makes no calls."""
-        driver, setting = self._plan(models.parse_name(model))
-        return driver.missing(setting) if driver else _unknown_model(model)
+    def missing(self, model_names: Iterable[str]) -> Mapping[str, str]:
+        """The configuration that each of the models lacks, by model, with the next step; complete
+        models are left out. Makes no calls."""
+        plans = {model: self._plan(models.parse_name(model)) for model in model_names}
+        reasons = {
+            model: driver.missing(setting) if driver else _unknown_model(model)
+            for model, (driver, setting) in plans.items()
+        }
+        return {model: reason for model, reason in reasons.items() if reason}
 
-    def secret(self, model: str) -> str:
-        """The key of `model`, or the path of its key file; "" if it needs or has none."""
-        _, setting = self._plan(models.parse_name(model))
+    def key_names(self, model_names: Iterable[str]) -> frozenset[str]:
+        """The variables that contain the keys of these models, or the path of a key file."""
         if self._defaults.client == "replay":
-            return ""
-        return setting.api_key or (
-            self._environment.get(GOOGLE_FILE, "").strip() if setting.vertex else ""
+            return frozenset()
+        settings = [self._plan(models.parse_name(model))[1] for model in model_names]
+        files = (
+            [self._environment.get(GOOGLE_FILE, "")]
+            if any(setting.vertex and not setting.api_key for setting in settings)
+            else []
         )
+        secrets = {*files, *(setting.api_key for setting in settings)}
+        return variables_with(secrets, self._environment, secret_names={self._defaults.api_key_env})
 
     def endpoint(self, model: str) -> str:
         """The address in evalgate.yml that replaces the provider of `model`; "" if none is set."""
@@ -102,7 +107,7 @@ class Clients:
 
     def call_off(self) -> None:
         """End all waits, now and later."""
-        self._clock.call_off()
+        self._limiters.clock.call_off()
 
     def close(self) -> None:
         """Close every opened client, and end all waits."""
@@ -128,53 +133,37 @@ class Clients:
     # --- settings ---------------------------------------------------------------------------------
 
     def _plan(self, name: ModelName) -> tuple[JudgeDriver | None, JudgeSetting]:
-        client = (
-            self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
-        )
+        defaults = self._defaults
+        environment = self._environment
+        client = defaults.client or name.client or ("openai" if defaults.base_url else "")
+        own_url = defaults.base_url
         if name.client == EVALUATION and client != "replay":
             # it is not a model: the user's client and endpoint are only for models
             client = EVALUATION
-        environment = self._environment
-        defaults = self._defaults
-        key_names: tuple[str, ...] = GOOGLE_KEYS
+            own_url = ""
+        vertex = False
         if client in ("gemini", EVALUATION):
-            vertex = (
-                name.vertex
-                or environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
-            )
-            own_url = environment.get(
-                "GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", ""
-            )
-            own_url = (defaults.base_url if name.client != EVALUATION else "") or own_url
-            base_url = own_url
+            is_set = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
+            vertex = name.vertex or is_set
+            variable = "GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL"
+            endpoint = ModelHost(base_url="", url=variable)
+            key_names: tuple[str, ...] = GOOGLE_KEYS
         else:
             endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
-            vertex = False
-            own_url = defaults.base_url or environment.get(endpoint.url, "")
-            if (
-                endpoint.url == "OLLAMA_API_BASE"
-                and own_url
-                and not own_url.rstrip("/").endswith("/v1")
-            ):
-                # LiteLLM's variable has the address without it
-                own_url = own_url.rstrip("/") + "/v1"
-            base_url = own_url or endpoint.base_url
             key_names = (endpoint.key,) if endpoint.key else ()
+        own_url = own_url or environment.get(endpoint.url, "")
+        if endpoint.url == "OLLAMA_API_BASE" and own_url:
+            # LiteLLM's variable has the address without it
+            own_url = own_url.rstrip("/").removesuffix("/v1") + "/v1"
         if defaults.api_key_env:
             key_names = (defaults.api_key_env,)
+        keys = (environment.get(key_name, "").strip() for key_name in key_names)
         # the user's own endpoint may need no key
         is_keyless = own_url and not defaults.api_key_env
         return self._drivers.get(client), JudgeSetting(
             model=name.name,
-            base_url=base_url,
-            api_key=next(
-                (
-                    api_key
-                    for key_name in key_names
-                    if (api_key := environment.get(key_name, "").strip())
-                ),
-                "",
-            ),
+            base_url=own_url or endpoint.base_url,
+            api_key=next(filter(None, keys), ""),
             api_key_env=() if is_keyless else key_names,
             vertex=vertex,
             environment=environment,
@@ -197,19 +186,6 @@ def _redactor(environment: Environ, key_name: str) -> Callable[[str], str]:
     return (lambda text: redact_known(text.replace(secret, "***"))) if secret else redact_known
 
 
-def key_names(
-    models: Iterable[str],
-    *,
-    drivers: Mapping[str, JudgeDriver],
-    defaults: JudgeRule,
-    environment: Environ,
-) -> frozenset[str]:
-    """The variables that contain the keys of these models."""
-    clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
-    secrets = {clients.secret(model) for model in models}
-    return variables_with(secrets, environment, secret_names={defaults.api_key_env})
-
-
 def variables_with(
     secrets: Iterable[str], environment: Environ, *, secret_names: Container[str] = ()
 ) -> frozenset[str]:
@@ -226,18 +202,3 @@ def variables_with(
             or name in secret_names
         )
     )
-
-
-def missing(
-    models: Iterable[str],
-    *,
-    drivers: Mapping[str, JudgeDriver],
-    defaults: JudgeRule,
-    environment: Environ,
-) -> Mapping[str, str]:
-    """The configuration that each of `models` lacks, by model, with the next step; complete models
-    are left out.
-
-    Makes no calls."""
-    clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
-    return {model: reason for model in dict.fromkeys(models) if (reason := clients.missing(model))}

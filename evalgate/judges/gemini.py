@@ -58,7 +58,7 @@ def open_client(setting: JudgeSetting) -> Judge:
         return GeminiJudge(setting, _client(setting))
     except Exception as error:  # noqa: BLE001 - google-auth and google-genai raise unrelated errors here
         problem = str(error)
-    raise JudgeFailed(setting.failure(JudgeFailureKind.NOT_CONFIGURED, detail=problem))
+    raise JudgeFailed(setting.failure(JudgeFailureKind.NOT_CONFIGURED, problem))
 
 
 def _client(setting: JudgeSetting) -> Client:
@@ -104,9 +104,7 @@ class GeminiJudge(Judge):
             config = _config(request)
         except ValidationError as error:
             fields = ", ".join(".".join(map(str, detail["loc"])) for detail in error.errors()[:3])
-            return setting.failure(
-                JudgeFailureKind.BAD_REQUEST, detail=f"judge_model_config: {fields}"
-            )
+            return setting.failure(JudgeFailureKind.BAD_REQUEST, f"judge_model_config: {fields}")
         try:
             response = self._client.models.generate_content(
                 model=setting.model, contents=request.prompt, config=config
@@ -142,10 +140,10 @@ def _reply_of(
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
         detail = f"prompt: {feedback.block_reason.value}"
-        return setting.failure(JudgeFailureKind.BLOCKED, detail=detail, usage=usage)
+        return setting.failure(JudgeFailureKind.BLOCKED, detail, usage=usage)
     candidate = response.candidates[0] if response.candidates else None
     if candidate is None:
-        return setting.failure(JudgeFailureKind.EMPTY, detail="no candidate", usage=usage)
+        return setting.failure(JudgeFailureKind.EMPTY, "no candidate", usage=usage)
     finish = candidate.finish_reason.value if candidate.finish_reason else ""
     content = candidate.content
     parts = tuple(
@@ -184,21 +182,19 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     if isinstance(error, auth_errors.GoogleAuthError):
         is_unreachable = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if is_unreachable else JudgeFailureKind.UNAUTHORIZED
-        return setting.failure(kind, detail=str(error))
+        return setting.failure(kind, str(error))
     # The client moved from httpx to httpx2 and raises errors of either: they are recognized by
     # name.
     names = {error_class.__name__ for error_class in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
-        return setting.failure(JudgeFailureKind.TIMEOUT, detail=f"{setting.timeout_s:g} s")
+        return setting.failure(JudgeFailureKind.TIMEOUT, f"{setting.timeout_s:g} s")
     if names & {"TransportError", "InvalidURL"} or isinstance(error, OSError):
-        return setting.failure(
-            JudgeFailureKind.CONNECTION, detail=f"{type(error).__name__}: {error}"
-        )
+        return setting.failure(JudgeFailureKind.CONNECTION, f"{type(error).__name__}: {error}")
     # a body that is not JSON, has another shape, is too large
     if isinstance(error, ValueError | ExchangeFailed):
         detail = str(error) if isinstance(error, ExchangeFailed) else type(error).__name__
-        return setting.failure(JudgeFailureKind.MALFORMED, detail=detail)
-    return setting.failure(JudgeFailureKind.BAD_REQUEST, detail=f"{type(error).__name__}: {error}")
+        return setting.failure(JudgeFailureKind.MALFORMED, detail)
+    return setting.failure(JudgeFailureKind.BAD_REQUEST, f"{type(error).__name__}: {error}")
 
 
 def _api_failure(api_error: APIError, setting: JudgeSetting) -> JudgeFailure:
@@ -223,7 +219,7 @@ def _api_failure(api_error: APIError, setting: JudgeSetting) -> JudgeFailure:
         headers = getattr(getattr(api_error, "response", None), "headers", None)
         wait_s = base.wait_of(headers or {})
     detail = f"{api_error.code} {api_error.message or ''}"
-    return setting.failure(kind, detail=detail, retry_after_s=wait_s)
+    return setting.failure(kind, detail, retry_after_s=wait_s)
 
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")

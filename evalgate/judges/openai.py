@@ -88,7 +88,7 @@ class OpenAIJudge(Judge):
             detail = (
                 f"judge_model_config: {unknown} has no meaning for an OpenAI-compatible endpoint"
             )
-            return self._setting.failure(JudgeFailureKind.BAD_REQUEST, detail=detail)
+            return self._setting.failure(JudgeFailureKind.BAD_REQUEST, detail)
         try:
             response = self._client.chat.completions.with_raw_response.create(
                 model=self._setting.model, **options
@@ -132,14 +132,14 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
         choice = body["choices"][0] if body["choices"] else None
         usage = _usage_of(body.get("usage"))
         if choice is None:
-            return setting.failure(JudgeFailureKind.EMPTY, detail="no choice", usage=usage)
+            return setting.failure(JudgeFailureKind.EMPTY, "no choice", usage=usage)
         message = choice["message"]
         finish = str(choice.get("finish_reason") or "")
         text = message.get("content") or ""
         refusal = message.get("refusal")
         reasoning = message.get("reasoning_content") or ""
     except (KeyError, TypeError, IndexError, AttributeError) as error:
-        return setting.failure(JudgeFailureKind.MALFORMED, detail=f"{type(error).__name__} {error}")
+        return setting.failure(JudgeFailureKind.MALFORMED, f"{type(error).__name__} {error}")
     inline_thoughts, text = prompting.split_thoughts(text) or ("", text)
     reasoning = reasoning + inline_thoughts
     text = text.lstrip() if inline_thoughts else text
@@ -180,23 +180,23 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     import openai  # noqa: PLC0415 - see `open_client`
 
     if isinstance(error, openai.APITimeoutError):
-        return setting.failure(JudgeFailureKind.TIMEOUT, detail=f"{setting.timeout_s:g} s")
+        return setting.failure(JudgeFailureKind.TIMEOUT, f"{setting.timeout_s:g} s")
     too_large = next(
         (cause for cause in (error, error.__cause__) if isinstance(cause, ExchangeFailed)), None
     )
     if too_large is not None:
-        return setting.failure(JudgeFailureKind.MALFORMED, detail=str(too_large))
+        return setting.failure(JudgeFailureKind.MALFORMED, str(too_large))
     if isinstance(error, openai.APIConnectionError):
-        return setting.failure(JudgeFailureKind.CONNECTION, detail=str(error.__cause__ or error))
+        return setting.failure(JudgeFailureKind.CONNECTION, str(error.__cause__ or error))
     if isinstance(error, openai.APIStatusError):
         return _status_failure(error, setting)
     if isinstance(error, ValueError | openai.APIResponseValidationError):
-        return setting.failure(JudgeFailureKind.MALFORMED, detail=type(error).__name__)
+        return setting.failure(JudgeFailureKind.MALFORMED, type(error).__name__)
     names = {error_class.__name__ for error_class in type(error).__mro__}
     kind = (
         JudgeFailureKind.CONNECTION if "TransportError" in names else JudgeFailureKind.BAD_REQUEST
     )
-    return setting.failure(kind, detail=f"{type(error).__name__}: {error}")
+    return setting.failure(kind, f"{type(error).__name__}: {error}")
 
 
 def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
@@ -206,7 +206,7 @@ def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
     body = error.body if isinstance(error.body, Mapping) else {}
     detail = f"{error.status_code} {body.get('message') or error.message}"
     wait_s = base.wait_of(error.response.headers)
-    return setting.failure(kind, detail=detail, retry_after_s=wait_s)
+    return setting.failure(kind, detail, retry_after_s=wait_s)
 
 
 DRIVER = JudgeDriver(name="openai", missing=missing, open=open_client)

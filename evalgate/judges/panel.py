@@ -8,17 +8,19 @@ is not a vote (ADK's rule again)."""
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from evalgate.config import context as config_context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import cache as judges_cache, usage
+from evalgate.judges import JUDGES, cache as judges_cache, usage
 from evalgate.judges.base import (
     FINAL_KINDS,
     ItemVerdict,
@@ -37,7 +39,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Clients, JudgeClient
-from evalgate.judges.rate_limit import Clock, RateLimiters
+from evalgate.judges.rate_limit import RateLimiters
 from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import JudgeUse, Usage
@@ -77,8 +79,10 @@ class VotingPanel:
         self._cache = cache
         self._recorder = recorder
         self._warn = warn
-        self._calls_at_once = calls_at_once
-        self._pools: dict[str, ThreadPoolExecutor] = {}
+        # each model has its own threads: those that wait for a broken model would block others
+        self._pools: defaultdict[str, ThreadPoolExecutor] = defaultdict(
+            partial(ThreadPoolExecutor, calls_at_once, thread_name_prefix="judge")
+        )
         self._lock = threading.Lock()
         self._under_way: dict[str, Future[JudgeReply]] = {}
         self._refusals: dict[str, JudgeFailure] = {}
@@ -120,48 +124,34 @@ class VotingPanel:
         """See JudgePanel. The next wave of a request starts when its last wave is complete,
         independent of other requests."""
         samples_by_request: list[list[Sample]] = [[] for _ in sampled_requests]
-        waves: list[list[Future[Sample]]] = [[] for _ in sampled_requests]
-        positions: dict[Future[Sample], int] = {}
+        waves: dict[int, list[Future[Sample]]] = {}
 
         def start_wave(position: int) -> None:
             if self._ended.is_set():
                 return
             sampled_request = sampled_requests[position]
-            pool = self._pool(sampled_request.request.model)
+            with self._lock:
+                pool = self._pools[sampled_request.request.model]
             waves[position] = [
                 pool.submit(self._sample, sampled_request, index)
                 for index in next_samples(sampled_request, samples_by_request[position])
             ]
-            positions.update((future, position) for future in waves[position])
 
         for position in range(len(sampled_requests)):
             start_wave(position)
-        while positions:
-            finished, _ = futures.wait(positions, return_when=futures.FIRST_COMPLETED)
-            for position in {positions.pop(future) for future in finished}:
+        while waves:
+            running = [future for wave in waves.values() for future in wave if not future.done()]
+            futures.wait(running, return_when=futures.FIRST_COMPLETED)
+            for position in list(waves):
                 if all(future.done() for future in waves[position]):
-                    for future in waves[position]:
-                        positions.pop(future, None)
-                    samples_by_request[position].extend(
-                        future.result() for future in waves[position]
-                    )
-                    start_wave(position)
+                    samples = [future.result() for future in waves.pop(position)]
+                    samples_by_request[position] += samples
+                    if samples:
+                        start_wave(position)
         return tuple(
             decide(sampled_request, samples)
             for sampled_request, samples in zip(sampled_requests, samples_by_request, strict=True)
         )
-
-    def _pool(self, model: str) -> ThreadPoolExecutor:
-        """The threads that ask a model. Each model has its own: threads that wait for a broken
-        model would block other models."""
-        with self._lock:
-            pool = self._pools.get(model)
-            if pool is None:
-                pool = ThreadPoolExecutor(
-                    max_workers=self._calls_at_once, thread_name_prefix="judge"
-                )
-                self._pools[model] = pool
-            return pool
 
     def _sample(self, sampled_request: SampledRequest, index: int) -> Sample:
         request = replace(sampled_request.request, sample=index)
@@ -185,9 +175,7 @@ class VotingPanel:
         if missing_items and sampled_request.again is not None:
             second_votes: Mapping[str, Vote] = {}
             with suppress(JudgeFailed):  # without a second reply the items stay skipped
-                requests.append(
-                    replace(request, prompt=sampled_request.again(reply, missing_items))
-                )
+                requests.append(replace(request, prompt=sampled_request.again(missing_items)))
                 second_reply = self.ask(requests[-1])
                 second_votes = sampled_request.parse(second_reply)
                 texts.append(second_reply.text)
@@ -206,9 +194,6 @@ class VotingPanel:
         if self._ended.is_set():
             raise _run_ended()
         address = self._address(request)
-        cached_reply = self._cached_reply(request, address)
-        if cached_reply is not None:
-            return cached_reply
         with self._lock:
             future = self._under_way.get(address)
             is_first = future is None
@@ -218,9 +203,12 @@ class VotingPanel:
             reply = replace(future.result(), cached=True)
             self._ledger.add(request, cached=1)
             return reply
-        # another thread may have stored the answer between the lookup above and the lock
         try:
-            reply = self._cached_reply(request, address) or self._fetch(request)
+            cached_reply = self._cache.read(address) if self._cache is not None else None
+            if cached_reply is not None:
+                self._ledger.add(request, cached=1)
+                self._keep(request, cached_reply, is_fresh=False)
+            reply = cached_reply or self._fetch(request)
         except BaseException as error:
             future.set_exception(error)
             raise
@@ -230,13 +218,6 @@ class VotingPanel:
         finally:
             with self._lock:
                 self._under_way.pop(address, None)
-
-    def _cached_reply(self, request: JudgeRequest, address: str) -> JudgeReply | None:
-        cached_reply = self._cache.read(address) if self._cache is not None else None
-        if cached_reply is not None:
-            self._ledger.add(request, cached=1)
-            self._keep(request, cached_reply, is_fresh=False)
-        return cached_reply
 
     def _fetch(self, request: JudgeRequest) -> JudgeReply:
         refusal = self._refusals.get(request.model)
@@ -288,20 +269,17 @@ class VotingPanel:
         of it."""
         self._budget.reserve()
         usage: Usage | None = None
-        is_answered = False
+        is_paid = False
         try:
             reply = self._ask_client(client, request)
-            usage = reply.usage
-            is_answered = not reply.cached
+            is_paid = not reply.cached
+            usage = reply.usage if is_paid else None  # the table of prices takes a second to load
         except JudgeFailed as error:
             usage = error.failure.usage
-            is_answered = error.failure.usage is not None
+            is_paid = usage is not None
             raise
         finally:
-            if is_answered:
-                self._budget.settle(tokens=_tokens(usage), cost_usd=client.cost(usage))
-            else:
-                self._budget.release()
+            self._budget.settle(_tokens(usage), client.cost(usage), is_paid=is_paid)
         return reply
 
     def _ask_client(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
@@ -481,12 +459,11 @@ def _undecided_reason(
 def open_panel(
     models_asked: Iterable[str],
     *,
-    drivers: Mapping[str, JudgeDriver],
+    drivers: Mapping[str, JudgeDriver] = JUDGES,
     defaults: JudgeRule,
     environment: Mapping[str, str],
     cache: Path | None,
     warn: Callable[[str], None],
-    clock: Clock | None = None,
     limiters: RateLimiters | None = None,
     oldest_s: float = 0.0,
 ) -> VotingPanel:
@@ -496,10 +473,7 @@ def open_panel(
 
     Clients are opened at their first question. Raises ConfigError for a budget in money with a
     model of unknown price, and for a recording that cannot be written."""
-    panel_clock = limiters.clock if limiters else clock or Clock()
-    clients = Clients(
-        drivers, defaults=defaults, environment=environment, clock=panel_clock, limiters=limiters
-    )
+    clients = Clients(drivers, defaults=defaults, environment=environment, limiters=limiters)
     if defaults.budget.usd is not None:
         usage.check_priced(
             defaults.budget, {model: clients.is_priced(model) for model in models_asked}

@@ -14,11 +14,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
+from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
-from evalgate.judges.base import Vote
+from evalgate.judges.base import JudgeRequest, Vote
 from evalgate.model import (
     AgentDetails,
     Attachment,
@@ -31,6 +32,7 @@ from evalgate.model import (
     ToolResponse,
     shapes,
 )
+from evalgate.text import plain
 from evalgate.values import Json, JsonObject, frozen_dataclass
 
 _KEY = b"evalgate fence 1"
@@ -38,20 +40,16 @@ _HIDDEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@frozen_dataclass
-class Piece:
-    """Text by other authors; `name` is ours: a word without spaces."""
-
-    name: str
-    text: str
+Pieces: TypeAlias = Mapping[str, str]
+"""Texts by other authors, by names of ours: words without spaces."""
 
 
-def fence(pieces: Sequence[Piece]) -> tuple[str, str]:
+def fence(pieces: Pieces) -> tuple[str, str]:
     """The code of the marker lines, and the fenced pieces in order; invisible characters in them
     are shown."""
-    visible_pieces = [Piece(name=piece.name, text=reveal(piece.text)) for piece in pieces]
-    code = pick_code(codes_of(visible_pieces), (piece.text for piece in visible_pieces))
-    return code, "\n\n".join(fenced_piece(piece, code) for piece in visible_pieces)
+    visible_pieces = {name: reveal(text) for name, text in pieces.items()}
+    code = pick_code(codes_of(visible_pieces), visible_pieces.values())
+    return code, "\n\n".join(fenced_piece(*piece, code) for piece in visible_pieces.items())
 
 
 def begin_line(name: str, code: str) -> str:
@@ -71,10 +69,10 @@ def reveal(text: str) -> str:
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", visible)
 
 
-def codes_of(pieces: Sequence[Piece]) -> Iterator[str]:
+def codes_of(pieces: Pieces) -> Iterator[str]:
     """Codes to choose from; the same pieces give the same codes."""
     pieces_hash = hashlib.blake2b(key=_KEY, digest_size=16)
-    for word in (word for piece in pieces for word in (piece.name, piece.text)):
+    for word in itertools.chain.from_iterable(pieces.items()):
         encoded = word.encode()
         pieces_hash.update(f"{len(encoded)}:".encode() + encoded)
     for number in itertools.count():
@@ -89,9 +87,9 @@ def pick_code(codes: Iterator[str], texts: Iterable[str]) -> str:
     return next(code for code in codes if not any(code in text for text in lowered_texts))
 
 
-def fenced_piece(piece: Piece, code: str) -> str:
+def fenced_piece(name: str, text: str, code: str) -> str:
     """The piece between its marker lines."""
-    return f"{begin_line(piece.name, code)}\n{piece.text}\n{end_line(piece.name, code)}"
+    return f"{begin_line(name, code)}\n{text}\n{end_line(name, code)}"
 
 
 HANDLING = """\
@@ -118,14 +116,32 @@ class Question:
     """A question as it is sent: `system` has only our words. `version` changes with every word of
     the question.
 
-    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
+    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none.
+    `labels`: the words of a single verdict, True for a yes; empty for other replies."""
 
     system: str
     prompt: str
     version: str
     schema: Json | None = None
-    pieces: tuple[Piece, ...] = ()
+    pieces: Pieces = field(default_factory=dict)
     code: str = ""
+    labels: Mapping[str, bool] = field(default_factory=dict)
+
+    def request(self, model: str, config: Json | None, **more: Any) -> JudgeRequest:
+        """The request to a model; `more`: its other fields. The config's `system_instruction`
+        follows our words: it would replace them at one provider, and others would refuse it."""
+        settings = dict(config or {})
+        instructions = [settings.pop(name, None) for name in SYSTEM_INSTRUCTION]
+        texts = [text_of_instruction(text) for text in instructions if text]
+        return JudgeRequest(
+            model=model,
+            prompt=self.prompt,
+            version=self.version,
+            system="\n".join(text for text in (self.system, *texts) if text),
+            config=settings,
+            schema=self.schema,
+            **more,
+        )
 
 
 class Reply(str):
@@ -143,9 +159,18 @@ class Reply(str):
 
 
 def build_question(
-    *, rules: str, reply: str, pieces: Sequence[Piece], task: str, version: str, schema: Json | None
+    *,
+    rules: str,
+    reply: str,
+    pieces: Pieces,
+    task: str,
+    version: str,
+    schema: Json | None = None,
+    labels: Mapping[str, bool] = MappingProxyType({}),
 ) -> Question:
-    """Put a question together; everything that others wrote must come in `pieces`."""
+    """Put a question together; everything that others wrote must come in `pieces`. `labels`: as in
+    Question; they have their own schema."""
+    schema = label_schema(labels) if labels else schema
     code, text = fence(pieces)
     has_code = schema is not None and not _VERDICTS.isdisjoint(schema["properties"])
     if schema is not None and has_code:
@@ -157,21 +182,10 @@ def build_question(
         prompt=f"The code of this message is {code}\n\n{text}\n\n{task}\n",
         version=version,
         schema=schema,
-        pieces=tuple(pieces),
+        pieces=pieces,
         code=code if has_code else "",
+        labels=labels,
     )
-
-
-def with_instruction(system: str, config: Json) -> tuple[str, Json]:
-    """The system prompt with the config's `system_instruction` after it, and the config without it.
-    In the config, it would replace the rules at one provider, and others would refuse it."""
-    instructions = [
-        text_of_instruction(config[name]) for name in SYSTEM_INSTRUCTION if config.get(name)
-    ]
-    remaining_config = {
-        name: setting for name, setting in config.items() if name not in SYSTEM_INSTRUCTION
-    }
-    return "\n".join(text for text in (system, *instructions) if text), remaining_config
 
 
 _BRIEF_RULE = "Give the object alone, with empty reasons and excerpts, and quote nothing."
@@ -218,24 +232,22 @@ def answer_of(
 
 def instructions_of(invocations: Iterable[Invocation]) -> str:
     """Each agent's instructions by name."""
-    instructions = {
-        agent.name: agent.instructions
-        for invocation in invocations
-        for agent in invocation.agents
-        if agent.instructions
-    }
-    return as_json(instructions) if instructions else ""
+    return _by_agent(invocations, lambda agent: agent.instructions)
 
 
 def tools_of(invocations: Iterable[Invocation]) -> str:
     """The tools of each agent, by its name."""
-    tools_by_agent = {
-        agent.name: tools_of_agent(agent)
+    return _by_agent(invocations, tools_of_agent)
+
+
+def _by_agent(invocations: Iterable[Invocation], read: Callable[[AgentDetails], Any]) -> str:
+    facts = {
+        agent.name: fact
         for invocation in invocations
         for agent in invocation.agents
-        if agent.tool_declarations
+        if (fact := read(agent))
     }
-    return as_json(tools_by_agent) if tools_by_agent else ""
+    return as_json(facts) if facts else ""
 
 
 def tools_of_agent(agent: AgentDetails) -> list[Any]:
@@ -398,7 +410,7 @@ def state(
     code = question.code if question else ""
     # a text that is quoted among thoughts and ends them: the text after it would pass for the reply
     is_torn = question is not None and any(
-        f"</{name}>" in piece.text.lower() for piece in question.pieces for name in _THOUGHTS
+        f"</{name}>" in text.lower() for text in question.pieces.values() for name in _THOUGHTS
     )
     document = _parse_json(body)
     if document is not None:
@@ -477,7 +489,7 @@ def _is_quoted(text: str, question: Question | None) -> bool:
     verdict."""
     letters = "".join(text.split())
     return question is not None and any(
-        letters in "".join(piece.text.split()) for piece in question.pieces
+        letters in "".join(piece.split()) for piece in question.pieces.values()
     )
 
 
@@ -689,13 +701,25 @@ def prose_of(entry: Json, *keys: str) -> str:
 def quoted_value(value: Any) -> str:
     """A value that matches no label, shortened for display."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:57]}..."
+    return plain.clip_end(" ".join(text.split()), 60)
 
 
 _PLAIN = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"}
 )
+
+
+def bare_name(name: str) -> str:
+    """The name without quotes, emphasis, brackets or final period that a judge may have added, in
+    lower case."""
+    return name.strip(" *_`\"'[].:").casefold()
+
+
+def first_quoted(entry: Json, keys: Sequence[str], texts: Iterable[str]) -> int | None:
+    """The position of the text that the entry has under one of the keys; None: of none."""
+    quote = plain_text(prose_of(entry, *keys))
+    positions = (place for place, text in enumerate(texts) if plain_text(text) == quote)
+    return next(positions, None) if quote else None
 
 
 def plain_text(text: str) -> str:
@@ -839,7 +863,7 @@ def vote_filter(
     )
     prose_labels = {label for label in labels if f"_{label}_" in prose}
     letters = (
-        [_letters(piece.text) for piece in statement.question.pieces]
+        [_letters(text) for text in statement.question.pieces.values()]
         if statement.question is not None
         else []
     )

@@ -21,7 +21,7 @@ from typing import TypeAlias, TypeVar
 
 from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models
-from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind
+from evalgate.judges.base import RETRIABLE, JudgeFailed, JudgeFailure, JudgeFailureKind
 from evalgate.model import AgentFailure, FailureKind, Outcome
 from evalgate.values import Sentence, frozen_dataclass
 
@@ -172,7 +172,7 @@ class RateLimiter:
                     started_at + self._limits.call_deadline_s,
                     model_deadline,
                 )
-                if not outcome.retriable:
+                if outcome.kind not in RETRIABLE:
                     raise JudgeFailed(outcome)
                 if expired_setting or attempt >= self._limits.attempts or breaker.is_down:
                     seconds = self._clock.now() - started_at

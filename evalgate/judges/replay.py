@@ -101,7 +101,7 @@ def open_client(setting: JudgeSetting) -> Judge:
         return ReplayJudge(setting, read_recordings(Path(setting.path)))
     except OSError as error:
         problem = error.strerror or type(error).__name__
-    raise JudgeFailed(setting.failure(JudgeFailureKind.NOT_CONFIGURED, detail=problem))
+    raise JudgeFailed(setting.failure(JudgeFailureKind.NOT_CONFIGURED, problem))
 
 
 class ReplayJudge(Judge):
@@ -118,7 +118,7 @@ class ReplayJudge(Judge):
             detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
             if request.repeat:
                 detail += f", or fewer runs were recorded (this is run {request.repeat})"
-            return self._setting.failure(JudgeFailureKind.NO_RECORDING, detail=detail)
+            return self._setting.failure(JudgeFailureKind.NO_RECORDING, detail)
         return entry.reply
 
 

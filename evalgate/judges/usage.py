@@ -41,19 +41,17 @@ class JudgeBudget:
                 self._changed.wait()
             self._under_way += 1
 
-    def settle(self, *, tokens: int | None, cost_usd: float | None) -> None:
-        """Enter the cost of a reserved call that was answered."""
+    def settle(
+        self, tokens: int | None = None, cost_usd: float | None = None, *, is_paid: bool = True
+    ) -> None:
+        """Enter the cost of a reserved call. It was answered, or failed for free if it is not
+        paid."""
         with self._changed:
             self._under_way -= 1
-            self._calls += 1
-            self._tokens += tokens or 0
-            self._cost_usd += cost_usd or 0.0
-            self._changed.notify_all()
-
-    def release(self) -> None:
-        """Release a reserved call that failed for free."""
-        with self._changed:
-            self._under_way -= 1
+            if is_paid:
+                self._calls += 1
+                self._tokens += tokens or 0
+                self._cost_usd += cost_usd or 0.0
             self._changed.notify_all()
 
     def _reached_limit(self, under_way: int) -> tuple[str, float] | None:

@@ -66,7 +66,7 @@ class VertexEvaluation(Judge):
             answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)
         except ExchangeFailed as error:
             kind = _FAULTS.get(error.fault, JudgeFailureKind.MALFORMED)
-            return self._setting.failure(kind, detail=str(error))
+            return self._setting.failure(kind, str(error))
         finally:
             exchange.close()
         return self._reply(answer)
@@ -76,11 +76,11 @@ class VertexEvaluation(Judge):
             kind = judges_base.kind_of_status(answer.status)
             wait_s = judges_base.wait_of(answer.headers)
             detail = f"{answer.status} {_message(answer)}"
-            return self._setting.failure(kind, detail=detail, retry_after_s=wait_s)
+            return self._setting.failure(kind, detail, retry_after_s=wait_s)
         try:
             answer.json()
         except ValueError:
-            return self._setting.failure(JudgeFailureKind.MALFORMED, detail=answer.excerpt())
+            return self._setting.failure(JudgeFailureKind.MALFORMED, answer.excerpt())
         return JudgeReply(parts=(Text(text=answer.body.decode("utf-8", "replace")),))
 
     def _authorization(self) -> Mapping[str, str] | JudgeFailure:
@@ -90,7 +90,7 @@ class VertexEvaluation(Judge):
         try:
             return self._token.headers()
         except NoToken as problem:
-            return setting.failure(JudgeFailureKind.UNAUTHORIZED, detail=str(problem))
+            return setting.failure(JudgeFailureKind.UNAUTHORIZED, str(problem))
 
 
 def _project(environment: Mapping[str, str]) -> str:

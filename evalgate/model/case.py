@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import ClassVar
 
@@ -296,6 +296,11 @@ class Suite:
         """True if it holds CES evaluations, which define their own scoring."""
         return self.criteria_source.origin is ConfigOrigin.EVALUATION
 
+    @property
+    def is_simulated(self) -> bool:
+        """True if a simulated user speaks in any of its cases."""
+        return any(case.scenario is not None for case in self.eval_set.cases)
+
     def with_cases(self, cases: tuple[Case, ...]) -> Suite:
         """The suite with other cases."""
         return replace(self, eval_set=replace(self.eval_set, cases=cases))
@@ -303,3 +308,8 @@ class Suite:
     def criteria_of(self, case: Case) -> tuple[CriterionUse, ...]:
         """The criteria that decide one of its cases, and the informational ones."""
         return tuple(use for use in self.criteria if use.applies_to(case))
+
+
+def cases_of(suites: Iterable[Suite]) -> dict[tuple[str, str], Case]:
+    """The cases of suites, by suite and id."""
+    return {(suite.key, case.case_id): case for suite in suites for case in suite.eval_set.cases}

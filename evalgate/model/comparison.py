@@ -208,14 +208,6 @@ class FailureOrigin(enum.StrEnum):
 
 
 @frozen_dataclass
-class Interval:
-    """Both ends of a 95% interval."""
-
-    low: float
-    high: float
-
-
-@frozen_dataclass
 class CaseOutcome:
     """One side's trials of one case by outcome, and the threshold gate's verdict on the case.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
 
 from evalgate.values import Json, frozen_dataclass
 
@@ -117,15 +119,20 @@ class AgentDetails:
     tool_declarations: tuple[Any, ...] = ()
 
 
+MOST_SECONDS = 1e9
+"""About thirty years."""
+Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
+
+
 @frozen_dataclass
 class CallTime:
     """The duration of one call of a model or a tool, in seconds. `at`: seconds since the invocation
     began."""
 
     kind: Literal["model", "tool"]
-    name: str
-    at: float
-    seconds: float
+    name: str = ""
+    at: Seconds
+    seconds: Seconds
 
 
 @frozen_dataclass

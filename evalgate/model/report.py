@@ -7,7 +7,14 @@ from dataclasses import field
 
 from evalgate.errors import ExitCode, Problem, below
 from evalgate.model.calibration import CriterionJudge, JudgedCriterion
-from evalgate.model.comparison import Comparison, Edits, Policy, Verdict
+from evalgate.model.comparison import (
+    BaseOrigin,
+    BaseSource,
+    Comparison,
+    Edits,
+    Policy,
+    Verdict,
+)
 from evalgate.model.run import Run, VerdictKind
 from evalgate.model.trial import CaseKey
 from evalgate.values import frozen_dataclass
@@ -65,6 +72,9 @@ class PastCase:
     outcome: str
 
 
+_NOT_COMPARED = Comparison(origin=BaseOrigin(source=BaseSource.RERUN))
+
+
 @frozen_dataclass
 class Report:
     """The run, the verdict, and further facts for the reader."""
@@ -95,9 +105,14 @@ class Report:
     check_run: bool = False  # the same
 
     @property
+    def compared(self) -> Comparison:
+        """The comparison; an empty one if no base was requested."""
+        return self.comparison or _NOT_COMPARED
+
+    @property
     def base(self) -> Run | None:
         """The base's run, if there is one."""
-        return None if self.comparison is None else self.comparison.base
+        return self.compared.base
 
     @property
     def is_relaxed(self) -> bool:

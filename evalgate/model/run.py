@@ -10,18 +10,16 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from evalgate.model.case import Suite
+from evalgate.model.conversation import Seconds
 from evalgate.model.trial import AgentFailure, CaseKey, Grade, Reason, Transcript, TrialKey
 from evalgate.values import Wording, frozen_dataclass
 
 MOST_COUNT = 2**53 - 1
 """The largest whole number that every reader of JSON stores exactly (RFC 8259, section 6)."""
-MOST_SECONDS = 1e9
-"""About thirty years."""
 MOST_REPEATS = 10_000
 MOST_SHARDS = 1_000
 
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
-Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 Sum: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT * 1_000_000_000)]  # of counts
 Dollars: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]

@@ -9,7 +9,8 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, alias_generators
 from pydantic_core import PydanticCustomError
 
-from evalgate.model.run import MOST_COUNT, MOST_SECONDS
+from evalgate.model.conversation import MOST_SECONDS
+from evalgate.model.run import MOST_COUNT
 from evalgate.values import JsonObject
 
 

@@ -112,6 +112,10 @@ class FailureKind(enum.StrEnum):
     TOOL_UNMATCHED = "tool_unmatched"  # a tool call without an answer in cassettes and mock rules
     SIMULATOR = "simulator"  # the simulated user had no message: never the agent's fault
 
+    def failure(self, message: str, *, detail: str = "") -> AgentFailure:
+        """A failure of this kind outside any turn; `detail`: see AgentFailure."""
+        return AgentFailure(kind=self, message=message, detail=detail)
+
 
 INFRASTRUCTURE: frozenset[FailureKind] = frozenset(
     {FailureKind.RATE_LIMITED, FailureKind.UNREACHABLE}
@@ -291,6 +295,11 @@ class NotEvaluated:
 
 
 Grade: TypeAlias = Score | NotEvaluated
+
+
+def turn_score(grade: Grade | None, index: int) -> float | None:
+    """The score that a grade gives a turn, counted from 0; None without one."""
+    return grade.turns[index] if grade is not None and index < len(grade.turns) else None
 
 
 def not_evaluated(

@@ -73,14 +73,7 @@ RENDERERS: Table[Renderer] = Table(
 
 def causes_of(report: Report) -> tuple[FailureCause, ...]:
     """The causes of cases that do not pass, as all reports show them."""
-    return tuple(
-        FailureCause(
-            cause=cause.text,
-            status=cause.status,
-            cases=tuple(case.verdict.key for case in cause.cases),
-        )
-        for cause in view.view_of(report).causes
-    )
+    return view.view_of(report).causes
 
 
 render_annotations = reports_annotations.render

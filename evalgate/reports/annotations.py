@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -15,7 +14,7 @@ from evalgate.reports import edits, view, wording
 from evalgate.reports.phrases import phrase
 from evalgate.reports.view import Remark
 from evalgate.text import plain, workflow_commands
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 REASON_LIMIT = 1_000
 NAMES = 1_000
@@ -105,22 +104,18 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     comparison; both are JSON objects. `evidence`: the worth of bets that head is worse, from 1.
     `relaxed`: the relaxed rules that alone let the change pass. `judge-cost-usd` is empty if the
     price of any call is unknown."""
-    counts = view.view_of(report).totals.cases
-    rows = report.comparison.criteria if report.comparison is not None else ()
-    deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
+    totals = view.view_of(report).totals.cases
+    counts = ((label.value, getattr(totals, label)) for label in wording.COUNTED)
+    rows = report.compared.criteria[:NAMES]
+    deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows}
     judge_totals = model_run.total_of(report.run.judges)
     relaxed_rules = edits.rules(report.edits) if report.is_relaxed else ""
     cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
     return {
         "verdict": report.verdict.kind.value,
         "reason": plain.one_line(plain.clip(str(report.verdict.reason), REASON_LIMIT)),
-        "passed": str(counts.passed),
-        "failed": str(counts.failed),
-        "flaky": str(counts.flaky),
-        "quarantined": str(counts.quarantined),
-        "inconclusive": str(counts.inconclusive),
-        "not-measured": str(counts.not_measured),
-        "total": str(counts.total),
+        **{label.replace("_", "-"): str(number) for label, number in counts},
+        "total": str(totals.total),
         "scores": _scores(report),
         "delta": json.dumps(deltas, separators=(",", ":")),
         "relaxed": plain.one_line(plain.clip(relaxed_rules, REASON_LIMIT)),
@@ -131,14 +126,13 @@ def render_outputs(report: Report) -> Mapping[str, str]:
 
 
 def _scores(report: Report) -> str:
-    values_by_name: defaultdict[str, list[float]] = defaultdict(list)
-    for verdict in (verdict for case in report.verdict.cases for verdict in case.criteria):
-        case_values = (
-            [verdict.value] if verdict.value is not None and math.isfinite(verdict.value) else []
-        )
-        values_by_name[plain.label(verdict.name, NAME_LIMIT)] += case_values
-    means = {
-        name: fmean(values) if values else None
-        for name, values in list(values_by_name.items())[:NAMES]
-    }
+    values_by_name = grouped(
+        (plain.label(verdict.name, NAME_LIMIT), verdict.value)
+        for case in report.verdict.cases
+        for verdict in case.criteria
+    )
+    means: dict[str, float | None] = {}
+    for name, values in list(values_by_name.items())[:NAMES]:
+        known_values = [value for value in values if value is not None and math.isfinite(value)]
+        means[name] = fmean(known_values) if known_values else None
     return json.dumps(means, separators=(",", ":"))

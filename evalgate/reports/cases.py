@@ -26,6 +26,7 @@ from evalgate.model import (
     Reason,
     Report,
     Reruns,
+    Run,
     Suite,
     VerdictKind,
 )
@@ -62,15 +63,21 @@ NON_BLOCKING = "\N{LARGE YELLOW CIRCLE}"
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
     """A case with its verdict, its place in the user's files, and all its trials in order of
-    repeats; `compared`: its comparison with the base, or None. `label`: what it is counted as.
+    repeats, with the reruns that were to confirm its failure; `run`, `base`: those of head and of
+    the base, if there is one; `compared`: its comparison with the base, or None. `label`: what it
+    is counted as.
     `allowed`: why it decides nothing although it does not pass, "" if the origin of the failure is
     the reason; None if it decides."""
 
-    report: Report
+    run: Run
+    base: Run | None = None
     verdict: CaseVerdict
     suite: Suite
-    eval_case: Case | None
+    eval_case: Case
     trials: tuple[GradedTrial, ...]
+    confirmations: tuple[GradedTrial, ...] = ()
+    base_trials: tuple[GradedTrial, ...] = ()
+    base_confirmations: tuple[GradedTrial, ...] = ()
     label: CaseLabel
     compared: CaseComparison | None = None
     allowed: str | None = None
@@ -97,6 +104,11 @@ class CaseView:
         return self.label.value if is_nonblocking else self.kind.value
 
     @property
+    def key(self) -> CaseKey:
+        """Its suite and its name."""
+        return self.verdict.key
+
+    @property
     def case_id(self) -> str:
         """Its name."""
         return self.verdict.case_id
@@ -104,14 +116,12 @@ class CaseView:
     @property
     def file(self) -> str:
         """The file with the case."""
-        return (
-            self.eval_case.place.file if self.eval_case and self.eval_case.place else self.suite.key
-        )
+        return self.eval_case.place.file if self.eval_case.place else self.suite.key
 
     @property
     def line(self) -> int | None:
         """The line of that file, from 1."""
-        return self.eval_case.place.line if self.eval_case and self.eval_case.place else None
+        return self.eval_case.place.line if self.eval_case.place else None
 
     @property
     def place(self) -> str:
@@ -121,7 +131,7 @@ class CaseView:
     @property
     def is_simulated(self) -> bool:
         """True if a simulated user speaks."""
-        return self.eval_case is not None and self.eval_case.scenario is not None
+        return self.eval_case.scenario is not None
 
     @property
     def failing(self) -> tuple[CriterionVerdict, ...]:
@@ -187,7 +197,7 @@ class CaseView:
     @property
     def run_label(self) -> str:
         """`showing run 2 of 3`; "" unless there are several runs."""
-        runs = self.report.run.repeats
+        runs = self.run.repeats
         return (
             ""
             if runs <= 1 or self.main_trial is None
@@ -241,25 +251,35 @@ class CaseView:
 
 def collect(report: Report) -> Iterator[CaseView]:
     """All cases of a report in the order of its verdict."""
-    suites = {suite.key: suite for suite in report.run.suites}
-    compared = {case.key: case for case in report.comparison.cases} if report.comparison else {}
+    compared = {case.key: case for case in report.compared.cases}
     allowed = allowed_cases(report)
-    known_labels = labels.labels_of(report.verdict, report.comparison)
-    trials = pairing.by_case(report.run.trials)
-    for suite in report.verdict.suites:
-        if suite.suite in suites:
-            cases_by_id = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
-            for verdict in suite.cases:
-                yield CaseView(
-                    report=report,
-                    verdict=verdict,
-                    suite=suites[verdict.suite],
-                    eval_case=cases_by_id.get(verdict.case_id),
-                    trials=tuple(trials.get(verdict.key, ())),
-                    label=known_labels[verdict.key],
-                    compared=compared.get(verdict.key),
-                    allowed=allowed.get(verdict.key),
-                )
+    known_labels = labels.labels_of(report)
+    base = report.base
+    trials, confirmations, base_trials, base_confirmations = map(
+        pairing.by_case,
+        (
+            report.run.trials,
+            report.run.confirmations,
+            base.trials if base else (),
+            base.confirmations if base else (),
+        ),
+    )
+    for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
+        for case, verdict in zip(suite.eval_set.cases, suite_verdict.cases, strict=True):
+            yield CaseView(
+                run=report.run,
+                base=base,
+                verdict=verdict,
+                suite=suite,
+                eval_case=case,
+                trials=tuple(trials.get(verdict.key, ())),
+                confirmations=tuple(confirmations.get(verdict.key, ())),
+                base_trials=tuple(base_trials.get(verdict.key, ())),
+                base_confirmations=tuple(base_confirmations.get(verdict.key, ())),
+                label=known_labels[verdict.key],
+                compared=compared.get(verdict.key),
+                allowed=allowed.get(verdict.key),
+            )
 
 
 URGENCY = (
@@ -309,8 +329,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
         gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL
         for gate in report.verdict.gates
     )
-    compared = report.comparison.cases if regressed and report.comparison is not None else ()
-    decisive = {case.key for case in compared if case.broken}
+    decisive = {case.key for case in report.compared.cases if regressed and case.broken}
     reasons: dict[CaseKey, str] = {}
     for suite in report.verdict.suites:
         for case in suite.cases:

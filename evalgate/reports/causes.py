@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalgate.model import Finding, ToolCall, VerdictKind, call_diff
+from evalgate.model import FailureCause, Finding, ToolCall, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import grouped
 
 LIMIT = 160
 NAMED_ARGUMENTS = 3
@@ -38,25 +37,17 @@ STATUSES = (
 """The labels of cases, in the order in which reports show them."""
 
 
-@frozen_dataclass
-class Cause:
-    """One cause, the label of its failures in words, and its cases in the report's order."""
-
-    text: str
-    status: str
-    cases: tuple[CaseView, ...]
-
-
-def causes_of(case_views: Iterable[CaseView]) -> tuple[Cause, ...]:
+def causes_of(case_views: Iterable[CaseView]) -> tuple[FailureCause, ...]:
     """The causes of all cases that do not pass: new ones first, then the most frequent."""
-    groups: defaultdict[tuple[CaseLabel, str], list[CaseView]] = defaultdict(list)
-    for case in case_views:
-        if case.kind is not VerdictKind.PASS:
-            groups[case.label, cause(case)].append(case)
+    groups = grouped(
+        ((case.label, cause(case)), case.key)
+        for case in case_views
+        if case.kind is not VerdictKind.PASS
+    )
     order = sorted(groups.items(), key=lambda group: (STATUSES.index(group[0][0]), -len(group[1])))
     return tuple(
-        Cause(text=text, status=phrase("label_word", label), cases=tuple(cases))
-        for (label, text), cases in order
+        FailureCause(cause=text, status=phrase("label_word", label), cases=tuple(keys))
+        for (label, text), keys in order
     )
 
 

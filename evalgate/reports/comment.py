@@ -4,7 +4,6 @@ and 1 MiB."""
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -26,7 +25,7 @@ from evalgate.text import diff, markdown, plain, templates, words
 from evalgate.text.diff import DiffPiece
 from evalgate.text.markdown import Item
 from evalgate.text.templates import Safe
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 COMMENT_LIMIT = 65_536
 RESERVED = 1_536
@@ -227,7 +226,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         lines: list[str] = []
         for moved_case in fall.case_falls[:MOVED]:
             turn = moved_case.turn
-            turn_key = (moved_case.case.verdict.key, turn.number if turn else 0)
+            turn_key = (moved_case.case.key, turn.number if turn else 0)
             line = _draw("moved_line", v, moved_case)
             # failed cases show their conversation above, and one turn is shown once
             if moved_case.case.group in ("fail", "flaky") or turn_key in shown_turns:
@@ -347,9 +346,7 @@ def _open_cases(v: View) -> Sequence[CaseView]:
 def _by_reason(case_views: Sequence[CaseView]) -> list[list[CaseView]]:
     """Groups of GROUP_FROM or more unmeasured cases with one reason, largest first; then the list
     of all other cases, which may be empty."""
-    cases_by_reason: defaultdict[str, list[CaseView]] = defaultdict(list)
-    for case in case_views:
-        cases_by_reason[wording.unmeasured_reason(case)].append(case)
+    cases_by_reason = grouped((wording.unmeasured_reason(case), case) for case in case_views)
     groups = sorted(
         (group for group in cases_by_reason.values() if len(group) >= GROUP_FROM),
         key=len,
@@ -363,12 +360,11 @@ def _by_reason(case_views: Sequence[CaseView]) -> list[list[CaseView]]:
 
 def _evidence(v: View, room: int) -> str:
     """The criteria on both sides, what changed in the agent, which cases moved."""
-    comparison = v.report.comparison
     parts = [
         _draw("measured", v),
         _draw("agent_changed", v),
         _draw("compared", v.report, CRITERIA)
-        if comparison is not None and comparison.criteria
+        if v.report.compared.criteria
         else _draw("criteria", v.criteria, CRITERIA),
         _falls(v, room=FALLS_ROOM, criteria=FALLS),
     ]

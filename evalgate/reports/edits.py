@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from evalgate import errors
 from evalgate.errors import Problem
 from evalgate.model import EditKind, Edits, GateEdit
 from evalgate.reports.phrases import phrase
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 Mark = Callable[[str], str]
 """Spells names and values."""
@@ -67,13 +67,11 @@ def summarize(
     return EditSummary(lines=tuple(lines), counted=counts, remaining=len(all_lines) - len(lines))
 
 
-def _lines(edits: Iterable[GateEdit], mark: Mark) -> Iterator[str]:
-    edits_by_file: dict[tuple[EditKind, str], list[GateEdit]] = {}
-    for edit in edits:
-        if edit.kind in GROUPED_KINDS:
-            edits_by_file.setdefault((edit.kind, edit.suite), []).append(edit)
-        else:
-            yield _line(edit, mark)
+def _lines(edits: Sequence[GateEdit], mark: Mark) -> Iterator[str]:
+    yield from (_line(edit, mark) for edit in edits if edit.kind not in GROUPED_KINDS)
+    edits_by_file = grouped(
+        ((edit.kind, edit.suite), edit) for edit in edits if edit.kind in GROUPED_KINDS
+    )
     for (kind, suite), cases in edits_by_file.items():
         if len(cases) == 1:
             yield _line(cases[0], mark)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
 from xml.etree import ElementTree as ET
@@ -25,6 +24,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.results import labels
 from evalgate.text import plain, words
+from evalgate.values import grouped
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
@@ -43,13 +43,11 @@ def render(report: Report) -> str:
     failure's text begins with its file and line. With a base, a last testsuite has the answers of
     both gates as properties. Its one possible testcase: a gate that fails although no case does."""
     v = view.view_of(report)
-    cases_by_suite: defaultdict[str, list[CaseView]] = defaultdict(list)
-    for case in v.cases:
-        cases_by_suite[case.verdict.suite].append(case)
+    cases_by_suite = grouped((case.verdict.suite, case) for case in v.cases)
     suites = "".join(
         _broken_file(suite, report)
         if suite in v.broken
-        else _suite(suite, cases_by_suite[suite.suite], report)
+        else _suite(suite, cases_by_suite.get(suite.suite, []), report)
         for suite in report.verdict.suites
     )
     if report.comparison is not None:

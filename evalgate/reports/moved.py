@@ -3,15 +3,13 @@ their thresholds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
 from typing import TypeAlias
 
-from evalgate.comparison import pairing
 from evalgate.model import (
-    CaseKey,
     CaseStatus,
     Change,
     CriterionComparison,
@@ -20,52 +18,19 @@ from evalgate.model import (
     Run,
     Score,
     VerdictKind,
-    call_diff,
+    turn_score,
 )
-from evalgate.reports import turns
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
+from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
 
 DUST = 1e-9
 NAME_WIDTH = 60
 NOTABLE = 0.1
 """The fall of one case that is worth a sentence above all, as a share of the criterion's scale;
 never less than what the policy tolerates of the mean."""
-
-
-@frozen_dataclass
-class FallTurn:
-    """A turn on both sides, in the runs that show the fall best; `of`: turns of head's run."""
-
-    number: int
-    of: int
-    base: Invocation
-    head: Invocation
-
-    @property
-    def user(self) -> str:
-        """What the user said."""
-        return turns.answer_text(self.head.user_content) or ""
-
-    @property
-    def answers(self) -> tuple[str, str]:
-        """The answers of base and head, or ""."""
-        return turns.answer_text(self.base.final_response) or "", turns.answer_text(
-            self.head.final_response
-        ) or ""
-
-    @property
-    def calls_differ(self) -> bool:
-        """True if the tool calls differ."""
-        return not call_diff.same(self.base.tool_calls, self.head.tool_calls)
-
-    @property
-    def answers_differ(self) -> bool:
-        """True if the answers differ."""
-        return self.answers[0] != self.answers[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,8 +55,9 @@ class CaseFall:
         return phrase("moved", base, head, self.turn)
 
     @property
-    def turn(self) -> FallTurn | None:
-        """The turn that fell furthest."""
+    def turn(self) -> Turn | None:
+        """The turn that fell furthest, in the runs that show it best: base's as expected, head's as
+        actual."""
         return _turn(self)
 
 
@@ -119,11 +85,10 @@ def falls(v: View) -> tuple[Fall, ...]:
     comparison = v.comparison
     if comparison is None or comparison.base is None:
         return ()
-    base = pairing.by_case(comparison.base.trials)
     all_falls = []
     for row in comparison.criteria:
         if row.rule.gating and (row.drop or 0.0) > DUST:
-            moved_cases = sorted(_pairs(row, v, base), key=lambda moved_case: -moved_case.drop)
+            moved_cases = sorted(_pairs(row, v), key=lambda moved_case: -moved_case.drop)
             lower = tuple(moved_case for moved_case in moved_cases if moved_case.drop > DUST)
             higher = sum(moved_case.drop < -DUST for moved_case in moved_cases)
             all_falls += [Fall(row=row, case_falls=lower, higher=higher)] if lower else []
@@ -169,9 +134,7 @@ def _relative_drop(row: CriterionComparison, drop: float | None) -> float:
     return (drop or 0.0) / max(row.rule.floor, DUST)
 
 
-def _pairs(
-    row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]
-) -> Iterator[CaseFall]:
+def _pairs(row: CriterionComparison, v: View) -> Iterator[CaseFall]:
     """The cases that decide and have a score on both sides."""
     advisory = v.report.policy.advisory
     for case in v.cases:
@@ -182,7 +145,7 @@ def _pairs(
             continue
         head_values, base_values = (
             [score.value for trial in trials if (score := _score(trial, row.name)) is not None]
-            for trials in (case.trials, base.get(case.verdict.key, ()))
+            for trials in (case.trials, case.base_trials)
         )
         if head_values and base_values:
             yield CaseFall(case=case, row=row, base=fmean(base_values), head=fmean(head_values))
@@ -194,15 +157,14 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
 
 
 @lru_cache(maxsize=256)
-def _turn(moved_case: CaseFall) -> FallTurn | None:
+def _turn(moved_case: CaseFall) -> Turn | None:
     case = moved_case.case
-    base_run = case.report.base
+    base_run = case.base
     if case.is_simulated or base_run is None:
         return None
-    base_trials = [trial for trial in base_run.trials if trial.key.case == case.verdict.key]
     sign = -1.0 if moved_case.row.rule.lower_is_better else 1.0
-    head = _conversations(case.report.run, case.trials, moved_case.row.name)
-    base = _conversations(base_run, base_trials, moved_case.row.name)
+    head = _conversations(case.run, case.trials, moved_case.row.name)
+    base = _conversations(base_run, case.base_trials, moved_case.row.name)
     if not head or not base:
         return None
     index = _largest_drop_turn(
@@ -218,14 +180,16 @@ def _turn(moved_case: CaseFall) -> FallTurn | None:
         base, key=lambda scored_run: (score(scored_run), scored_run[1] == repeat)
     )
     shared_turns = [
-        FallTurn(number=number, of=len(head_turns), base=base_turn, head=head_turn)
+        Turn(number=number, of=len(head_turns), expected=base_turn, actual=head_turn)
         for number, (head_turn, base_turn) in enumerate(
             zip(head_turns, base_turns, strict=False), start=1
         )
     ]
     if index is None:
         differing_turns = (
-            turn for turn in shared_turns if turn.calls_differ or turn.answers_differ
+            turn
+            for turn in shared_turns
+            if turn.calls_differ or turn.expected_answer != turn.actual_answer
         )
         return next(differing_turns, shared_turns[0] if shared_turns else None)
     return shared_turns[index] if index < len(shared_turns) else None
@@ -248,17 +212,15 @@ def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Sequen
 
 def _turn_score(score: Score, index: int | None) -> float:
     """A run's score of a turn, or of the whole if it has none."""
-    turn_score = score.turns[index] if index is not None and index < len(score.turns) else None
-    return score.value if turn_score is None else turn_score
+    own_score = None if index is None else turn_score(score, index)
+    return score.value if own_score is None else own_score
 
 
 def _mean(scores: Sequence[Score], index: int) -> float | None:
-    turn_scores = [
-        turn_score
-        for score in scores
-        if index < len(score.turns) and (turn_score := score.turns[index]) is not None
+    known_scores = [
+        known_score for score in scores if (known_score := turn_score(score, index)) is not None
     ]
-    return fmean(turn_scores) if turn_scores else None
+    return fmean(known_scores) if known_scores else None
 
 
 def _largest_drop_turn(

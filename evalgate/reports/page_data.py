@@ -8,7 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from evalgate.model import (
     Score,
     Suite,
     Text,
+    Transcript,
     VerdictKind,
 )
 from evalgate.reports import cases, causes, turns, wording
@@ -34,7 +35,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, mapped_json
+from evalgate.values import JsonObject, grouped, mapped_json
 
 PART_BYTES = 512 * 1024
 """Conversations per part: fast to unpack, large enough to compress well."""
@@ -52,32 +53,30 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
     """The index, the search text (a line per case), the parts with the cases, then their traces.
     All are deflated, in base64; all except the search text are JSON. They have about `room`
     characters at most: passing cases lose their conversations first."""
-    ordered_cases = [(index, case) for index, cause in enumerate(v.causes) for case in cause.cases]
-    passed_cases = [case for case in v.cases if case.kind is VerdictKind.PASS]
-    passed_cases.sort(key=lambda case: case.label is not CaseLabel.FIXED)
-    ordered_cases += [(NO_CAUSE, case) for case in passed_cases]
+    causes_by_case = {key: index for index, cause in enumerate(v.causes) for key in cause.cases}
+    ordered_cases = sorted(
+        v.cases,
+        key=lambda case: (
+            causes_by_case.get(case.key, len(v.causes)),
+            case.label is not CaseLabel.FIXED,
+        ),
+    )
     rows: list[JsonObject] = []
     search_lines: list[str] = []
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
     criterion_numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
     packer = _CasePacker()
-    base_run = v.report.base
-    base_trials = pairing.by_case(base_run.trials if base_run else ())
-    head_reruns, base_reruns = (
-        pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)
-    )
-    for cause_index, case in ordered_cases:
-        key = case.verdict.key
-        base = base_trials.get(key, ())
-        row = _row(case, cause=cause_index, suites=suites, base=base)
+    for case in ordered_cases:
+        key = case.key
+        cause_index = causes_by_case.get(key, NO_CAUSE)
+        row = _row(case, cause=cause_index, suites=suites)
         row["values"] = _values(case, criterion_numbers)
         if _follows_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
         if packer.used < room:
-            reruns = (head_reruns.get(key, ()), base_reruns.get(key, ()))
-            row |= packer.add(*_case_and_traces(v, case, base=base, reruns=reruns))
+            row |= packer.add(*_case_and_traces(v, case))
         rows.append(row)
-        cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].text
+        cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].cause
         search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
     packer.close_part()
     yield _pack(_JSON.encode({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
@@ -93,7 +92,7 @@ def _row_context(v: View, *, traces: int) -> JsonObject:
         "suites": [suite.key for suite in v.report.run.suites],
         "traces": traces,
         "statuses": [phrase("label_word", label) for label in causes.STATUSES],
-        "causes": [{"text": cause.text, "status": cause.status} for cause in v.causes],
+        "causes": [{"text": cause.cause, "status": cause.status} for cause in v.causes],
         "criteria": list(_deciding_criteria(v).values()),
         "head": v.head_commit[:12],
         "base": v.comparison.origin.commit[:12] if v.comparison else "",
@@ -159,9 +158,7 @@ def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
     return PACKED_TEXT.sub(repack, rewrite(page))
 
 
-def _row(
-    case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequence[GradedTrial]
-) -> JsonObject:
+def _row(case: CaseView, *, cause: int, suites: Mapping[str, int]) -> JsonObject:
     """A case's row in the index. `head`, `base`: a sign for each run, see `_run_sign`; `why`: the
     reason in few words; `cause`, `suite`: indexes in the lists of `_row_context`."""
     uses = case.suite.criteria
@@ -176,16 +173,16 @@ def _row(
         "why": wording.case_reason(case, width=60),
         "place": case.place,
         "head": "".join(_run_sign(trial, uses) for trial in case.trials),
-        "base": "".join(_run_sign(trial, uses) for trial in base),
+        "base": "".join(_run_sign(trial, uses) for trial in case.base_trials),
     }
 
 
 def _search_words(case: CaseView, *extra_texts: str) -> list[str]:
     """The words that the search matches: the id, file, user messages and expected tools of a case,
     and `extra_texts`."""
-    conversation = (case.eval_case.conversation if case.eval_case else None) or ()
+    conversation = case.eval_case.conversation or ()
     questions = [turns.answer_text(turn.user_content) or "" for turn in conversation[:10]]
-    if case.eval_case is not None and case.eval_case.scenario is not None:
+    if case.eval_case.scenario is not None:
         questions.append(case.eval_case.scenario.starting_prompt)
     tools = dict.fromkeys(call.name for turn in conversation for call in turn.tool_calls)
     texts = (
@@ -250,25 +247,20 @@ def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]
 
 
 def _case_and_traces(
-    v: View,
-    case: CaseView,
-    *,
-    base: Sequence[GradedTrial],
-    reruns: tuple[Sequence[GradedTrial], Sequence[GradedTrial]],
+    v: View, case: CaseView
 ) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
     """One case for its page, and the traces of its turns by side and run, if there are any. The
-    case has its expectations, the runs of both sides, and the values of its criteria. `reruns`: the
-    runs of head and of the base that checked its failure."""
-    head = case.report.run
+    case has its expectations, the runs of both sides, and the values of its criteria."""
     uses = {use.name: use for use in case.suite.criteria}
-    base_run = case.report.base
-    base_values = _means(base)
+    base_values = _means(case.base_trials)
     quarantine = case.verdict.quarantine
     runs = {
-        "head": [_run(head, trial, uses) for trial in (*case.trials, *reruns[0])],
-        "base": []
-        if base_run is None
-        else [_run(base_run, trial, uses) for trial in (*base, *reruns[1])],
+        "head": [_run(case.run, trial, uses) for trial in (*case.trials, *case.confirmations)],
+        "base": [
+            _run(case.base, trial, uses)
+            for trial in (*case.base_trials, *case.base_confirmations)
+            if case.base
+        ],
     }
     traces = {side: [run.pop("traces") for run in side_runs] for side, side_runs in runs.items()}
     document = {
@@ -282,16 +274,7 @@ def _case_and_traces(
         "quarantine": None
         if quarantine is None
         else [quarantine.owner, quarantine.expires, quarantine.reason],
-        "past": [
-            {
-                "at": past_case.at,
-                "commit": past_case.commit,
-                "kind": past_case.kind.value,
-                "place": past_case.place,
-                "outcome": past_case.outcome,
-            }
-            for past_case in v.report.past.get(case.verdict.key, ())
-        ],
+        "past": [asdict(past_case) for past_case in v.report.past.get(case.key, ())],
         "file": v.file_page(case),
         "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
@@ -300,10 +283,8 @@ def _case_and_traces(
     return document, {side: side_traces for side, side_traces in traces.items() if any(side_traces)}
 
 
-def _case_json(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:
+def _case_json(case: Case, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """The questions and expectations, and the other fields of the case in the evaluation file."""
-    if case is None:
-        return {"expected": [], "about": {}}
     case_document = adk_shapes.case_json(replace(case, conversation=None))
     case_document.pop("eval_id", None)
     return {
@@ -324,18 +305,19 @@ def _criterion(verdict: CriterionVerdict, base: Mapping[str, float]) -> JsonObje
 
 
 def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
-    values_by_name: dict[str, list[float]] = {}
-    for trial in trials:
-        for name, grade in trial.grades.items():
-            if isinstance(grade, Score):
-                values_by_name.setdefault(name, []).append(grade.value)
+    values_by_name = grouped(
+        (name, grade.value)
+        for trial in trials
+        for name, grade in trial.grades.items()
+        if isinstance(grade, Score)
+    )
     return {name: sum(values) / len(values) for name, values in values_by_name.items()}
 
 
 def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObject:
     """A run, also of a broken agent. `traces`: of its turns; None without any."""
-    transcript = run.transcripts(trial.key)
-    turns_done = transcript.invocations if transcript is not None else ()
+    transcript = run.transcripts(trial.key) or Transcript(invocations=())
+    turns_done = transcript.invocations
     if trial.failure is not None and not turns_done:
         turns_done = trial.failure.partial
     traces = [turn.trace for turn in turns_done]
@@ -371,10 +353,8 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObj
             }
             for index, turn in enumerate(turns_done)
         ],
-        "state": transcript.final_state if transcript is not None else None,
-        "ended": transcript.ended_by.value
-        if transcript is not None and transcript.ended_by
-        else "",
+        "state": transcript.final_state,
+        "ended": transcript.ended_by or "",
     }
 
 

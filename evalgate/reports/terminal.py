@@ -3,12 +3,11 @@ last."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, VerdictKind, call_diff
+from evalgate.model import CriterionComparison, Report, VerdictKind, call_diff
 from evalgate.reports import agent_changes, cases, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
@@ -16,6 +15,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
+from evalgate.values import grouped
 
 GROUPS = 50
 FULL_DIFFERENCES = 10
@@ -97,7 +97,7 @@ def render(
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     """Why one case (its suite and its name) did not pass, and what differed; "" if it passed or is
     unknown."""
-    case = next((case for case in view.view_of(report).cases if case.verdict.key == key), None)
+    case = next((case for case in view.view_of(report).cases if case.key == key), None)
     if case is None:
         return ""
     reason = wording.case_reason(case, width=NAME_WIDTH)
@@ -141,13 +141,17 @@ def _broken_cases(v: View, width: int) -> Iterator[Line]:
             if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
         ),
     ]
-    groups: defaultdict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = defaultdict(list)
-    for index, case in enumerate(broken_cases):
-        difference_lines = (
-            tuple(_difference(case, width or LOG_WIDTH)) if index < FULL_DIFFERENCES else ()
+    groups = grouped(
+        (
+            (
+                wording.case_word(case),
+                wording.case_reason(case, width=NAME_WIDTH),
+                tuple(_difference(case, width or LOG_WIDTH)) if index < FULL_DIFFERENCES else (),
+            ),
+            case,
         )
-        reason = wording.case_reason(case, width=NAME_WIDTH)
-        groups[wording.case_word(case), reason, difference_lines].append(case)
+        for index, case in enumerate(broken_cases)
+    )
     # the signs that begin the shown lines: the legend explains them
     signs = {
         line.text.lstrip()[:2] for _, _, difference_lines in groups for line in difference_lines
@@ -180,9 +184,9 @@ def _causes(v: View) -> Iterator[Line]:
     if not top_causes:
         return
     yield Line(phrase("causes_title"), "bold")
-    table = [(f"  {len(cause.cases):,}", cause.status, cause.text) for cause in top_causes]
+    table = [(f"  {len(cause.cases):,}", cause.status, cause.cause) for cause in top_causes]
     for cause, row in zip(top_causes, plain.table(table, right_columns=range(1)), strict=True):
-        yield Line(row, hang=len(row) - len(cause.text))
+        yield Line(row, hang=len(row) - len(cause.cause))
     if len(v.causes) > CAUSES:
         yield Line(f"  {phrase('more_causes', len(v.causes) - CAUSES)}", "dim")
 
@@ -231,15 +235,10 @@ def _findings(turn: Turn) -> list[str]:
 
 
 def _calls(turn: Turn, width: int) -> Iterator[Line]:
-    if turn.calls_differ:
-        yield from _call_lines(turn.expected_calls or (), turn.actual_calls or (), width)
-
-
-def _call_lines(
-    left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], width: int
-) -> Iterator[Line]:
+    if not turn.calls_differ:
+        return
     diff_lines, omitted_count = turns.call_lines(
-        left_calls, right_calls, width=width, most=CALL_LINES
+        turn.expected_calls or (), turn.actual_calls or (), width=width, most=CALL_LINES
     )
     yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in diff_lines)
     if omitted_count:
@@ -348,20 +347,13 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
 
 
 def render_change(
-    expected: Invocation,
-    actual: Invocation,
-    *,
-    calls: bool,
-    answer: bool,
-    width: int = 0,
-    color: bool = False,
+    turn: Turn, *, calls: bool, answer: bool, width: int = 0, color: bool = False
 ) -> str:
     """The difference between a turn's expectations and the agent's calls or answer."""
-    turn = Turn(number=1, expected=expected, actual=actual, is_planned=True)
     room = (width or LOG_WIDTH) - 6
     lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
-    if calls and expected.events is None:
-        call_texts = [call_diff.spell(call) for call in actual.tool_calls] or [
+    if calls and turn.expected_calls is None:
+        call_texts = [call_diff.spell(call) for call in turn.actual_calls or ()] or [
             phrase("nothing_called")
         ]
         lines = [
@@ -490,7 +482,7 @@ def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
     turn = moved_cases[0].turn
     if moved_cases[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
         yield Line(f"    {_label(moved_cases[0].case.case_id)}: {phrase('legend_base')}", "dim")
-        yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, width)
+        yield from _calls(turn, width)
 
 
 def _verdict_lines(v: View) -> Iterator[Line]:

@@ -18,6 +18,7 @@ from evalgate.model import (
     ToolCall,
     TrialKey,
     call_diff,
+    turn_score,
 )
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
@@ -41,12 +42,14 @@ class TurnScore:
 @frozen_dataclass
 class Turn:
     """One turn, expected and actual; None if a side does not have it. `is_planned`: the evaluation
-    file has it, or a simulated user led to it. `base`: the base's turn, for new failures."""
+    file has it, or a simulated user led to it. `base`: the base's turn, for new failures. `of`: the
+    turns of its run, if it is shown without the others."""
 
     number: int
     expected: Invocation | None
     actual: Invocation | None
-    is_planned: bool
+    is_planned: bool = True
+    of: int = 1
     base: Invocation | None = None
     scores: tuple[TurnScore, ...] = ()
     findings: tuple[tuple[str, Finding], ...] = ()
@@ -147,18 +150,16 @@ class Conversation:
 def conversation_of(case: CaseView) -> Conversation:
     """The conversation of the shown trial; if its agent failed, the turns until then."""
     trial = case.main_trial
-    expected = (case.eval_case.conversation if case.eval_case else None) or ()
+    expected = case.eval_case.conversation or ()
     if trial is None:
         unrun_turns = (
-            Turn(number=index, expected=invocation, actual=None, is_planned=True)
+            Turn(number=index, expected=invocation, actual=None)
             for index, invocation in enumerate(expected, 1)
         )
         return Conversation(turns=tuple(unrun_turns))
     # a failed trial has turns in its failure; the base of a scenario is compared with its recording
     recorded_turns = (
-        _turns_of(case.report.run, trial.key)
-        if trial.failure is None or case.is_simulated
-        else None
+        _turns_of(case.run, trial.key) if trial.failure is None or case.is_simulated else None
     )
     actual = recorded_turns if trial.failure is None else trial.failure.partial
     base, divergence_text = _beside_base(
@@ -167,8 +168,8 @@ def conversation_of(case: CaseView) -> Conversation:
     findings = tuple(_findings(None, trial=trial))
     if actual is None:
         return Conversation(findings=findings, divergence=divergence_text)
-    is_simulated = case.eval_case is None or case.eval_case.conversation is None
-    uses = case.suite.criteria if case.eval_case is None else case.suite.criteria_of(case.eval_case)
+    is_simulated = case.eval_case.conversation is None
+    uses = case.suite.criteria_of(case.eval_case)
     # with default options, the criterion's findings repeat the difference of the calls
     repeated_names = {
         use.name
@@ -234,7 +235,7 @@ def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> I
     omitted."""
     for use in uses:
         grade = trial.grades.get(use.name)
-        value = grade.turns[index] if grade is not None and index < len(grade.turns) else None
+        value = turn_score(grade, index)
         if value is None:
             continue
         decides = not use.informational and use.threshold is not None
@@ -280,7 +281,7 @@ def _base_turns(case: CaseView, trial: GradedTrial) -> Sequence[Invocation] | No
     """The turns of the base's trial with the number of the shown trial, else of the first trial
     that was kept; None if no trial was kept, or the turns are not shown. Simulated users: only of
     the same number."""
-    base = case.report.base
+    base = case.base
     if base is None or not (case.is_simulated or case.is_new):
         return None
     other_numbers = () if case.is_simulated else range(base.repeats)

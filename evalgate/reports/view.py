@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +13,8 @@ from evalgate.model import (
     BaseSource,
     Comparison,
     CriterionUse,
-    CriterionVerdict,
     Edits,
+    FailureCause,
     GateEdit,
     JudgeUse,
     Links,
@@ -28,12 +27,11 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases, causes as reports_causes, edits, wording
 from evalgate.reports.cases import CaseView
-from evalgate.reports.causes import Cause
 from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import markdown, plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 UNKNOWN = "-"
 LISTED = 8
@@ -56,25 +54,26 @@ class View:
     comparison: Comparison | None
 
     @cached_property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[FailureCause, ...]:
         """The causes of failures. They are computed early, because conversations are deleted after
         the run."""
         return reports_causes.causes_of(self.cases)
 
     @property
-    def shared_causes(self) -> tuple[Cause, ...]:
+    def shared_causes(self) -> tuple[FailureCause, ...]:
         """The causes, if a list of them before the cases helps: several cases share one. An agent
         failure in all of them is reported as one already."""
         count = sum(len(cause.cases) for cause in self.causes)
         is_list = count >= LEAST_CASES and count > len(self.causes)
-        is_reported = len(self.causes) == 1 and not self.causes[0].cases[0].failing
+        broken_cases = (case for case in self.cases if case.kind is not VerdictKind.PASS)
+        is_reported = len(self.causes) == 1 and not next(broken_cases).failing
         return self.causes if is_list and not is_reported else ()
 
     @property
     def broken(self) -> tuple[SuiteVerdict, ...]:
         """Evaluation files that could not be measured."""
-        keys = {suite.key for suite in self.report.run.suites if suite.problem}
-        return tuple(suite for suite in self.report.verdict.suites if suite.suite in keys)
+        pairs = zip(self.report.run.suites, self.report.verdict.suites, strict=True)
+        return tuple(verdict for suite, verdict in pairs if suite.problem)
 
     @property
     def head_commit(self) -> str:
@@ -185,9 +184,9 @@ class CriterionTotals:
 
 def count(report: Report) -> Totals:
     """The totals of a report."""
-    comparison = report.comparison
+    comparison = report.compared
     trials = [*report.run.trials, *report.run.confirmations]
-    if comparison is not None and comparison.base is not None:
+    if comparison.base is not None:
         source = comparison.origin.source
         trials += () if source is BaseSource.FILE else comparison.base.confirmations
         is_stored = source in (BaseSource.FILE, BaseSource.STORE)
@@ -195,7 +194,7 @@ def count(report: Report) -> Totals:
     fresh_trials = [trial for trial in trials if not trial.reused]
     token_counts = [trial.tokens for trial in fresh_trials if trial.tokens is not None]
     return Totals(
-        cases=labels.count(labels.labels_of(report.verdict, comparison).values()),
+        cases=labels.count(labels.labels_of(report).values()),
         tokens=sum(token_counts) if token_counts else None,
         agent_s=sum(trial.seconds for trial in fresh_trials),
     )
@@ -203,18 +202,15 @@ def count(report: Report) -> Totals:
 
 def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     """Every criterion of every suite, in the suites' order."""
-    verdicts = {suite.suite: suite.cases for suite in report.verdict.suites}
     all_totals: list[CriterionTotals] = []
-    for suite in report.run.suites:
-        verdicts_by_name: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
-        for case in verdicts.get(suite.key, ()):
-            for verdict in case.criteria:
-                verdicts_by_name[verdict.name].append(verdict)
-        for use in suite.criteria if suite.key in verdicts else ():
-            values = [
-                verdict.value for verdict in verdicts_by_name[use.name] if verdict.value is not None
-            ]
-            kinds = [verdict.kind for verdict in verdicts_by_name[use.name]]
+    for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
+        verdicts_by_name = grouped(
+            (verdict.name, verdict) for case in suite_verdict.cases for verdict in case.criteria
+        )
+        for use in suite.criteria:
+            use_verdicts = verdicts_by_name.get(use.name, ())
+            values = [verdict.value for verdict in use_verdicts if verdict.value is not None]
+            kinds = [verdict.kind for verdict in use_verdicts]
             failed_count = kinds.count(VerdictKind.FAIL)
             # An informational criterion decides nothing: all that it has are values and gaps.
             passed_count = len(values) if use.informational else kinds.count(VerdictKind.PASS)
@@ -280,17 +276,13 @@ class Fact:
 
 def facts(report: Report) -> tuple[Fact, ...]:
     """All facts known on either side. A commit alone does not count: it is above the cases."""
-    comparison = report.comparison
-    base = None if comparison is None or comparison.problem else comparison.base
+    comparison = report.compared
+    base = None if comparison.problem else comparison.base
     has_base = base is not None
     more_count = len(report.criterion_judges) - JUDGES
     head_commit = report.links.commit or report.run.commit
-    base_commit = comparison.origin.commit if comparison is not None else ""
-    statistics = (
-        phrase("statistics", report.version, comparison.book.needed)
-        if has_base and comparison is not None
-        else ""
-    )
+    base_commit = comparison.origin.commit
+    statistics = phrase("statistics", report.version, comparison.book.needed) if has_base else ""
     commit = phrase("commit", head_commit[:SHA], head_commit and report.run.dirty)
     rows = [("commit", "", commit, base_commit[:SHA])]
     for name, texts_of in RUN_FACTS.items():
@@ -339,11 +331,7 @@ def _environment(description: Mapping[str, str]) -> str:
 RUN_FACTS: Mapping[str, Callable[[Run], Iterable[str]]] = {
     "environment": lambda run: map(_environment, run.agents.values()),
     "models": lambda run: sorted(run.models),
-    "simulator": lambda run: (
-        suite.simulator.model
-        for suite in run.suites
-        if any(case.scenario is not None for case in suite.eval_set.cases)
-    ),
+    "simulator": lambda run: (suite.simulator.model for suite in run.suites if suite.is_simulated),
 }
 """The facts on each side's run."""
 

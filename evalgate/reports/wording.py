@@ -144,8 +144,7 @@ def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
 
 def unasked(gate: GateVerdict, report: Report) -> bool:
     """True if a gate passes because the base has nothing yet to compare head with."""
-    comparison = report.comparison
-    return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
+    return gate.gate is GateKind.REGRESSION and report.compared.no_agent
 
 
 def failure_sentence(failure: AgentFailure) -> str:
@@ -307,8 +306,7 @@ def _inconclusive_step(report: Report, placement: Placement) -> str:
     are_flaky = all(case.nonblocking is NonBlocking.FLAKY for case in failures)
     if failures and are_flaky and not report.verdict.blocks:
         return phrase("step_flaky", placement)
-    is_past = report.comparison is not None and report.comparison.is_past
-    return phrase("step_past" if is_past else "step_unscored")
+    return phrase("step_past" if report.compared.is_past else "step_unscored")
 
 
 def _is_failure(case: CaseVerdict) -> bool:
@@ -318,17 +316,16 @@ def _is_failure(case: CaseVerdict) -> bool:
 
 def has_failed_base(report: Report) -> bool:
     """True if the base's own failures leave nothing, or too little, to compare with."""
-    comparison = report.comparison
-    return comparison is not None and (
-        comparison.base_failed or any(row.lack is Lack.BASE_FAILED for row in comparison.criteria)
+    comparison = report.compared
+    return comparison.base_failed or any(
+        row.lack is Lack.BASE_FAILED for row in comparison.criteria
     )
 
 
 def _pass_step(report: Report, placement: Placement) -> str:
     failures = [case for case in report.verdict.cases if _is_failure(case)]
     if not failures:
-        is_first = report.comparison is not None and report.comparison.no_agent
-        return phrase("step_no_baseline") if is_first else ""
+        return phrase("step_no_baseline") if report.compared.no_agent else ""
     advisory = {suite.suite for suite in report.verdict.suites if suite.advisory}
     deciding_failures = [
         case for case in failures if case.suite not in advisory and not case.quarantined
@@ -343,7 +340,7 @@ def _pass_step(report: Report, placement: Placement) -> str:
     # the base is known to have these failures, or chance alone made them
     old_keys = {
         case.key
-        for case in (report.comparison.cases if report.comparison is not None else ())
+        for case in report.compared.cases
         if case.status is CaseStatus.PAIRED and case.origin in OLD_ORIGINS
     }
     is_old = report.policy.threshold is ThresholdRule.NEW and confirmed_keys <= old_keys
@@ -366,7 +363,7 @@ def _causes(report: Report) -> Iterator[GateEdit]:
     suite or a criterion that does."""
     verdict = report.verdict
     cases = [case for case in verdict.cases if case.kind is VerdictKind.FAIL]
-    rows = report.comparison.criteria if report.comparison is not None else ()
+    rows = report.compared.criteria
     failed = {
         (case.suite, row.name) for case in cases for row in case.criteria if row.kind is case.kind
     }
@@ -387,20 +384,20 @@ def _causes(report: Report) -> Iterator[GateEdit]:
 
 
 def _fail_step(report: Report) -> str:
-    comparison = report.comparison
+    comparison = report.compared
     if report.edits.decide and not report.edits.by_base:
         causes = tuple(_causes(report))
         rules = Edits(edits=causes) if causes else report.edits
         return phrase("step_stricter", edits.rules(rules, mark=plain.quoted))
-    if comparison is not None and comparison.is_untouched(report.run):
+    if comparison.is_untouched(report.run):
         failed_keys = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
         is_edited = not failed_keys.isdisjoint(comparison.edited)
         return phrase("step_edited_cases" if is_edited else "step_untouched")
     kinds = {gate.gate: gate.kind for gate in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
-        rows = comparison.criteria if comparison is not None else ()
-        return phrase("step_regression", any(row.change is Change.REGRESSED for row in rows))
-    origins = {case.origin for case in comparison.cases if case.origin} if comparison else set()
+        has_fallen = any(row.change is Change.REGRESSED for row in comparison.criteria)
+        return phrase("step_regression", has_fallen)
+    origins = {case.origin for case in comparison.cases if case.origin}
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
         return phrase("step_pre_existing")
     if FailureOrigin.NEW not in origins and any(
@@ -411,7 +408,6 @@ def _fail_step(report: Report) -> str:
 
 
 def _not_measured_step(report: Report, placement: Placement) -> str:
-    comparison = report.comparison
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
         if any(case.quarantined for case in report.verdict.cases):
@@ -425,15 +421,13 @@ def _not_measured_step(report: Report, placement: Placement) -> str:
         threshold_gate.blocked_by,
     )
     is_whole = all(case.kind is not VerdictKind.NOT_MEASURED for case in report.verdict.cases)
-    if report.run.truncated and (
-        is_whole or (comparison is not None and comparison.problem and not is_unmeasured)
-    ):
+    if report.run.truncated and (is_whole or (report.compared.problem and not is_unmeasured)):
         return phrase("step_cut_short")
-    if suites and is_whole and comparison is None:
+    if suites and is_whole and report.comparison is None:
         return phrase("step_no_base")
-    if is_unmeasured or comparison is None:
+    if is_unmeasured or report.comparison is None:
         return phrase("step_errors", placement)
-    return phrase("step_base_problem" if comparison.problem else "step_not_measured")
+    return phrase("step_base_problem" if report.compared.problem else "step_not_measured")
 
 
 def reproduce(report: Report) -> str:
@@ -441,7 +435,7 @@ def reproduce(report: Report) -> str:
     compared with. "" if no command is known. A command that cannot be split into words is returned
     as it is."""
     command = report.reproduce.strip()
-    base = report.comparison.origin.commit if report.comparison is not None else ""
+    base = report.compared.origin.commit
     is_commit = len(base) >= SHA_WIDTH and set(base) <= HEX
     if not command.startswith("evalgate run") or len(command) > COMMAND_LIMIT or not is_commit:
         return command
@@ -485,14 +479,10 @@ def commands(
     return (*([first_row] if look_command and len(look_command) <= LOOK_LIMIT else []), *rows[1:])
 
 
-def _has_expectations(case: Case | None) -> bool:
+def _has_expectations(case: Case) -> bool:
     """False if no turn of its conversation expects anything that `accept` could replace."""
-    return (
-        case is None
-        or not case.conversation
-        or any(
-            turn.final_response is not None or turn.events is not None for turn in case.conversation
-        )
+    return not case.conversation or any(
+        turn.final_response is not None or turn.events is not None for turn in case.conversation
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -29,11 +29,13 @@ from evalgate.model import (
     CaseVerdict,
     Comparison,
     CriteriaSource,
+    CriterionCalibration,
     CriterionUse,
     Edits,
     EvalSet,
     FailureCause,
     GradedTrial,
+    JudgedCriterion,
     Outcome,
     Purpose,
     Quarantine,
@@ -50,11 +52,10 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import MOST_REPEATS, ShardIndex
-from evalgate.results import judged as results_judged, labels, shapes
-from evalgate.results.judged import JudgedWire
+from evalgate.results import labels, shapes
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject, T, frozen_dataclass
 
 SCHEMA_VERSION = 5
 MOST_BYTES = 2 * 1024**3
@@ -88,6 +89,16 @@ TrialEntry: Any = entry(
         ),
     ),
 )
+JudgedEntry: Any = entry(
+    "JudgedEntry",
+    CriterionCalibration,
+    doc="Agreement of a criterion's judge with human labels.",
+    without={"criterion", "undecided", "clusters", "matrix", "agreement", "examples"},
+    labels=(
+        Annotated[int, Field(ge=0)],
+        Field(default=0, description="The decided labels; 0: none for this judge."),
+    ),
+)
 CriterionEntry: Any = entry(
     "CriterionEntry",
     CriterionUse,
@@ -98,7 +109,7 @@ CriterionEntry: Any = entry(
         Field(default="", description="Equal if scores can be compared; thresholds do not count."),
     ),
     calibration=(
-        JudgedWire | None,
+        JudgedEntry | None,
         Field(
             default=None,
             description="Agreement of its judge with human labels, if evalgate.yml names a calibration.",
@@ -174,11 +185,6 @@ ShardEntry: Any = entry(
 )
 
 
-QuarantineEntry: Any = entry(
-    "QuarantineEntry", Quarantine, doc="A quarantine: the case does not block until it expires."
-)
-
-
 class CaseEntry(Entry):
     """One case and its trials."""
 
@@ -204,7 +210,7 @@ class CaseEntry(Entry):
     quarantined: bool = Field(
         default=False, description="Shown, but non-blocking (docs/quarantine.md)."
     )
-    quarantine: QuarantineEntry | None = Field(
+    quarantine: Quarantine | None = Field(
         default=None, description="The owner, and the date on which it expires."
     )
     shard: ShardIndex | None = Field(
@@ -351,7 +357,7 @@ def render_results(
 
     The JSON of a run of many cases is never in memory as a whole."""
     run = report.run
-    case_labels = labels.labels_of(report.verdict, report.comparison)
+    case_labels = labels.labels_of(report)
     header = shapes.written(
         _file_head(report, labels.count(case_labels.values()), outcomes, causes)
     )
@@ -446,6 +452,9 @@ def _open_list(fields: JsonObject, name: str) -> str:
     return f'{shapes.encode(fields).decode()[:-1]},"{name}":['
 
 
+_QUARANTINE = TypeAdapter(Quarantine | None)
+
+
 def _case_line(
     case: Case, verdict: CaseVerdict, run: Run, *, label: CaseLabel, trials: list[JsonObject]
 ) -> str:
@@ -457,8 +466,7 @@ def _case_line(
         "reason": verdict.reason,
         "label": "" if label is CaseLabel.PASSED else label.value,
         "quarantined": verdict.quarantined,
-        "quarantine": verdict.quarantine
-        and shapes.written(shapes.entry_of(QuarantineEntry, verdict.quarantine)),
+        "quarantine": _QUARANTINE.dump_python(verdict.quarantine, exclude_defaults=True),
         "shard": run.homes.get(verdict.key),
         "trials": trials,
     }
@@ -492,7 +500,6 @@ def _suite_fields(suite: Suite, report: Report) -> JsonObject:
     """The fields of a suite with or without a verdict, except its cases."""
     key = fingerprints.agent_key(suite.agent)
     run = report.run
-    is_simulated = any(case.scenario is not None for case in suite.eval_set.cases)
     return {
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
@@ -504,7 +511,9 @@ def _suite_fields(suite: Suite, report: Report) -> JsonObject:
         ),
         "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
         "criteria_source": suite.criteria_source,
-        "simulator": shapes.entry_of(SimulatorEntry, suite.simulator) if is_simulated else None,
+        "simulator": shapes.entry_of(SimulatorEntry, suite.simulator)
+        if suite.is_simulated
+        else None,
         "problem": str(suite.problem),
     }
 
@@ -529,7 +538,7 @@ def _shard(shard: Shard, report: Report) -> Entry:
 
 def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
     calibrations = (
-        results_judged.of_criterion(judged)
+        _judged(judged)
         for judged in report.judged
         if (judged.suite, judged.criterion) == (suite, use.name)
     )
@@ -543,7 +552,26 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
     )
 
 
+def _judged(judged: JudgedCriterion) -> Any:
+    calibration = judged.calibration
+    if calibration is None:
+        return JudgedEntry.model_construct(judge=judged.judge)
+    return shapes.entry_of(
+        JudgedEntry, calibration, judge=judged.judge, labels=calibration.matrix.total
+    )
+
+
 # --- reading -------------------------------------------------------------------------------------
+
+
+def merge(mappings: Iterable[Mapping[Any, T]]) -> dict[Any, T]:
+    """The mappings as one; the first non-empty value of a key counts."""
+    merged: dict[Any, T] = {}
+    for mapping in mappings:
+        for key, value in mapping.items():
+            if key not in merged or not merged[key]:
+                merged[key] = value
+    return merged
 
 
 class StoredOutcomes:
@@ -559,16 +587,9 @@ class StoredOutcomes:
     @classmethod
     def joined(cls, stored_outcomes: Sequence[StoredOutcomes]) -> StoredOutcomes:
         """The outcomes of several files that have no trial in common."""
-        raw = {
-            key: outcome for outcomes in stored_outcomes for key, outcome in outcomes.raw.items()
-        }
         return cls(
-            raw,
-            {
-                address: details
-                for outcomes in stored_outcomes
-                for address, details in outcomes.agents().items()
-            },
+            merge(outcomes.raw for outcomes in stored_outcomes),
+            merge(outcomes.agents() for outcomes in stored_outcomes),
         )
 
     def find(self, key: TrialKey) -> Transcript | None:
@@ -609,7 +630,9 @@ class Stored:
     edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
     file: str = ""
-    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)  # what its run says of cases
+    # what its run says of cases, and of those that differ from the base
+    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)
+    compared: Mapping[CaseKey, CaseComparison] = field(default_factory=dict)
 
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
@@ -619,24 +642,27 @@ def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
     `of`: the owner of the results (`the base`), for the message."""
     place = Place(shown_as or str(path))
     try:
-        return _parse(_read_json(path, place, most_bytes=MOST_BYTES), place)
+        return parse(read_json(path, place), place)
     except ConfigError as error:
         message = f"{of} {error.message}".lstrip()
         raise ConfigError(message, place=error.where, hint=error.hint) from error
 
 
-def _read_json(path: Path, place: Place, *, most_bytes: int) -> Any:
+def read_json(path: Path, place: Place, *, hint: str = NEEDED, most_bytes: int = MOST_BYTES) -> Any:
+    """The JSON in a file. Raises ConfigError if it is unreadable or too large."""
     try:
         if path.stat().st_size > most_bytes:
             raise ConfigError(f"is larger than {most_bytes >> 20:,} MB", place=place)
         return json.loads(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror or error}", place=place) from error
+        reason = f"cannot be read: {error.strerror or error}"
+        raise ConfigError(reason, place=place, hint=hint) from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"is not JSON: {error}", place=place, hint=NEEDED) from error
+        raise ConfigError(f"is not JSON: {error}", place=place, hint=hint) from error
 
 
-def _parse(raw: Any, place: Place) -> Stored:
+def parse(raw: Any, place: Place) -> Stored:
+    """The content of a results.json. Raises ConfigError if it does not fit."""
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
         message = "does not fit results.json: `schema_version` is missing"
@@ -695,7 +721,6 @@ def _stored(results_file: Any, *, file: str) -> Stored:
     case_entries = {
         (suite.suite, case.case_id): case for suite in results_file.suites for case in suite.cases
     }
-    uses = {(suite.suite, use.name): use for suite in results_file.suites for use in suite.criteria}
     run = shapes.restored(
         Run,
         results_file,
@@ -707,22 +732,26 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         agents={key: agent.about for key, agent in agent_entries.items()},
         inputs={key: agent.inputs for key, agent in agent_entries.items()},
         fingerprints={key: case.fingerprint for key, case in case_entries.items()},
-        shard=None if results_file.shard is None else _read_shard(results_file.shard),
+        shard=results_file.shard and _read_shard(results_file.shard),
         homes={key: case.shard for key, case in case_entries.items() if case.shard},
     )
+    comparison = results_file.comparison
     return Stored(
         run=run,
         outcomes=outcomes,
         version=results_file.evalgate,
-        criteria={key: use.fingerprint for key, use in uses.items()},
+        criteria={
+            (suite.suite, use.name): use.fingerprint
+            for suite in results_file.suites
+            for use in suite.criteria
+        },
         deviations=deviations.under(adk_compat=results_file.adk_compat),
-        comparison=None
-        if results_file.comparison is None
-        else _read_comparison(results_file.comparison),
+        comparison=comparison and _read_comparison(comparison),
         edits=results_file.edits,
         problems=tuple(results_file.problems),
         file=file,
         entries=case_entries,
+        compared={case.key: case for case in comparison.cases} if comparison else {},
     )
 
 
@@ -778,16 +807,7 @@ STORED_FIELDS = (
 
 
 def _read_comparison(comparison_entry: Any) -> Comparison:
-    cases = tuple(
-        CaseComparison(
-            suite=case.suite,
-            case_id=case.case_id,
-            status=case.status,
-            why=case.why,
-        )
-        for case in comparison_entry.cases
-        if case.status is not CaseStatus.PAIRED
-    )
+    cases = tuple(case for case in comparison_entry.cases if case.status is not CaseStatus.PAIRED)
     fields = {name: getattr(comparison_entry, name) for name in STORED_FIELDS}
     return Comparison(cases=cases, **fields)
 
@@ -810,10 +830,10 @@ def read_untrusted(path: Path, *, shown_as: str) -> Stored:
     """`read_results` for a file that anybody may have written. Raises only ConfigError, whatever
     the file contains."""
     place = Place(shown_as)
-    raw = _read_json(path, place, most_bytes=UNTRUSTED_BYTES)
+    raw = read_json(path, place, most_bytes=UNTRUSTED_BYTES)
     fault = _size_fault(raw)
     if not fault:
-        stored = _parse(raw, place)
+        stored = parse(raw, place)
         fault = _count_fault(stored.run)
         if not fault:
             return stored

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
@@ -32,7 +31,7 @@ from evalgate.results.stores import HISTORY, BaselineFolder, Revise, Warn
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 SCHEMA_VERSION = 3
 LAST_RUNS = 50
@@ -327,12 +326,12 @@ def _agent(run: Run) -> str:
 
 def means_of(run: Run) -> dict[str, float]:
     """Each criterion's mean over all trials that have a score."""
-    scores_by_name: defaultdict[str, list[float]] = defaultdict(list)
-    for trial in run.trials:
-        for name in trial.grades:
-            score = pairing.value_of(trial, name)
-            if score is not None:
-                scores_by_name[name].append(score)
+    scores_by_name = grouped(
+        (name, score)
+        for trial in run.trials
+        for name in trial.grades
+        if (score := pairing.value_of(trial, name)) is not None
+    )
     return {name: fmean(scores) for name, scores in scores_by_name.items()}
 
 

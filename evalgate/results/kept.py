@@ -18,7 +18,7 @@ from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.results import labels as results_labels, output
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import RESULTS
-from evalgate.values import T, frozen_dataclass
+from evalgate.values import T, frozen_dataclass, grouped
 
 FOLDER = ".evalgate"
 RUNS = f"{FOLDER}/runs"
@@ -96,17 +96,20 @@ def runs(root: Path) -> list[RunFolder]:
 
 def of_cases(root: Path) -> dict[CaseKey, tuple[PastCase, ...]]:
     """The outcomes of each case in the kept runs, oldest first."""
-    past_cases: dict[CaseKey, list[PastCase]] = {}
-    for run in reversed(runs(root)):
-        for key, kind in run.about.kinds().items():
-            past = PastCase(
+    past_cases = grouped(
+        (
+            key,
+            PastCase(
                 at=run.about.started_at,
                 commit=run.about.commit,
                 kind=kind,
                 place="this computer",
                 outcome=kind.value.replace("_", " "),
-            )
-            past_cases.setdefault(key, []).append(past)
+            ),
+        )
+        for run in reversed(runs(root))
+        for key, kind in run.about.kinds().items()
+    )
     return {key: tuple(cases) for key, cases in past_cases.items()}
 
 
@@ -146,7 +149,7 @@ def write(
 def _about(report: Report, *, selected: bool) -> About:
     run = report.run
     suites = [suite for suite in report.verdict.suites if suite.cases]
-    case_labels = results_labels.labels_of(report.verdict, report.comparison)
+    case_labels = results_labels.labels_of(report)
     return About(
         evalgate=report.version,
         started_at=run.started_at,

@@ -7,12 +7,12 @@ import enum
 from collections.abc import Iterable, Mapping
 
 from evalgate.model import (
+    CaseComparison,
     CaseKey,
     CaseVerdict,
-    Comparison,
     FailureOrigin,
     NonBlocking,
-    Verdict,
+    Report,
     VerdictKind,
 )
 from evalgate.values import frozen_dataclass
@@ -56,18 +56,18 @@ FAILURES = (
 """The labels of failed cases, without flaky and quarantined ones."""
 
 
-def label(
-    case: CaseVerdict, *, origin: FailureOrigin | None = None, is_fixed: bool = False
-) -> CaseLabel:
-    """The label of a case; `origin`: that of its failure, if there is a base."""
+def label(case: CaseVerdict, compared: CaseComparison | None = None) -> CaseLabel:
+    """The label of a case; `compared`: its comparison, if there is a base."""
     if case.quarantined:
         return CaseLabel.QUARANTINED
     match case.kind:
         case VerdictKind.PASS:
+            is_fixed = compared is not None and compared.fixed
             return CaseLabel.FIXED if is_fixed else CaseLabel.PASSED
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.nonblocking is NonBlocking.FLAKY:
             return CaseLabel.FLAKY
         case VerdictKind.FAIL:
+            origin = None if compared is None else compared.origin
             return CaseLabel.FAILED if origin is None else OF_ORIGIN[origin]
         case VerdictKind.INCONCLUSIVE:
             return CaseLabel.INCONCLUSIVE
@@ -75,20 +75,10 @@ def label(
             return CaseLabel.NOT_MEASURED
 
 
-def labels_of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, CaseLabel]:
-    """The label of every case of a verdict."""
-    comparisons = {}
-    if comparison is not None and comparison.base is not None:
-        comparisons = {case.key: case for case in comparison.cases}
-    labels = {}
-    for case in verdict.cases:
-        compared = comparisons.get(case.key)
-        labels[case.key] = (
-            label(case)
-            if compared is None
-            else label(case, origin=compared.origin, is_fixed=compared.fixed)
-        )
-    return labels
+def labels_of(report: Report) -> Mapping[CaseKey, CaseLabel]:
+    """The label of every case of a report."""
+    compared = {case.key: case for case in report.compared.cases if report.base is not None}
+    return {case.key: label(case, compared.get(case.key)) for case in report.verdict.cases}
 
 
 @frozen_dataclass

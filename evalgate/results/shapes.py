@@ -45,7 +45,7 @@ from evalgate.model import (
     Score,
     Transcript,
 )
-from evalgate.values import Json, JsonObject, Sentence
+from evalgate.values import JsonObject, Sentence
 
 Noun = TypeVar("Noun")
 AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
@@ -258,43 +258,30 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     Agents' instructions are long and the same in almost every turn of a run: they are written once,
     in a table. Every invocation's agents are put into `agents_seen` under `address(agents)`, and
     the outcome refers to them."""
-    fields: JsonObject
-    failure_trace: tuple[Json, ...] = ()
-    if isinstance(outcome, Transcript):
-        turns = outcome.invocations
-        fields = {"kind": "transcript", "invocations": [_turn_json(turn) for turn in turns]}
-        if outcome.final_state is not None:
-            fields["final_state"] = dict(outcome.final_state)
-        if outcome.platform is not None:
-            fields["platform"] = dict(outcome.platform)
-        if outcome.ended_by is not None:
-            fields["ended_by"] = outcome.ended_by.value
-        fields |= {name: True for name in ("isolated", "redacted") if getattr(outcome, name)}
-        if any(turn.state is not None for turn in turns):
-            fields["states"] = [None if turn.state is None else dict(turn.state) for turn in turns]
-        if any(turn.agents for turn in turns):
-            fields["agents"] = [_add_to_table(turn.agents, agents_seen, address) for turn in turns]
-    else:
-        failure_fields = {
-            name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")
-        }
-        fields = {"kind": outcome.kind.value} | {
-            name: content for name, content in failure_fields.items() if content not in (None, "")
-        }
-        turns = outcome.partial
-        failure_trace = outcome.trace
-        if turns:
-            fields["partial"] = [_turn_json(turn) for turn in turns]
-    fields |= _turn_lists(turns, failure_trace=failure_trace)
+    # the layout has the names of the nouns; what has its default is left out
+    fields: JsonObject = {"kind": "transcript"} | {
+        name: content
+        for name, field in OutcomeEntry.model_fields.items()
+        if name not in ("invocations", "partial")
+        and (content := getattr(outcome, name, field.default)) != field.default
+    }
+    fields |= _turn_lists(outcome, agents_seen=agents_seen, address=address)
     if may_be_not_finite(encode(fields)) and (places := not_finite_places(fields)):
         fields["not_finite"] = places
     return fields
 
 
-def _turn_lists(turns: Sequence[Invocation], *, failure_trace: Sequence[Json]) -> JsonObject:
-    """Lists with one entry per turn for data that google-adk's form lacks; a list without entries
-    is left out. `failure_trace`: the trace of the failed turn, after the others."""
-    lists: dict[str, list[list[Any]]] = {
+def _turn_lists(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> JsonObject:
+    """The turns, and lists with one entry per turn for data that google-adk's form lacks; a list
+    without entries is left out. The trace of a failed turn is after the others."""
+    if isinstance(outcome, Transcript):
+        name, turns, failed_traces = "invocations", outcome.invocations, []
+    else:
+        name, turns, failed_traces = "partial", outcome.partial, [*filter(None, [outcome.trace])]
+    lists: dict[str, Sequence[Any]] = {
+        name: [_turn_json(turn) for turn in turns],
+        "states": [turn.state for turn in turns],
+        "agents": [_add_to_table(turn.agents, agents_seen, address) for turn in turns],
         "times": [
             [event.at for event in turn.events or () if event.at is not None] for turn in turns
         ],
@@ -302,13 +289,7 @@ def _turn_lists(turns: Sequence[Invocation], *, failure_trace: Sequence[Json]) -
             [dataclasses.asdict(call) for call in turn.timings.calls] if turn.timings else []
             for turn in turns
         ],
-        "traces": [
-            list(map(dict, trace))
-            for trace in (
-                *(turn.trace for turn in turns),
-                *([failure_trace] if failure_trace else ()),
-            )
-        ],
+        "traces": [list(trace) for trace in (*(turn.trace for turn in turns), *failed_traces)],
         "model_calls": [
             [
                 adk_shapes.event_json(Event(author="", usage=usage, model_version=name))
@@ -319,7 +300,9 @@ def _turn_lists(turns: Sequence[Invocation], *, failure_trace: Sequence[Json]) -
             )
         ],
     }
-    return {name: rows for name, rows in lists.items() if any(rows)}
+    return {
+        name: rows for name, rows in lists.items() if any(row not in (None, "", []) for row in rows)
+    }
 
 
 def _with_lists(
@@ -365,24 +348,10 @@ def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
     turns = tuple(
         _with_lists(wire.to_model(), entry, index, agents_seen) for index, wire in enumerate(wires)
     )
-    if entry.kind != "transcript":
-        return AgentFailure(
-            kind=FailureKind(entry.kind),
-            message=entry.message,
-            turn=entry.turn,
-            detail=entry.detail,
-            partial=turns,
-            retry_after_s=entry.retry_after_s,
-            trace=tuple(*entry.traces[len(turns) : len(turns) + 1]),
-        )
-    return Transcript(
-        invocations=turns,
-        final_state=entry.final_state,
-        ended_by=entry.ended_by,
-        isolated=entry.isolated,
-        redacted=entry.redacted,
-        platform=entry.platform,
-    )
+    if entry.kind == "transcript":
+        return restored(Transcript, entry, invocations=turns)
+    trace = tuple(*entry.traces[len(turns) : len(turns) + 1])
+    return restored(AgentFailure, entry, partial=turns, trace=trace)
 
 
 def agents_json(agents: tuple[AgentDetails, ...]) -> list[JsonObject]:

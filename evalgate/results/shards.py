@@ -8,10 +8,8 @@ import heapq
 import json
 import math
 import statistics
-from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -23,7 +21,6 @@ from evalgate.formats import fingerprints
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
-    Case,
     CaseKey,
     CaseStatus,
     Comparison,
@@ -33,16 +30,16 @@ from evalgate.model import (
     Run,
     Shard,
     Suite,
+    cases_of,
     run as model_run,
 )
 from evalgate.results import file as results_file
-from evalgate.results.file import Stored, StoredOutcomes
+from evalgate.results.file import Stored, StoredOutcomes, merge
 from evalgate.text import plain, words
+from evalgate.values import grouped
 
 DURATIONS = "durations.json"
 _DURATIONS = TypeAdapter(dict[str, dict[str, float]])
-
-Value = TypeVar("Value")
 
 # --- the plan ------------------------------------------------------------------------------------
 
@@ -172,35 +169,28 @@ def note(shard: Shard) -> Problem:
 
 def durations_of(run: Run) -> dict[CaseKey, float]:
     """The mean time of the agent in one run of each case, in seconds; failed runs do not count."""
-    seconds_by_case: dict[CaseKey, list[float]] = {}
-    for trial in run.trials:
-        if trial.failure is None:
-            seconds_by_case.setdefault(trial.key.case, []).append(trial.seconds)
+    seconds_by_case = grouped(
+        (trial.key.case, trial.seconds) for trial in run.trials if trial.failure is None
+    )
     return {key: statistics.fmean(seconds) for key, seconds in seconds_by_case.items()}
 
 
 def render_durations(run: Run) -> str:
     """durations.json: seconds of one run of each case, by suite and case."""
-    durations: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for (suite, case_id), seconds in sorted(durations_of(run).items()):
-        durations[suite][case_id] = round(seconds, 3)
-    return json.dumps(durations, ensure_ascii=False, indent=1) + "\n"
+    durations = grouped(
+        (suite, (case_id, round(seconds, 3)))
+        for (suite, case_id), seconds in sorted(durations_of(run).items())
+    )
+    document = {suite: dict(rows) for suite, rows in durations.items()}
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
 def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     """Durations of durations.json or results.json. Raises ConfigError if it is unreadable."""
     place = Place(shown_as)
-    hint = "Check `durations`."
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(
-            f"cannot be read: {error.strerror or error}", place=place, hint=hint
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"is not JSON: {error}", place=place, hint=hint) from error
+    document = results_file.read_json(path, place, hint="Check `durations`.")
     if isinstance(document, dict) and "schema_version" in document:
-        return durations_of(results_file.read_results(path, shown_as=shown_as).run)
+        return durations_of(results_file.parse(document, place).run)
     try:
         seconds_by_suite = _DURATIONS.validate_python(document)
     except ValidationError as error:
@@ -278,7 +268,7 @@ def shard_of(part: Stored) -> Shard:
 
 def _require_complete(part: Stored, shard: Shard) -> None:
     """Raises ConfigError if a shard lacks one of its cases, or has others."""
-    result_cases = _cases(part.run.suites).keys()
+    result_cases = cases_of(part.run.suites).keys()
     shard_cases = {key for key, home in shard.homes.items() if home == shard.index}
     if not 1 <= shard.index <= shard.of or any(
         not 1 <= home <= shard.of for home in shard.homes.values()
@@ -294,35 +284,32 @@ def _require_complete(part: Stored, shard: Shard) -> None:
 
 def _difference(first_part: Stored, other_part: Stored) -> str:
     """The reason why two shards are not from one plan; "" if they are."""
-    first_shard = shard_of(first_part)
-    other_shard = shard_of(other_part)
-    for difference, first_value, other_value in (
-        ("from different versions of evalgate", first_part.version, other_part.version),
-        ("from different commits", first_part.run.commit[:12], other_part.run.commit[:12]),
-        ("of runs with different numbers of shards", first_shard.of, other_shard.of),
-        ("of runs with a different `seed`", first_part.run.seed, other_part.run.seed),
-        ("of runs with different `runs`", first_part.run.repeats, other_part.run.repeats),
-        (
-            "of runs with and without `adk-compat`",
-            first_part.deviations.is_adk_compat,
-            other_part.deviations.is_adk_compat,
-        ),
-    ):
-        if first_value != other_value:
-            return f"are {difference} ({first_value} and {other_value})"
-    if (
-        None not in (first_part.run.root, other_part.run.root)
-        and first_part.run.root != other_part.run.root
-    ):
-        roots = " and ".join(
-            run.root or "the repository root" for run in (first_part.run, other_part.run)
-        )
-        return f"are from different folders of the repository ({roots})"
+    facts, other_facts = map(_facts, (first_part, other_part))
+    for difference, fact in facts.items():
+        other_fact = other_facts[difference]
+        if fact != other_fact and None not in (fact, other_fact):
+            return f"are {difference} ({fact} and {other_fact})"
+    first_shard, other_shard = map(shard_of, (first_part, other_part))
     return (
         ""
         if first_shard.fingerprint == other_shard.fingerprint
         else _plan_difference(first_shard, other_shard)
     )
+
+
+def _facts(part: Stored) -> dict[str, object]:
+    """What is the same for all shards of a plan, by the words for a difference; None if unknown."""
+    run = part.run
+    return {
+        "from different versions of evalgate": part.version,
+        "from different commits": run.commit[:12],
+        "of runs with different numbers of shards": shard_of(part).of,
+        "of runs with a different `seed`": run.seed,
+        "of runs with different `runs`": run.repeats,
+        "of runs with and without `adk-compat`": part.deviations.is_adk_compat,
+        "from different folders of the repository": run.root
+        or (None if run.root is None else "the repository root"),
+    }
 
 
 def _plan_difference(first_shard: Shard, other_shard: Shard) -> str:
@@ -339,10 +326,6 @@ def _plan_difference(first_shard: Shard, other_shard: Shard) -> str:
         if suite.agent != other_suite.agent:
             return f"ran different agents for {suite.key}"
     return "were run with different settings"
-
-
-def _cases(suites: Iterable[Suite]) -> dict[CaseKey, Case]:
-    return {(suite.key, case.case_id): case for suite in suites for case in suite.eval_set.cases}
 
 
 # --- all shards as one run -----------------------------------------------------------------------
@@ -362,9 +345,9 @@ def join(parts: Sequence[Stored]) -> Stored:
         run=_join_runs([part.run for part in parts], shard_of(first_part), outcomes),
         outcomes=outcomes,
         version=first_part.version,
-        criteria=_merge(part.criteria for part in parts),
+        criteria=merge(part.criteria for part in parts),
         deviations=first_part.deviations,
-        comparison=join_comparisons(comparisons, planned=_cases(shard_of(first_part).plan)),
+        comparison=join_comparisons(comparisons, planned=cases_of(shard_of(first_part).plan)),
         edits=Edits(
             edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))
         ),
@@ -384,7 +367,7 @@ def _ordered_trials(runs: Iterable[Run], shard: Shard) -> tuple[GradedTrial, ...
 def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
     """The runs of all shards as one. `shard`: any of the plan."""
     first_run = runs[0]
-    run_cases = {key: case for run in runs for key, case in _cases(run.suites).items()}
+    run_cases = {key: case for run in runs for key, case in cases_of(run.suites).items()}
     suites = tuple(
         suite.with_cases(
             tuple(run_cases.get((suite.key, case.case_id), case) for case in suite.eval_set.cases)
@@ -410,10 +393,10 @@ def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> R
         commit=first_run.commit,
         dirty=next(state for state in (True, None, False) if state in states),
         root=next((run.root for run in runs if run.root is not None), None),
-        agents=_merge(run.agents for run in runs),
-        descriptions=_merge(run.descriptions for run in runs),
+        agents=merge(run.agents for run in runs),
+        descriptions=merge(run.descriptions for run in runs),
         inputs=_agreed_texts(run.inputs for run in runs),
-        fingerprints=dict(shard.fingerprints) | _merge(run.fingerprints for run in runs),
+        fingerprints=dict(shard.fingerprints) | merge(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
         shards=shard.of,
@@ -458,30 +441,15 @@ def join_comparisons(
     )
 
 
-def _merge(mappings: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
-    """The mappings as one; the first non-empty value of a key counts."""
-    merged: dict[Any, Value] = {}
-    for mapping in mappings:
-        for key, value in mapping.items():
-            if key not in merged or not merged[key]:
-                merged[key] = value
-    return merged
-
-
 def _agreed_texts(mappings: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """The values on which all mappings with the key agree."""
-    texts_by_key: dict[str, set[str]] = {}
-    for mapping in mappings:
-        for key, text in mapping.items():
-            texts_by_key.setdefault(key, set()).add(text)
-    return {key: texts.pop() for key, texts in texts_by_key.items() if len(texts) == 1}
+    texts_by_key = grouped(pair for mapping in mappings for pair in mapping.items())
+    return {key: texts[0] for key, texts in texts_by_key.items() if len({*texts}) == 1}
 
 
 def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:
     """The use of judges in all shards, by criterion and model."""
-    uses_by_judge: dict[tuple[str, str], list[JudgeUse]] = {}
-    for use in (use for run in runs for use in run.judges):
-        uses_by_judge.setdefault((use.criterion, use.model), []).append(use)
+    uses_by_judge = grouped(((use.criterion, use.model), use) for run in runs for use in run.judges)
     return tuple(
         model_run.total_of(uses, criterion=criterion, model=model)
         for (criterion, model), uses in sorted(uses_by_judge.items())
@@ -523,7 +491,7 @@ def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
     all_agents = [part.run.agents for part in parts]
     if any(
         len({repr(agents[key]) for agents in all_agents if agents.get(key)}) > 1
-        for key in _merge(all_agents)
+        for key in merge(all_agents)
     ):
         message = "the shards ran in different environments: the agents' versions differ"
         yield errors.warning("shards-differ", message)

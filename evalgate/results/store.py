@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from evalgate import __version__
-from evalgate.errors import EvalgateError, UnavailableError
+from evalgate import __version__, errors
+from evalgate.errors import EvalgateError
 from evalgate.results import output, shapes, stores
 from evalgate.results.journal import VERSION, Journal
 from evalgate.values import Environ, frozen_dataclass
@@ -53,8 +53,6 @@ class Store:
     # of the hash: nobody can write a trusted journal without it
     key: bytes = field(repr=False)
     witness: Witness | None = None
-    workflow_run: str = ""
-    commit: str = ""
 
     @contextmanager
     def open_journals(
@@ -80,27 +78,22 @@ class Store:
             "journal": VERSION,
             "evalgate": __version__,
             "scope": self.scope,
-            "workflow_run": self.workflow_run,
-            "commit": self.commit,
             "started_at": started_at.astimezone(UTC).isoformat(timespec="seconds"),
             "side": side,
         }
         stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         draft = self.folder / f".new-{secrets.token_hex(8)}"
         try:
-            output.make_folder(self.folder)
-            stores.pack(journal, draft, prefix=shapes.encode(first_line) + b"\n")
-            draft.chmod(0o644)
-            mac = self._mac(draft.read_bytes())
-            place = self.folder / f"{stamp}-{secrets.token_hex(4)}-{mac}.jsonl.gz"
-            if self.witness is not None:
-                place.with_suffix(WITNESSED).write_text(self.witness.sign(mac))
-            draft.replace(place)
-            self._remove_old()
-        except OSError as error:
-            raise UnavailableError(
-                f"cannot write {self.folder}: {error.strerror or error}"
-            ) from error
+            with errors.unavailable(f"cannot write {self.folder}"):
+                output.make_folder(self.folder)
+                stores.pack(journal, draft, prefix=shapes.encode(first_line) + b"\n")
+                draft.chmod(0o644)
+                mac = self._mac(draft.read_bytes())
+                place = self.folder / f"{stamp}-{secrets.token_hex(4)}-{mac}.jsonl.gz"
+                if self.witness is not None:
+                    place.with_suffix(WITNESSED).write_text(self.witness.sign(mac))
+                draft.replace(place)
+                self._remove_old()
         finally:
             draft.unlink(missing_ok=True)
 
@@ -128,9 +121,7 @@ class Store:
         path = self.folder / name
         unpacked_path = scratch / f"{secrets.token_hex(8)}.jsonl"
         try:
-            if path.is_symlink() or path.stat().st_size > stores.MOST_PACKED_BYTES:
-                return None
-            packed = path.read_bytes()
+            packed = stores.read(path, stores.MOST_PACKED_BYTES) or b""
             mac = self._mac(packed)
             is_signed = hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), mac)
             scope = (
@@ -188,27 +179,18 @@ class EarlierSide:
 
 def _token(path: Path) -> str:
     """The witness's token for a journal; "" without one."""
-    place = path.with_suffix(WITNESSED)
-    is_token = (
-        place.is_file() and not place.is_symlink() and place.stat().st_size <= MOST_TOKEN_BYTES
-    )
-    return place.read_text(encoding="ascii", errors="replace") if is_token else ""
+    token = stores.read(path.with_suffix(WITNESSED), MOST_TOKEN_BYTES) or b""
+    return token.decode("ascii", "replace")
 
 
 def of_workflow(
-    environ: Environ,
-    cache: Path,
-    *,
-    key: bytes,
-    workflow_run: str,
-    commit: str,
-    witness: Witness | None = None,
+    environ: Environ, cache: Path, *, key: bytes, witness: Witness | None = None
 ) -> Store | None:
     """The store for the job of a workflow; None elsewhere. A pull request also trusts journals of
     its base branch. `witness`: needed only without a `key`."""
     repository = environ.get("GITHUB_REPOSITORY", "")
     ref = environ.get("GITHUB_REF", "")
-    if not (workflow_run and repository and ref):
+    if not (repository and ref):
         return None
     base = environ.get("GITHUB_BASE_REF", "")
     scopes = [f"{repository}@{ref}", *([f"{repository}@refs/heads/{base}"] if base else [])]
@@ -218,14 +200,10 @@ def of_workflow(
         believed=scopes,
         key=key,
         witness=None if key else witness,
-        workflow_run=workflow_run,
-        commit=commit,
     )
 
 
-def of_checkout(root: Path, cache: Path, *, key: bytes, commit: str) -> Store:
+def of_checkout(root: Path, cache: Path, *, key: bytes) -> Store:
     """The store for runs of one person in one folder, on any branch."""
     scope = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return Store(
-        folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=key, commit=commit
-    )
+    return Store(folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=key)

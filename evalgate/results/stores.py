@@ -12,12 +12,13 @@ import secrets
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from evalgate import errors
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.model import BaseOrigin, Run
@@ -76,14 +77,10 @@ def parse_names(names: Iterable[str]) -> list[RunName]:
 def pick(runs: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
     """The runs of `candidates` with their distances: nearest commit first, newest run of a commit
     first."""
-    runs_by_commit: dict[str, list[RunName]] = {}
-    for run in sorted(runs, reverse=True):
-        runs_by_commit.setdefault(run.commit, []).append(run)
-    return [
-        (distance, run)
-        for distance, commit in enumerate(candidates)
-        for run in runs_by_commit.get(commit, ())
-    ]
+    distances = {commit: distance for distance, commit in enumerate(candidates)}
+    newest_first = [run for run in sorted(runs, reverse=True) if run.commit in distances]
+    nearest_first = sorted(newest_first, key=lambda run: distances[run.commit])
+    return [(distances[run.commit], run) for run in nearest_first]
 
 
 def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
@@ -99,7 +96,7 @@ def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[Ru
 def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
     """Compress a file after `prefix`, always to the same bytes. Raises UnavailableError if it is
     unreadable or too large."""
-    try:
+    with errors.unavailable(f"cannot compress {results}"):
         with (
             results.open("rb") as source,
             to.open("wb") as packed_file,
@@ -108,8 +105,6 @@ def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
             target.write(prefix)
             shutil.copyfileobj(source, target)
         packed_bytes = to.stat().st_size
-    except OSError as error:
-        raise UnavailableError(f"cannot compress {results}: {error.strerror or error}") from error
     if packed_bytes > MOST_PACKED_BYTES:
         raise UnavailableError(
             f"the results are too large to store: {size(packed_bytes)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
@@ -195,12 +190,12 @@ class BaselineFolder:
 
     def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
         """Readable results of `candidates` (commit SHAs), nearest first, each read on demand."""
-        with _unavailable(self._folder):
+        with self._errors():
             self._scratch.mkdir(parents=True, exist_ok=True)
             for distance, run in pick(self._runs(), candidates):
                 path = self._scratch / f"{run.commit}-{secrets.token_hex(4)}.json"
                 try:
-                    packed = _read(self._folder / RUNS / run.name, MOST_PACKED_BYTES)
+                    packed = read(self._folder / RUNS / run.name, MOST_PACKED_BYTES)
                     if packed is None:
                         continue
                     unpack(packed, path)
@@ -214,9 +209,9 @@ class BaselineFolder:
 
     def read(self, name: str) -> bytes | None:
         """A file beside the runs (`history.json`), None if it is missing."""
-        with _unavailable(self._folder):
+        with self._errors():
             try:
-                return _read(self._folder / name, MOST_HISTORY_BYTES)
+                return read(self._folder / name, MOST_HISTORY_BYTES)
             except Unreadable as error:
                 raise UnavailableError(f"{name} in the {self.name} {error}") from error
 
@@ -227,7 +222,7 @@ class BaselineFolder:
         runs."""
         run = RunName(current_moment.astimezone(UTC).strftime(_STAMP), commit)
         runs = self._folder / RUNS
-        with _unavailable(self._folder):
+        with self._errors():
             runs.mkdir(parents=True, exist_ok=True)
             with output.new_file(runs / run.name) as packed_path:
                 pack(results, packed_path)
@@ -239,6 +234,9 @@ class BaselineFolder:
                 for old_run in pick_removed(self._runs(), keep=self._keep, new=run):
                     (runs / old_run.name).unlink(missing_ok=True)
                 _remove_stale(runs, current_moment)
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return errors.unavailable(f"cannot use the folder of base results {self._folder}")
 
     def _runs(self) -> list[RunName]:
         try:
@@ -266,7 +264,7 @@ def _remove_stale(folder: Path, current_moment: datetime) -> None:
                 path.unlink()
 
 
-def _read(path: Path, most_bytes: int) -> bytes | None:
+def read(path: Path, most_bytes: int) -> bytes | None:
     """The bytes of a regular file, never through a link; None if it is missing. Raises Unreadable,
     OSError."""
     try:
@@ -284,17 +282,6 @@ def _read(path: Path, most_bytes: int) -> bytes | None:
     if len(content) > most_bytes:
         raise Unreadable(f"is larger than {most_bytes:,} bytes")
     return content
-
-
-@contextmanager
-def _unavailable(folder: Path) -> Iterator[None]:
-    """Raises UnavailableError for errors of the system about the folder."""
-    try:
-        yield
-    except OSError as error:
-        raise UnavailableError(
-            f"cannot use the folder of base results {folder}: {error.strerror or error}"
-        ) from error
 
 
 DAY_S = 86_400
@@ -376,9 +363,10 @@ def aged(
     """The origin with the age of its results, a note if they are older than `max_baseline_age`, and
     `notes`."""
     measured_time = moment(origin.measured_at)
-    if measured_time == NEVER:
-        return replace(origin, notes=(*origin.notes, *notes))
-    age_days = max(0.0, (current_moment - measured_time).total_seconds() / DAY_S)
     most_days = settings.max_baseline_age
-    age_notes = [Sentence("base_results_old", age_days, most_days)] if age_days > most_days else []
+    age_days = None
+    if measured_time != NEVER:
+        age_days = max(0.0, (current_moment - measured_time).total_seconds() / DAY_S)
+    is_old = age_days is not None and age_days > most_days
+    age_notes = [Sentence("base_results_old", age_days, most_days)] if is_old else []
     return replace(origin, age_days=age_days, notes=(*origin.notes, *age_notes, *notes))

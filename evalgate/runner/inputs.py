@@ -11,9 +11,10 @@ from evalgate import agents as agents_module
 from evalgate.agents.base import Agent, AgentFailed, AgentInputs
 from evalgate.model import AgentUse, Inputs
 from evalgate.system import watching
-from evalgate.system.inputs import EVERYTHING, GLOB, NAMES, Snapshot, parse, question
+from evalgate.system.inputs import GLOB, Snapshot, parse, question
 from evalgate.system.watching import Watch
 from evalgate.values import frozen_dataclass
+from evalgate.worker.inputs import EVERYTHING, NAMES
 
 BYTECODE = (".pyc", "__pycache__")
 UNREPORTED = AgentInputs(is_opaque=True)

@@ -20,6 +20,7 @@ from evalgate.model import (
     Suite,
     Trial,
     TrialKey,
+    cases_of,
 )
 from evalgate.results.file import Stored
 from evalgate.results.store import EarlierSide
@@ -35,11 +36,7 @@ def take_results(
 
     Trials in which the agent failed are not reused, because the agent may work now. `renamed`: for
     each evaluation file with another name in the stored run, its name there."""
-    cases = {
-        (suite.key, case.case_id): case
-        for suite in stored.run.suites
-        for case in suite.eval_set.cases
-    }
+    cases = cases_of(stored.run.suites)
     stored_trials = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
     unpaired: dict[CaseKey, CaseStatus] = {}
     for task in tasks:

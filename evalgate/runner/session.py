@@ -57,6 +57,7 @@ from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
 from evalgate.values import Wording, frozen_dataclass
+from evalgate.worker.inputs import EVERYTHING
 
 
 def grade(
@@ -228,7 +229,7 @@ class Side:
         questions = {question for side_inputs in inputs for question in side_inputs.answers}
         if not (self.shared or self.journal.inputs.get(agent, Inputs()).is_known):
             return {}
-        if system_inputs.EVERYTHING in questions:
+        if EVERYTHING in questions:
             questions = set(self.inputs.tree.contents())
         files = sorted(question for question in questions if question.startswith("file "))
         return (

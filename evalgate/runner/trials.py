@@ -209,9 +209,8 @@ class TrialRunner:
         except AgentFailed as failed:
             return failed.failure
         except Exception as error:  # noqa: BLE001 - the wall of one trial: a fault of a driver must not end the run
-            return AgentFailure(
-                kind=FailureKind.RAISED,
-                message=f"the driver {task.suite.agent.driver!r} failed: {type(error).__name__}: {error}",
+            return FailureKind.RAISED.failure(
+                f"the driver {task.suite.agent.driver!r} failed: {type(error).__name__}: {error}",
                 detail=traceback.format_exc(limit=-8),
             )
 

@@ -6,7 +6,8 @@ A behavior has instructions for the simulated user, and signs of a violation for
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 
 from evalgate.model import Persona, PersonaBehavior
 
@@ -238,30 +239,24 @@ def resolve(persona: Persona) -> Persona:
 
 def instructions(persona: Persona, *, stop_signal: str) -> str:
     """The persona's behavior, as text for the model that plays it."""
-    return _described(
-        persona, [behavior.instructions for behavior in persona.behaviors], stop_signal=stop_signal
-    )
+    return _described(persona, attrgetter("instructions"), stop_signal=stop_signal)
 
 
 def violations(persona: Persona, *, stop_signal: str) -> str:
     """The possible violations of the persona's behaviors, as text for the judge of the simulated
     user."""
-    return _described(
-        persona,
-        [behavior.violation_rubrics for behavior in persona.behaviors],
-        stop_signal=stop_signal,
-    )
+    return _described(persona, attrgetter("violation_rubrics"), stop_signal=stop_signal)
 
 
 def _described(
-    persona: Persona, points_by_behavior: list[tuple[str, ...]], *, stop_signal: str
+    persona: Persona, points_of: Callable[[PersonaBehavior], Iterable[str]], *, stop_signal: str
 ) -> str:
     lines = [persona.description]
-    for behavior, behavior_points in zip(persona.behaviors, points_by_behavior, strict=True):
+    for behavior in persona.behaviors:
         lines += [
             "",
             f"## {behavior.name}",
             behavior.description,
-            *(f"- {point}" for point in behavior_points),
+            *(f"- {point}" for point in points_of(behavior)),
         ]
     return "\n".join(_PLACEHOLDER.sub(lambda _: stop_signal, line) for line in lines)

@@ -14,7 +14,7 @@ from functools import partial
 from types import SimpleNamespace
 
 from evalgate.judges import prompting
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Question
 from evalgate.model import ConversationScenario, Invocation, Persona, SimulatorUse
 from evalgate.simulation import personas
 from evalgate.text import templates
@@ -75,9 +75,7 @@ class Script:
                 self._persona, stop_signal=use.stop_signal
             )
         self._pieces = "\n\n".join(  # the conversation, with `_CODE` in place of the code
-            prompting.fenced_piece(
-                Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE
-            )
+            prompting.fenced_piece(name, prompting.reveal(text).replace(_CODE, ""), _CODE)
             for name, text in texts.items()
         )
         self._hashed = hashlib.blake2b(self._pieces.encode(), digest_size=16)

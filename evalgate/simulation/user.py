@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from evalgate import agents, errors, judges
+from evalgate import agents, errors
 from evalgate.agents.base import AgentFailed
 from evalgate.config.gate_file import JudgeRule, SimulatorRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
-from evalgate.judges import clients, models, prompting
-from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
+from evalgate.judges import models
+from evalgate.judges.base import JudgeFailed, JudgePanel
+from evalgate.judges.clients import Clients
 from evalgate.model import (
     USER_SIMULATOR,
-    AgentFailure,
     Case,
     Content,
     ConversationScenario,
@@ -89,16 +89,8 @@ class LlmUser:
             self._script.add(invocation)
         self._added_turns = len(history)
         try:
-            question = self._script.question()
-            system, config = prompting.with_instruction(question.system, self._use.config or {})
-            request = JudgeRequest(
-                model=self._use.model,
-                prompt=question.prompt,
-                criterion=USER_SIMULATOR,
-                version=question.version,
-                system=system,
-                config=config,
-                sample=self._draw,
+            request = self._script.question().request(
+                self._use.model, self._use.config, criterion=USER_SIMULATOR, sample=self._draw
             )
             reply = self._panel.ask(request)
         except JudgeFailed as failed:
@@ -121,7 +113,7 @@ def _message(text: str) -> Content:
 
 
 def _failure(reason: str) -> AgentFailed:
-    return AgentFailed(AgentFailure(kind=FailureKind.SIMULATOR, message=reason))
+    return AgentFailed(FailureKind.SIMULATOR.failure(reason))
 
 
 Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
@@ -170,8 +162,7 @@ def settle(suites: Iterable[Suite], settings: Settings) -> tuple[Suite, ...]:
 
 def has_scenarios(suite: Suite) -> bool:
     """True if evalgate's simulated user leads any case of a suite."""
-    has_any = any(case.scenario is not None for case in suite.eval_set.cases)
-    return has_any and not agents.is_led(suite.agent)
+    return suite.is_simulated and not agents.is_led(suite.agent)
 
 
 def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
@@ -181,13 +172,11 @@ def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
     """A problem for each model that could not be asked to play a user. Makes no model calls."""
-    reasons = clients.missing(
-        simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ
-    )
+    clients = Clients(defaults=defaults, environment=environ)
     hint = "Fix its configuration, or use recorded replies (evalgate.yml: `judge: {replay: FILE}`)."
     return [
         errors.error("simulator-credentials", f"simulated user `{model}`: {reason}", hint=hint)
-        for model, reason in reasons.items()
+        for model, reason in clients.missing(simulator_models(suites)).items()
     ]
 
 

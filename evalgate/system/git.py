@@ -17,12 +17,12 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
@@ -132,76 +132,66 @@ MESSAGE_WIDTH = 1500  # characters of its message that an error shows
 
 
 class Complaint(enum.Enum):
-    """The meaning of git's error message, as far as it matters here."""
+    """The meaning of git's error message, as far as it matters here: its words, and the next
+    step."""
 
-    CREDENTIALS = "credentials"  # the remote needs other credentials, or refuses these
-    MISSING = "missing"  # no such commit, branch or repository
-    NETWORK = "network"
-    TIMEOUT = "timeout"
-    NO_GIT = "no git"
-    OTHER = "other"
+    # the remote needs other credentials, or refuses these
+    CREDENTIALS = (
+        (
+            r"could not read (Username|Password)|Authentication failed|Invalid username or password"
+            r"|Permission (to .* )?denied|returned error: 40[13]"
+            r"|terminal prompts disabled|Host key verification failed"
+        ),
+        (
+            "Give the job a token that can read the repository (`permissions: contents: read`), "
+            "or leave `persist-credentials` of actions/checkout on."
+        ),
+    )
+    # no such commit, branch or repository
+    MISSING = (
+        (
+            r"not our ref|couldn't find remote ref|unadvertised object|bad object|unknown revision"
+            r"|Needed a single revision|Not a valid (object|commit) name|not a valid object|invalid reference"
+            r"|Repository not found|returned error: 404|does not appear to be a git repository"
+            r"|no such remote|not a tree object|could not get object info|ambiguous argument"
+        ),
+        "Check out with `fetch-depth: 0`, or name a commit or branch that the remote has.",
+    )
+    NETWORK = (
+        (
+            r"Could not resolve|Failed to connect|Connection (refused|reset|timed out|closed)|unable to access"
+            r"|early EOF|hung up|RPC failed|returned error: (429|5\d\d)|Operation timed out|SSL|Could not read from"
+        ),
+        "The remote is unreachable. Check out with `fetch-depth: 0`, or rerun.",
+    )
+    OTHER = ("", "")
+    # these are not in git's words
+    TIMEOUT = (
+        "",
+        "The remote or the disk is too slow. Check out with `fetch-depth: 0`, or rerun.",
+    )
+    NO_GIT = ("", "Install git 2.31 or newer.")
 
 
 class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
     """A failed git command; the message has git's own words, without secrets."""
-
-    hints: ClassVar[Mapping[Complaint, str]] = {
-        Complaint.CREDENTIALS: "Give the job a token that can read the repository (`permissions: contents: read`), "
-        "or leave `persist-credentials` of actions/checkout on.",
-        Complaint.MISSING: "Check out with `fetch-depth: 0`, or name a commit or branch that the remote has.",
-        Complaint.NETWORK: "The remote is unreachable. Check out with `fetch-depth: 0`, or rerun.",
-        Complaint.TIMEOUT: "The remote or the disk is too slow. Check out with `fetch-depth: 0`, or rerun.",
-        Complaint.NO_GIT: "Install git 2.31 or newer.",
-        Complaint.OTHER: "",
-    }
 
     def __init__(self, *, command: str, words: str, complaint: Complaint, hint: str = "") -> None:
         """`command`: in words (`git fetch`); `words`: git's message, redacted."""
         text = words.strip()
         super().__init__(
             f"{command} failed: {text}" if text else f"{command} failed without a message",
-            hint=hint or self.hints[complaint],
+            hint=hint or complaint.value[1],
         )
         self.command = command
         self.words = text
         self.complaint = complaint
 
 
-_COMPLAINTS = (
-    (
-        Complaint.CREDENTIALS,
-        re.compile(
-            r"could not read (Username|Password)|Authentication failed|Invalid username or password"
-            r"|Permission (to .* )?denied|returned error: 40[13]"
-            r"|terminal prompts disabled|Host key verification failed",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        Complaint.MISSING,
-        re.compile(
-            r"not our ref|couldn't find remote ref|unadvertised object|bad object|unknown revision"
-            r"|Needed a single revision|Not a valid (object|commit) name|not a valid object|invalid reference"
-            r"|Repository not found|returned error: 404|does not appear to be a git repository"
-            r"|no such remote|not a tree object|could not get object info|ambiguous argument",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        Complaint.NETWORK,
-        re.compile(
-            r"Could not resolve|Failed to connect|Connection (refused|reset|timed out|closed)|unable to access"
-            r"|early EOF|hung up|RPC failed|returned error: (429|5\d\d)|Operation timed out|SSL|Could not read from",
-            re.IGNORECASE,
-        ),
-    ),
-)
-
-
 def parse_complaint(words: str) -> Complaint:
-    """The meaning of git's standard error (LC_ALL=C): the first matching row of the table."""
+    """The meaning of git's standard error (LC_ALL=C): the first that matches."""
     return next(
-        (complaint for complaint, pattern in _COMPLAINTS if pattern.search(words)), Complaint.OTHER
+        complaint for complaint in Complaint if re.search(complaint.value[0], words, re.IGNORECASE)
     )
 
 
@@ -215,7 +205,7 @@ class Git:
 
     environment: Environ
     settings: Settings = ()
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Sequence[str] = field(default=(), repr=False)
 
     def run(
         self, *arguments: str, cwd: str, timeout_s: float = LOCAL_TIMEOUT_S, settings: Settings = ()
@@ -248,9 +238,7 @@ class Git:
 
     def redacted(self, text: str) -> str:
         """`text` without tokens, and without user names and passwords in URLs."""
-        redacted_text = redact.redactor(
-            {f"SECRET_{name}": value for name, value in self.secrets.items()}
-        )(text)
+        redacted_text = redact.redactor({}, self.secrets)(text)
         return re.sub(r"(?<=://)[^/@\s']+@", "***@", redacted_text)
 
 
@@ -537,9 +525,10 @@ class Repository:
         GitFailed."""
         return self.run_bytes(*arguments).decode("utf-8", "surrogateescape").strip()
 
-    def run_bytes(self, *arguments: str) -> bytes:
-        """Like `run`, as bytes; see `Git.run`."""
-        return self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
+    def run_bytes(self, *arguments: str, **options: Any) -> bytes:
+        """Like `run`, as bytes, with the options of `Git.run`."""
+        git_dir = f"--git-dir={self.git_dir}"
+        return self.git.run(git_dir, *arguments, cwd=str(self.folder), **options)
 
     def run_with_remote(self, *arguments: str) -> bytes:
         """Like `run_bytes`, with the remote `origin`: with the credentials of the checkout, else
@@ -554,13 +543,8 @@ class Repository:
             )
         for number, way in enumerate(self.ways):
             try:
-                return self.git.run(
-                    f"--git-dir={self.git_dir}",
-                    *arguments,
-                    cwd=str(self.folder),
-                    timeout_s=NETWORK_TIMEOUT_S,
-                    settings=[*way, *self.remote.partial],
-                )
+                settings = [*way, *self.remote.partial]
+                return self.run_bytes(*arguments, timeout_s=NETWORK_TIMEOUT_S, settings=settings)
             except GitFailed as error:
                 # GitHub hides private repositories from those who may not see them
                 may_help = error.complaint in {Complaint.CREDENTIALS, Complaint.MISSING}
@@ -687,25 +671,15 @@ def over_https(url: str, *, server: str) -> str:
     return f"{server.rstrip('/')}/{match[2]}"
 
 
-def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
+def _secrets(remote: Remote, token: str | None) -> list[str]:
     """The secrets that no error may show: the token, in plain form and as git sends it, and headers
     of the checkout."""
-    secrets_by_name = {}
-    for number, (_, value) in enumerate(remote.headers):
-        if value:
-            secrets_by_name[f"header {number}"] = value
-            secrets_by_name[f"credential {number}"] = value.split()[-1]
+    secrets = [secret for _, value in remote.headers for secret in (value, *value.split()[-1:])]
     user_and_password = (
         urlsplit(remote.url).netloc.rpartition("@")[0] if "://" in remote.url else ""
     )
-    if user_and_password:
-        secrets_by_name |= {
-            "address": user_and_password,
-            "password": user_and_password.rpartition(":")[2],
-        }
-    if token:
-        secrets_by_name |= {"token": token, "basic": basic(token)}
-    return secrets_by_name
+    secrets += [user_and_password, user_and_password.rpartition(":")[2]]
+    return [*secrets, token, basic(token)] if token else secrets
 
 
 def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...]:

@@ -34,11 +34,9 @@ from urllib.parse import unquote_to_bytes
 
 import pathspec
 
-NAMES = "names"
-EVERYTHING = "everything"
+from evalgate.worker.inputs import EVERYTHING, FILE, FOLDER, KINDS, NAMES, spelling
+
 GLOB = "glob"
-FILE = "file"
-FOLDER = "folder"
 OTHER = "other"
 ABSENT = "absent"
 LINK = "link "
@@ -46,9 +44,7 @@ APART = "apart "
 """Kinds of names; LINK precedes its target, APART the kind of an excluded one."""
 OUTSIDE = "outside"
 
-_KINDS = frozenset(
-    {FILE, "name", FOLDER, "entries", "module", "packages", GLOB, "pyc", NAMES, EVERYTHING}
-)
+_KINDS = frozenset({*KINDS, GLOB})
 """The kinds of questions; `Snapshot._answer_KIND` answers them."""
 MOST_LINKS = 40
 MOST_BYTES = 1 << 30
@@ -61,17 +57,6 @@ PACKAGE_ENDS = (".dist-info", ".egg-info", ".egg", ".egg-link")
 
 class Unknown(Exception):  # noqa: N818 - the name of an outcome
     """The answer cannot be known."""
-
-
-def spelling(path: str) -> str:
-    """A path in the spelling of questions: its bytes are percent-encoded if it has `%` or
-    unprintable characters."""
-    if path.isprintable() and "%" not in path:
-        return path
-    return "".join(
-        chr(byte) if 32 <= byte < 127 and byte != 37 else f"%{byte:02X}"
-        for byte in os.fsencode(path)
-    )
 
 
 def question(kind: str, path: str) -> str:
@@ -387,13 +372,7 @@ class Snapshot:
         absolute = place if kind == OUTSIDE else f"{self._top}/{place}"
         return self._content(absolute) if _is_hash_based(absolute) else "source"
 
-    def _answer_names(self, _path: str) -> str:
-        return self._everything(contents=False)
-
-    def _answer_everything(self, _path: str) -> str:
-        return self._everything(contents=True)
-
-    def _everything(self, *, contents: bool) -> str:
+    def _everything(self, _path: str, *, contents: bool) -> str:
         def parts() -> Iterator[str]:
             for folder in sorted(self._folders):
                 is_cache = _split(folder)[1] == "__pycache__"
@@ -413,6 +392,9 @@ class Snapshot:
                         yield self._answer_file(place)
 
         return _digest(parts())
+
+    _answer_names = functools.partialmethod(_everything, contents=False)
+    _answer_everything = functools.partialmethod(_everything, contents=True)
 
 
 def _moment() -> int:

@@ -14,6 +14,7 @@ import grp
 import hashlib
 import os
 import pwd
+import re
 import secrets
 import shutil
 import signal
@@ -146,8 +147,8 @@ class PrivateCopies:
     _copies: dict[Path, Path] = field(default_factory=dict)
 
     def placed(self, path: str) -> str:
-        """The path in the private copy, which is made at its first use; other paths stay
-        unchanged."""
+        """The path in the private copy, which is made at its first use; other paths and texts
+        stay unchanged."""
         normal_path = Path(os.path.normpath(path))
         top = next((folder for folder in self.tops if normal_path.is_relative_to(folder)), None)
         if top is None:
@@ -287,9 +288,7 @@ class Sandbox:
                 if self._can_be_granted(Path(os.path.normpath(value))):
                     return str(self._granted(Path(value)))
         parts = value.split(os.pathsep)
-        return os.pathsep.join(
-            self.copies.placed(part) if part.startswith("/") else part for part in parts
-        )
+        return os.pathsep.join(map(self.copies.placed, parts))
 
     def _can_be_granted(self, path: Path) -> bool:
         """True for a closed file that is not a link in a checkout, which the change could point at
@@ -536,7 +535,7 @@ def _is_free(numbers: Collection[int]) -> bool:
             with suppress(KeyError):
                 lookup(number)
                 return False
-    return not running(numbers, by=("Uid:", "Gid:", "Groups:"))
+    return not running(numbers, by=("Uid", "Gid", "Groups"))
 
 
 # --- starting ---------------------------------------------------------------------------------
@@ -686,29 +685,29 @@ def end_all(uids: Collection[int]) -> None:
         time.sleep(0.005)
 
 
-def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozenset[int]:
+def running(uids: Collection[int], *, by: Collection[str] = ("Uid",)) -> frozenset[int]:
     """Processes of these users, also those that may become them, without ended ones. `by`: the
-    lines of /proc/PID/status with the owners."""
-    pids = set()
+    fields of `processes` with the owners."""
+    numbers = {str(uid) for uid in uids}
+    return frozenset(
+        pid
+        for pid, fields in processes()
+        if any(not numbers.isdisjoint(fields[name].split()) for name in by)
+    )
+
+
+def processes() -> Iterator[tuple[int, dict[str, str]]]:
+    """Every process that has not ended, with the fields of /proc/PID/status. Raises OSError without
+    Linux's /proc."""
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
             with suppress(OSError):  # it is gone
-                if _numbers(entry.name, by) & set(uids) and not _has_ended(entry.name):
-                    pids.add(int(entry.name))
-    return frozenset(pids)
-
-
-def _numbers(pid: str, lines: Collection[str]) -> set[int]:
-    status = Path("/proc", pid, "status").read_text("utf-8", "replace")
-    fields = (line.partition("\t") for line in status.splitlines())
-    return {
-        int(number) for name, _, numbers in fields if name in lines for number in numbers.split()
-    }
-
-
-def _has_ended(pid: str) -> bool:
-    text = Path("/proc", pid, "stat").read_text("utf-8", "replace")
-    return text.rpartition(")")[2].split()[0] in {"Z", "X"}
+                status = Path(entry.path, "status").read_text("utf-8", "replace")
+                # no other line breaks: a process chooses its name
+                lines = (line.partition(":") for line in status.split("\n"))
+                fields = {name: text.strip() for name, _, text in lines}
+                if fields["State"][0] not in "ZX":
+                    yield int(entry.name), fields
 
 
 def _kill_all_of(uids: Collection[int]) -> bool:
@@ -850,13 +849,10 @@ def _link(source: str, target: str) -> None:
 def _set_base(environment: Path, name: str, base: Path) -> None:
     """Turn a copied environment into one of another Python."""
     settings = environment / "pyvenv.cfg"
-    lines = settings.read_text("utf-8").splitlines()
-    new_lines = [
-        f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line
-        for line in lines
-    ]
+    text = settings.read_text("utf-8")
     settings.unlink()  # it may be a link to the user's own file
-    settings.write_text("\n".join(new_lines) + "\n", "utf-8")
+    new_line = f"home = {base.parent}"
+    settings.write_text(re.sub(r"(?m)^\s*home\s*=.*$", lambda _: new_line, text), "utf-8")
     for program in {"python", "python3", name}:
         link = environment / "bin" / program
         link.unlink(missing_ok=True)

@@ -390,9 +390,10 @@ class Child:
         self._waking = threading.Lock()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                os.set_blocking(pipe.fileno(), False)
+        self._outputs = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe]
+        self._pipes = [*self._outputs, *filter(None, [self._process.stdin])]
+        for pipe in self._pipes:
+            os.set_blocking(pipe.fileno(), False)
         self._thread = threading.Thread(target=self._listen, name=f"child-{self.pid}", daemon=True)
 
     # --- methods for any thread ---
@@ -472,10 +473,9 @@ class Child:
             _GROUP_GUARD.release(self.pid)
             ended = Ended(returncode=self._process.wait())
             with self._writing:
-                for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-                    if pipe is not None:
-                        with suppress(OSError):
-                            pipe.close()
+                for pipe in self._pipes:
+                    with suppress(OSError):
+                        pipe.close()
             with self._waking:
                 self._ended = ended
                 os.close(self._wake_read)
@@ -485,11 +485,7 @@ class Child:
     def _read_output(self) -> None:
         """Pass on its output until it has ended, and send the signals that are due."""
         poll = select.poll()
-        streams = [
-            pipe.fileno()
-            for pipe in (self._process.stdout, self._process.stderr)
-            if pipe is not None
-        ]
+        streams = [pipe.fileno() for pipe in self._outputs]
         feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
         exit_fds = []  # readable when the child ends, if the system supports it
         with suppress(AttributeError, OSError):
@@ -733,7 +729,7 @@ class Orphans:
     def look(self, pid: int) -> None:
         """Look for leftovers; to be called every second or so. `pid`: of the child that is the
         installer, or will start it."""
-        orphans = self._orphan_pids(pid)
+        orphans = self._orphan_pids(pid) if sys.platform == "linux" else ()
         if not orphans:
             self._since = None
         elif self._since is None:
@@ -744,7 +740,8 @@ class Orphans:
                     os.kill(orphan, signal.SIGKILL)
 
     def _orphan_pids(self, pid: int) -> set[int]:
-        parents = dict(_running_processes())
+        statuses = dict(isolation.processes())
+        parents = {child: int(fields["PPid"]) for child, fields in statuses.items()}
         descendants = {
             child: parent
             for child, parent in parents.items()
@@ -756,33 +753,16 @@ class Orphans:
         if installer is None or installer in parents.values():
             return set()
         other_pids = parents.keys() - {installer, os.getpid(), *_ancestors(installer, parents)}
-        user = _user(installer)
+        users = {child: int(fields["Uid"].split()[1]) for child, fields in statuses.items()}
         pipes = _pipes(installer)
         # the pipes of other users' processes are not visible, and all processes of the installer's
         # user are its own
-        is_apart = user != os.getuid()
+        is_apart = users[installer] != os.getuid()
         return {
             other
             for other in other_pids
-            if (is_apart and _user(other) == user) or pipes & _pipes(other)
+            if (is_apart and users[other] == users[installer]) or pipes & _pipes(other)
         }
-
-
-def _running_processes() -> Iterator[tuple[int, int]]:
-    """Every running process, with its parent."""
-    for place in _children_of(Path("/proc")):
-        with suppress(OSError, IndexError):  # it is gone, or not a process
-            # the program's name, in parentheses, may contain anything
-            fields = (place / "stat").read_bytes().rpartition(b")")[2].split()
-            if place.name.isdecimal() and fields[0] not in (b"Z", b"X"):
-                yield int(place.name), int(fields[1])
-
-
-def _children_of(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
 
 
 def _ancestors(pid: int, parents: Mapping[int, int]) -> set[int]:
@@ -799,15 +779,10 @@ def _first_argument(pid: int) -> bytes:
     return b""
 
 
-def _user(pid: int) -> int | None:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}").stat().st_uid
-    return None
-
-
 def _pipes(pid: int) -> set[str]:
     links = set()
-    for place in _children_of(Path(f"/proc/{pid}/fd")):
-        with suppress(OSError):
-            links.add(str(place.readlink()))
+    with suppress(OSError):
+        for place in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                links.add(str(place.readlink()))
     return {link for link in links if link.startswith("pipe:")}

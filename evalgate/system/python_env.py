@@ -690,9 +690,7 @@ def _uv(
         cache = sandbox.folder / "uv"
         sandbox.make_folder(cache, is_empty=False)
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
-        full_command = [
-            sandbox.copies.placed(part) if part.startswith("/") else part for part in full_command
-        ]
+        full_command = [*map(sandbox.copies.placed, full_command)]
         cwd = sandbox.copies.placed(cwd)
         prefix = sandbox.installer.prefix
     settings["UV_NO_PROGRESS"] = "1"

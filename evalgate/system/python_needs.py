@@ -201,11 +201,11 @@ def workspace_members(project: Path, root: Path) -> list[Path]:
         with suppress(ValueError, NotImplementedError, TypeError):  # no patterns: uv reports it
             globs = (top.glob(pattern) for pattern in workspace.get("members", ()))
             for folder in (top, *itertools.chain.from_iterable(globs)):
-                members[_normal_name(_table(_tables(folder), "project").get("name"))] = folder
+                members[_plain_name(_table(_tables(folder), "project").get("name"))] = folder
         needed = [project]
         for folder in needed:
             table = _table(_tables(folder), "project")
-            names = map(_normal_name, table.get("dependencies", ()))
+            names = map(_plain_name, table.get("dependencies", ()))
             needed += [members[name] for name in names if members.get(name, project) not in needed]
         return needed[1:]
     return []
@@ -219,7 +219,7 @@ def _tables(folder: Path) -> Json:
         return {}
 
 
-def _normal_name(requirement: Any) -> str:
+def _plain_name(requirement: Any) -> str:
     """The normalized name of a package, from its name or a requirement."""
     name = _NAME.match(str(requirement))
     return "" if name is None else re.sub(r"[-_.]+", "-", name[0]).lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from evalgate.values import Redactor
@@ -52,11 +52,12 @@ def redactor_of_files(environment: Mapping[str, str]) -> Redactor:
     return redact
 
 
-def redactor(environment: Mapping[str, str]) -> Redactor:
+def redactor(environment: Mapping[str, str], secrets: Iterable[str] = ()) -> Redactor:
     """A function that replaces the values of variables with names of secrets, and passwords in
     addresses, by `***`; also each line of a long value, and parts at a cut. Short values would hide
-    ordinary words."""
-    return _redactor(_secrets(environment))
+    ordinary words. `secrets`: more secrets."""
+    named_secrets = {f"SECRET_{number}": secret for number, secret in enumerate(secrets)}
+    return _redactor(_secrets(environment) | _secrets(named_secrets))
 
 
 _BETWEEN = "[\\\\\u200b]*"

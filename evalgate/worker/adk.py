@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from . import approval, description, errors, modules, server, tools, trace
-from .pipe import Emit, Message
+from .pipe import Emit, Message, dump_model
 from .stops import STOPS
 from .tools import Patches, SessionTools
 
@@ -121,11 +121,8 @@ class BeforeCalls:
         if self.retry_options is not None:
             _set_retries(llm_request, self.retry_options)
         if watch := server.CURRENT.get():
-            key = _key(callback_context)
             agent = callback_context.agent_name
-            watch.model_begins(key, agent, llm_request)
-            if watch.trace is not None:
-                watch.trace.begin("model", key, request=llm_request, agent=agent)
+            watch.begins("model", _key(callback_context), agent=agent, request=llm_request)
 
     async def before_tool_callback(
         self, *, tool: Any, tool_args: Any, tool_context: Any, **_: Any
@@ -133,10 +130,8 @@ class BeforeCalls:
         """Note the start of a tool call."""
         if watch := server.CURRENT.get():
             key = (_key(tool_context), tool_context.function_call_id)
-            watch.tool_begins(key, tool.name)
-            if watch.trace is not None:
-                agent = tool_context.agent_name
-                watch.trace.begin("tool", key, agent=agent, name=tool.name, args=dict(tool_args))
+            agent = tool_context.agent_name
+            watch.begins("tool", key, agent=agent, name=tool.name, args=dict(tool_args))
 
 
 class AfterCalls:
@@ -146,23 +141,22 @@ class AfterCalls:
     async def after_model_callback(self, *, callback_context: Any, **fields: Any) -> None:
         """Note a model's answer or error."""
         if watch := server.CURRENT.get():
-            key = _key(callback_context)
             answer = fields.get("llm_response")
             # before callbacks of the agent change it, and also for agents within tools, whose
             # events are not sent
-            watch.model_answers(key, usage=None if answer is None else _usage_fields(answer))
-            if watch.trace is not None:
-                watch.trace.end("model", key, response=answer, error=fields.get("error"))
+            watch.ends(
+                "model",
+                _key(callback_context),
+                usage=_usage_fields(answer),
+                response=answer,
+                error=fields.get("error"),
+            )
 
     async def after_tool_callback(self, *, tool_context: Any, **fields: Any) -> None:
         """Note a tool's answer or error."""
         if watch := server.CURRENT.get():
             key = (_key(tool_context), tool_context.function_call_id)
-            watch.tool_ends(key)
-            if watch.trace is not None:
-                watch.trace.end(
-                    "tool", key, response=fields.get("result"), error=fields.get("error")
-                )
+            watch.ends("tool", key, response=fields.get("result"), error=fields.get("error"))
 
     on_model_error_callback = after_model_callback
     on_tool_error_callback = after_tool_callback
@@ -442,32 +436,21 @@ class AdkSession:
     ADK shares one session service among all cases, so `user:` and `app:` state outlives the case
     that set it."""
 
-    def __init__(
-        self,
-        loaded: ImportedAgent,
-        plugins: tuple[Any, ...],
-        start: Message,
-        default_app: str,
-        *,
-        is_traced: bool = False,
-        approve: str = "",
-        artifact_service: Any = None,
-    ) -> None:
+    def __init__(self, host: Host, start: Message) -> None:
         from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
         from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
         from google.adk.runners import Runner
         from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
         self._ids = {
-            "app_name": start.get("app_name") or default_app,
+            "app_name": start.get("app_name") or host.default_app,
             "user_id": start.get("user_id") or "test_user_id",
             "session_id": start.get("session_id") or f"evalgate-{uuid.uuid4()}",
         }
         self._start = start
-        self._root_agent = loaded.root_agent
-        self._is_traced = is_traced
-        self._approve = approve
-        self._names = {str(agent.name) for agent in _tree(loaded.root_agent)}
+        self._host = host
+        self._root_agent = host.loaded.root_agent
+        self._names = {str(agent.name) for agent in _tree(self._root_agent)}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
         self.live = False
         self._service = InMemorySessionService()
@@ -475,9 +458,9 @@ class AdkSession:
             # `plugins`, as google-adk's own evaluation passes them: a test may make warnings errors
             warnings.simplefilter("ignore", DeprecationWarning)
             self._runner = Runner(
-                **_target(loaded, plugins, self._ids["app_name"]),
+                **_target(host.loaded, host.plugins, self._ids["app_name"]),
                 session_service=self._service,
-                artifact_service=artifact_service or InMemoryArtifactService(),
+                artifact_service=host.artifact_service or InMemoryArtifactService(),
                 memory_service=InMemoryMemoryService(),
             )
 
@@ -571,7 +554,7 @@ class AdkSession:
 
         message = types.Content.model_validate({**content, "role": content.get("role") or "user"})
         watch = server.TurnWatch()
-        if self._is_traced or self.live:
+        if self._host.is_traced or self.live:
             watch.trace = trace.Recorder(watch.started, emit)
             watch.trace.agents(self._root_agent)
         server.CURRENT.set(watch)
@@ -620,8 +603,8 @@ class AdkSession:
                 **run_options(is_live=self.live),
             ):
                 yield event
-                for call in event.get_function_calls() if self._approve else ():
-                    response = approval.answer(call, is_approved=self._approve == "always")
+                for call in event.get_function_calls() if self._host.approve else ():
+                    response = approval.answer(call, is_approved=self._host.approve == "always")
                     if call.id in (event.long_running_tool_ids or ()) and response is not None:
                         answers[call.id] = types.FunctionResponse(
                             id=call.id, name=call.name, response=response
@@ -640,7 +623,7 @@ class AdkSession:
                 **self._ids, filename=name, version=version
             )
             message = {"type": "artifact", "name": name, "version": version}
-            part_json = trace.dump_model(part)
+            part_json = dump_model(part)
             emit(message if len(str(part_json)) > MOST_ARTIFACT else {**message, "part": part_json})
 
     async def end(self) -> Message:
@@ -672,10 +655,10 @@ def _event(event: Any) -> Message:
     """The fields of a protocol event."""
     fields = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
-        fields["content"] = trace.dump_model(event.content)
+        fields["content"] = dump_model(event.content)
     for name in ("usage_metadata", "grounding_metadata"):
         if getattr(event, name, None) is not None:
-            fields[name] = trace.dump_model(getattr(event, name))
+            fields[name] = dump_model(getattr(event, name))
     if getattr(event, "model_version", None):  # since google-adk 1.18
         fields["model_version"] = event.model_version
     if getattr(event, "error_code", None):
@@ -688,20 +671,21 @@ def _usage_fields(source: Any) -> Message:
     """The tokens and the model in a model's answer or event."""
     fields: Message = {}
     if getattr(source, "usage_metadata", None) is not None:
-        fields["usage_metadata"] = trace.dump_model(source.usage_metadata)
+        fields["usage_metadata"] = dump_model(source.usage_metadata)
         if getattr(source, "model_version", None):  # since google-adk 1.18
             fields["model_version"] = source.model_version
     return fields
 
 
-async def prewarm(plugins: tuple[Any, ...]) -> None:
+async def prewarm() -> None:
     """Take every step of a turn once, with our own agent. Errors are only printed.
 
     google-adk imports hundreds of modules during the first turn (more than a second). The first
     case's duration would include this, and several conversations would wait for it at once."""
     try:
-        loaded = ImportedAgent(root_agent=_prewarm_agent(), app=None, name="prewarm", closing=None)
-        session = await AdkSession(loaded, plugins, {}, "prewarm").open()
+        host = Host()
+        host.take(ImportedAgent(_prewarm_agent(), app=None, name="prewarm", closing=None), {})
+        session = await host.open({}, None)
         await session.turn({"parts": [{"text": "warm up"}]}, lambda _: None)
     except Exception as error:
         sys.stderr.write(f"warming up failed: {errors.sentence(error)}\n")
@@ -750,20 +734,17 @@ def prewarm_tool() -> dict[str, str]:
 
 
 class Host(server.Host):
-    """See server.Host."""
+    """See server.Host. `artifact_service` None: each session has its own."""
 
     asks = True
     takes_history = True
+    loaded: ImportedAgent
+    plugins: tuple[Any, ...]
+    artifact_service: Any = None
 
     def __init__(self) -> None:
-        self._loaded: ImportedAgent | None = None
-        self._plugins: tuple[Any, ...] | None = None
-        self._default_app = ""
         self._asks_tools = False
-        self._is_traced = False
-        self._approve = ""
         self._patches = Patches()
-        self.artifact_service: Any = None  # None: each session has its own
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent. Raises errors.LoadFailed."""
@@ -778,7 +759,7 @@ class Host(server.Host):
         if options.get("threads"):
             run_plain_tools_in_threads()
         about = self.take(loaded, options)
-        await prewarm(self._plugins or ())
+        await prewarm()
         skip_unused_services()
         return about
 
@@ -787,11 +768,11 @@ class Host(server.Host):
         from google.adk.version import __version__
 
         tools.watch_services(loaded.root_agent, self._patches)
-        self._loaded = loaded
-        self._is_traced = bool(options.get("trace"))
-        self._approve = str(options.get("approve") or "")
-        self._plugins = instrument()
-        self._default_app = options.get("app_name") or loaded.name.rpartition(".")[2]
+        self.loaded = loaded
+        self.is_traced = bool(options.get("trace"))
+        self.approve = str(options.get("approve") or "")
+        self.plugins = instrument()
+        self.default_app = options.get("app_name") or loaded.name.rpartition(".")[2]
 
         return {
             "framework": "google-adk",
@@ -803,41 +784,26 @@ class Host(server.Host):
 
     def agents(self) -> list[Message]:
         """The parts of the agent."""
-        assert self._loaded is not None
-        return description.describe_tree(self._loaded.root_agent)
+        return description.describe_tree(self.loaded.root_agent)
 
     def models(self) -> list[str]:
         """The models of the agent and its sub-agents."""
-        assert self._loaded is not None
-        return description.models(self._loaded.root_agent)
+        return description.models(self.loaded.root_agent)
 
     async def open(self, start: Message, session_tools: SessionTools | None) -> Any:
         """A new session."""
-        assert self._loaded is not None
-        assert self._plugins is not None
         if session_tools is not None and not self._asks_tools:
             tools.ask_before_tools(self._patches)
-            tools.ask_before_listing(self._loaded.root_agent, self._patches)
+            tools.ask_before_listing(self.loaded.root_agent, self._patches)
             self._asks_tools = True
-        session = AdkSession(
-            self._loaded,
-            self._plugins,
-            start,
-            self._default_app,
-            is_traced=self._is_traced,
-            approve=self._approve,
-            artifact_service=self.artifact_service,
-        )
-        return await session.open()
+        return await AdkSession(self, start).open()
 
     async def close(self) -> None:
         """Close the resources of `get_agent_async` and the agents' toolsets, once."""
         self._patches.restore()
-        if self._loaded is None:
-            return
-        if self._loaded.closing is not None:
-            await self._loaded.closing.aclose()
-        for agent in _tree(self._loaded.root_agent):
+        if self.loaded.closing is not None:
+            await self.loaded.closing.aclose()
+        for agent in _tree(self.loaded.root_agent):
             for tool in getattr(agent, "tools", None) or ():
-                if any(base.__name__ == "BaseToolset" for base in type(tool).__mro__):
+                if tools.is_of_class(tool, "BaseToolset"):
                     await tool.close()

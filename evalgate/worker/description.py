@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .pipe import Message
+from .pipe import Message, dump_model
 
 MOST_AGENTS = 100
 MOST_TOOLS = 200
@@ -150,12 +150,7 @@ def _setting(setting: Any) -> str:
     if setting is None or setting is False or setting == "default":
         return ""
     try:
-        setting_json = (
-            setting.model_dump(mode="json", exclude_none=True)
-            if hasattr(setting, "model_dump")
-            else setting
-        )
-        return json.dumps(setting_json, sort_keys=True)[:SHORT]
+        return json.dumps(dump_model(setting), sort_keys=True)[:SHORT]
     except Exception:
         return ""
 
@@ -200,9 +195,9 @@ def _declared_parameters(tool: Any) -> dict[str, str]:
     """The parameters that a tool declares to models."""
     get_declaration = _read(tool, "_get_declaration")
     declaration = get_declaration() if callable(get_declaration) else None
-    schema = _read(declaration, "parameters_json_schema") or _read(declaration, "parameters")
-    if schema is not None and hasattr(schema, "model_dump"):
-        schema = schema.model_dump(mode="json", exclude_none=True)
+    schema = dump_model(
+        _read(declaration, "parameters_json_schema") or _read(declaration, "parameters")
+    )
     if not isinstance(schema, dict):
         return {}
     required_names = schema.get("required") or ()

@@ -77,7 +77,7 @@ class ModelAnsweredError(Exception):
         )
         code = _status(name)
         self.description: Message = {
-            "kind": _kind_of_status(code) or MODEL_ERROR,
+            "kind": kind_of_status(code) or MODEL_ERROR,
             "message": text,
             "detail": "",
         }
@@ -306,7 +306,7 @@ def _package_of(module: str) -> str:
 
 def _kind_of(error: BaseException) -> tuple[str, int | None]:
     code = _status_of(error)
-    kind = _kind_of_status(code)
+    kind = kind_of_status(code)
     if kind is not None:
         return kind, code
     is_remote = _from_remote_module(error)
@@ -369,7 +369,8 @@ def _status(value: Any) -> int | None:
     return None
 
 
-def _kind_of_status(code: int | None) -> str | None:
+def kind_of_status(code: int | None) -> str | None:
+    """The kind of an error with this HTTP status; None if the status does not say it."""
     if code == 429:
         return RATE_LIMITED
     if code == 408 or (code is not None and code >= 500):

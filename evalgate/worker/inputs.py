@@ -28,6 +28,8 @@ PACKAGES = "packages"
 PYC = "pyc"
 NAMES = "names"
 EVERYTHING = "everything"
+KINDS = (FILE, NAME, FOLDER, ENTRIES, MODULE, PACKAGES, PYC, NAMES, EVERYTHING)
+"""The kinds of questions."""
 
 MOST_QUESTIONS = 20_000
 MOST_CHARACTERS = 2_000_000

@@ -107,7 +107,7 @@ def _packages_of(home: modules.Home) -> dict[str, str]:
     return packages if folder else {}
 
 
-class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class MetricFinder(importlib.abc.MetaPathFinder):
     """Finds the agent's packages as folders whose `__init__` does not run, and finds a metric's
     module in the repository first."""
 
@@ -120,19 +120,12 @@ class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """See importlib.abc.MetaPathFinder."""
         folder = self.packages.get(fullname)
         if folder is not None:
-            spec = ModuleSpec(fullname, self, is_package=True)
+            spec = ModuleSpec(fullname, None, is_package=True)  # without a loader, nothing runs
             spec.submodule_search_locations = [folder]
             return spec
         if fullname in self.metric_modules and fullname not in sys.stdlib_module_names:
             return PathFinder.find_spec(fullname, list(self.roots))
         return None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # noqa: ARG002 - as above
-        """None: the import system makes an empty module."""
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Nothing runs."""
 
 
 # --- one metric, called with google-adk's own types as `adk eval` calls it ---

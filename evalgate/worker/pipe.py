@@ -78,6 +78,17 @@ def encode(message: Message) -> bytes:
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
+def dump_model(value: Any) -> Any:
+    """A pydantic model as JSON, as far as possible. `encode` converts the remaining Python
+    values."""
+    if not hasattr(value, "model_dump"):
+        return value
+    try:
+        return value.model_dump(mode="json", exclude_none=True)
+    except Exception:
+        return value.model_dump(mode="python", exclude_none=True)
+
+
 def to_json(value: Any, depth: int = 0) -> Any:
     """The nearest JSON of any Python value: tuples become lists, unknown objects and NaN their
     repr."""

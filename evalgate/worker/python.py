@@ -131,17 +131,15 @@ async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: 
         for candidate in candidates
     ):
         answer = callee(*positional, **keywords)
-        if inspect.isasyncgen(answer):
-            async for event in answer:
-                recorder.event(event)
-            return
+    else:
+        answer = await asyncio.get_running_loop().run_in_executor(
+            POOL, _call, callee, positional, keywords, recorder
+        )
+    if inspect.isasyncgen(answer):
+        async for event in answer:
+            recorder.event(event)
+    elif answer is not None:
         recorder.result(await answer)
-        return
-    awaitable = await asyncio.get_running_loop().run_in_executor(
-        POOL, _call, callee, positional, keywords, recorder
-    )
-    if awaitable is not None:
-        recorder.result(await awaitable)
 
 
 def _call(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> Any:
@@ -275,19 +273,17 @@ PROGRAM = ":__main__"
 class Host(server.Host):
     """See server.Host."""
 
-    def __init__(self) -> None:
-        self._callee: Any = None
-        self._signature: Signature | None = None
+    _signature: Signature
 
     @property
     def takes_history(self) -> bool:
         """True if the callable takes `messages`. Without them it knows only the current turn."""
-        return self._signature is not None and "messages" in self._signature.keywords
+        return "messages" in self._signature.keywords
 
     @property
     def asks(self) -> bool:
         """True if the callable takes `tools`. Other calls cannot be intercepted."""
-        return self._signature is not None and "tools" in self._signature.keywords
+        return "tools" in self._signature.keywords
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the callable; raises errors.LoadFailed."""
@@ -317,7 +313,6 @@ class Host(server.Host):
 
     async def open(self, start: Message, session_tools: SessionTools | None) -> Any:
         """A fresh session."""
-        assert self._signature is not None
         return CallSession(self._callee, self._signature, start, session_tools)
 
 

@@ -117,36 +117,34 @@ class TurnWatch:
         self._open_calls: dict[tuple[str, Any], tuple[float, str]] = {}
         self._calls: dict[tuple[str, Any, float], tuple[str, float]] = {}
 
-    def model_begins(self, key: Any, agent: str, request: Any) -> None:
-        """Note the start of a model call. Only an agent's first request of the turn is kept."""
-        self.requests.setdefault(agent, request)
-        self._open_calls["model", key] = (
-            time.monotonic(),
-            str(getattr(request, "model", None) or ""),
-        )
+    def begins(
+        self, kind: str, key: Any, *, agent: str = "", request: Any = None, **fields: Any
+    ) -> None:
+        """Note the start of a call; `kind`: model or tool. Only an agent's first request of the
+        turn is kept."""
+        if request is not None:
+            self.requests.setdefault(agent, request)
+        name = fields.get("name") or getattr(request, "model", None) or ""
+        self._open_calls[kind, key] = (time.monotonic(), str(name))
+        if self.trace is not None:
+            self.trace.begin(kind, key, agent=agent, request=request, **fields)
 
-    def model_answers(self, key: Any, name: str = "", usage: Message | None = None) -> None:
-        """Note a chunk of the model's answer.
+    def ends(
+        self, kind: str, key: Any, *, name: str = "", usage: Message | None = None, **fields: Any
+    ) -> None:
+        """Note a chunk of a model's answer, or a tool's answer or error.
 
         `name`: the model, if the request lacks it. `usage`: its tokens; a later chunk has the full
-        count."""
-        if usage and ("model", key) in self._open_calls:
-            self.usage[key, self._open_calls["model", key][0]] = usage
-        self._record_end("model", key, name)
-
-    def tool_begins(self, key: Any, name: str) -> None:
-        """Note the start of a tool call."""
-        self._open_calls["tool", key] = (time.monotonic(), name)
-
-    def tool_ends(self, key: Any) -> None:
-        """Note a tool's answer or error."""
-        self._record_end("tool", key)
-        self._open_calls.pop(("tool", key), None)
-
-    def _record_end(self, kind: str, key: Any, name: str = "") -> None:
+        count. `fields`: for the trace."""
         if (kind, key) in self._open_calls:
             start_time, open_name = self._open_calls[kind, key]
             self._calls[kind, key, start_time] = (name or open_name, time.monotonic())
+            if usage:
+                self.usage[key, start_time] = usage
+            if kind == "tool":
+                del self._open_calls[kind, key]
+        if self.trace is not None:
+            self.trace.end(kind, key, **fields)
 
     def timings(self) -> Message:
         """Wall times in seconds, to the millisecond, with ADK's rules: overlaps count once, and as

@@ -18,7 +18,7 @@ from functools import partial, wraps
 from typing import Any
 
 from . import errors
-from .pipe import Emit, Message, to_json
+from .pipe import Emit, Message, dump_model, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
 
@@ -340,7 +340,7 @@ def ask_before_listing(root_agent: Any, patches: Patches) -> None:
     names: dict[str, int] = {}
     for toolset in _services(root_agent, set()):
         kind = type(toolset).__name__
-        if REMOTE_TOOLSETS.isdisjoint(base.__name__ for base in type(toolset).__mro__):
+        if not is_of_class(toolset, *REMOTE_TOOLSETS):
             continue
         names[kind] = names.get(kind, 0) + 1
         _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}", patches)
@@ -359,20 +359,23 @@ def watch_services(root_agent: Any, patches: Patches) -> None:
             _watch_answers(service, service_name, patches)
 
 
+def is_of_class(value: Any, *class_names: str) -> bool:
+    """True if a value's class, or a base of it, has one of these names."""
+    return not {base.__name__ for base in type(value).__mro__}.isdisjoint(class_names)
+
+
 def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
     """The toolsets and the remote agents of an agent, of its sub-agents and of its agent tools."""
     if id(agent) in visited_ids:
         return
     visited_ids.add(id(agent))
-    if any(base.__name__ == "RemoteA2aAgent" for base in type(agent).__mro__):
+    if is_of_class(agent, "RemoteA2aAgent"):
         yield agent
     for tool in getattr(agent, "tools", None) or ():
         inner_agent = getattr(tool, "agent", None)
         if inner_agent is not None:
             yield from _services(inner_agent, visited_ids)
-        elif id(tool) not in visited_ids and any(
-            base.__name__ == "BaseToolset" for base in type(tool).__mro__
-        ):
+        elif id(tool) not in visited_ids and is_of_class(tool, "BaseToolset"):
             visited_ids.add(id(tool))
             yield tool
     for child in getattr(agent, "sub_agents", None) or ():
@@ -433,13 +436,10 @@ async def _ask_for_listing(session_tools: Any, name: str, list_tools: Any) -> li
 
 def _description_of(tool: Any) -> Message:
     declaration = tool._get_declaration()  # noqa: SLF001 - only this has the text for models
-    declaration_json = (
-        declaration.model_dump(mode="json", exclude_none=True) if declaration is not None else None
-    )
     description = {
         "name": tool.name,
         "description": tool.description or "",
-        "declaration": declaration_json,
+        "declaration": dump_model(declaration),
     }
     return {**description, "is_long_running": True} if tool.is_long_running else description
 

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from . import server
-from .pipe import Emit, Message
+from .pipe import Emit, Message, dump_model
 
 TEXT = 20_000
 """Characters of one text."""
@@ -138,17 +138,6 @@ class LastRequest:
     request: Message
     first: Message
     last: Message
-
-
-def dump_model(value: Any) -> Any:
-    """A pydantic model as JSON, as far as possible. `pipe` converts the remaining Python values
-    when it writes them."""
-    if not hasattr(value, "model_dump"):
-        return value
-    try:
-        return value.model_dump(mode="json", exclude_none=True)
-    except Exception:
-        return value.model_dump(mode="python", exclude_none=True)
 
 
 def _request(request: Any) -> Message:

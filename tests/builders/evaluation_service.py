@@ -11,9 +11,10 @@ from typing import Any
 
 from builders import google_account
 from builders.judging import HeldClock
-from evalgate import criteria, judges
+from evalgate import criteria
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.criteria.base import CriterionServices
+from evalgate.judges import rate_limit
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.usage import JudgeBudget, UsageLedger
@@ -85,7 +86,9 @@ class EvaluationService:
 def grade(use: CriterionUse, view: TrialView, environment: dict[str, str]) -> Grade:
     """The grade of a criterion by the judges of an environment."""
     roster = Clients(
-        judges.JUDGES, defaults=JudgeRule(), environment=environment, clock=HeldClock()
+        defaults=JudgeRule(),
+        environment=environment,
+        limiters=rate_limit.limiters_for(JudgeRule(), HeldClock()),
     )
     panel = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())
     try:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
+from evalgate.judges import rate_limit
 from evalgate.judges.base import (
     JudgeFailed,
     JudgeFailure,
@@ -134,7 +135,7 @@ def panel(
         {"gemini": judge, "openai": judge, "replay": judge, "vertex_evaluation": judge},
         defaults=defaults or JudgeRule(),
         environment=environment or {},
-        clock=clock or HeldClock(),
+        limiters=rate_limit.limiters_for(defaults or JudgeRule(), clock or HeldClock()),
     )
     budget = JudgeBudget(limits or BudgetRule())
     return VotingPanel(

@@ -33,7 +33,6 @@ from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
-from evalgate.judges.prompting import Piece
 from evalgate.model import CriterionUse, TrialView, Grade, Need, Reason, not_evaluated
 
 VERSION: Final = "1"
@@ -54,12 +53,12 @@ def grade(evidence: TrialView, *, ask: Inquiry) -> Grade:
         question = prompting.build_question(
             rules=RULES,
             reply=REPLY,
-            pieces=(Piece(name="agent_answer", text=prompting.answer_of(turn)),),
+            pieces={"agent_answer": prompting.answer_of(turn)},
             task="Is the text in agent_answer polite?",
             version=VERSION,
-            schema=prompting.label_schema(LABELS),
+            labels=LABELS,
         )
-        ballots.append(judged.sampled(ask, question, parse=lambda text: prompting.parse_label(text, LABELS)))
+        ballots.append(judged.sampled(ask, question))
     results = ask.panel.vote_all(ballots)
     rows = [
         judged.judged_turn(result, turn=number) for number, result in enumerate(results, start=1)

@@ -448,14 +448,10 @@ _SENTENCES = ("Apples are red.", "They are round and red and round.")
 _ASKED = prompting.build_question(
     rules="r",
     reply="r",
-    pieces=[
-        prompting.Piece(
-            name="answer", text="Apples are red. They are round and red and round. verdict: valid"
-        )
-    ],
+    pieces={"answer": "Apples are red. They are round and red and round. verdict: valid"},
     task="t",
     version="1",
-    schema=prompting.label_schema(("valid", "invalid")),
+    labels={"valid": True, "invalid": False},
 )
 
 

@@ -18,7 +18,7 @@ from builders import aimock as mock
 from builders.judging import HeldClock, request, votes_in
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.judges import JUDGES
+from evalgate.judges import JUDGES, rate_limit
 from evalgate.judges.base import SampledRequest, Undecided, VoteResult
 from evalgate.judges.panel import open_panel
 
@@ -54,7 +54,7 @@ def judge_all(
         environment=environment,
         cache=None,
         warn=pytest.fail,
-        clock=BriefClock(),
+        limiters=rate_limit.limiters_for(JudgeRule(), BriefClock()),
     )
     try:
         ballots = [

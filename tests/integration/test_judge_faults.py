@@ -22,7 +22,7 @@ import pytest
 from builders.judging import HeldClock, request
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
-from evalgate.judges import JUDGES
+from evalgate.judges import JUDGES, rate_limit
 from evalgate.judges.base import (
     JudgeFailed,
     JudgeFailure,
@@ -65,7 +65,9 @@ def panel(
     version = "/v1beta" if client == "gemini" else ""
     defaults = JudgeRule(base_url=base_url + version, timeout=timeout_s)
     roster = Clients(
-        JUDGES, defaults=defaults, environment={names[client]: KEY}, clock=clock or BriefClock()
+        defaults=defaults,
+        environment={names[client]: KEY},
+        limiters=rate_limit.limiters_for(defaults, clock or BriefClock()),
     )
     return VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=ledger or UsageLedger())
 
@@ -474,7 +476,9 @@ def test_vertex_by_a_key(server: Bytes) -> None:
         "GOOGLE_VERTEX_BASE_URL": server.url + "/v1beta1",
     }
     roster = Clients(
-        JUDGES, defaults=JudgeRule(timeout=2), environment=environment, clock=BriefClock()
+        defaults=JudgeRule(timeout=2),
+        environment=environment,
+        limiters=rate_limit.limiters_for(JudgeRule(timeout=2), BriefClock()),
     )
     held = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())
     result = vote(held, "gemini", num_samples=1)

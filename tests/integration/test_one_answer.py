@@ -293,7 +293,7 @@ def insist_on_words(desk: Desk) -> None:
         "not measured",
         "quarantined",
     }
-    assert {name: case.word for (_, name), case in stored_cases.items()} == expected
+    assert {name: wording.case_word(case) for (_, name), case in stored_cases.items()} == expected
     shown = {row[1]: row[0] for row in table_of(cli_known.show, root=desk.root)[1:]}
     assert shown == expected
     for name, word in expected.items():

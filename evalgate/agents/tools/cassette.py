@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,10 +12,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.base import ToolError, ToolFile, ToolReply
+from evalgate.agents.base import ToolFile, ToolOutcome
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass, mapped_json
+from evalgate.values import Json, JsonObject, Redactor, mapped_json
 
 VERSION = 1
 MAX_EXACT_FLOAT = 2.0**53
@@ -155,34 +156,16 @@ def changed_args(actual: Json, recorded: Json, prefix: str = "") -> Iterator[tup
             yield "differs", path
 
 
-@frozen_dataclass
-class RecordedCall:
-    """One recorded call: the `nth` (from 1) of this tool with these arguments."""
-
-    tool: str
-    args: Json
-    nth: int
-    reply: ToolReply
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """The key by which a call finds this answer."""
-        return self.tool, args_text(self.args), self.nth
-
-
 class CassetteError(ValueError):
     """A file is not a valid cassette. The message is the reason."""
 
 
-class CallWire(ToolFile):
-    """One call in the file."""
+class RecordedCall(ToolOutcome, ToolFile):
+    """One recorded call: the `nth` (from 1) of this tool with these arguments."""
 
     tool: str
     args: JsonObject = Field(default_factory=dict)
     nth: int = Field(default=1, ge=1)
-    response: Any = None
-    error: ToolError | None = None
-    effects: JsonObject | None = None
 
     @model_validator(mode="after")
     def _has_answer(self) -> Self:
@@ -190,9 +173,10 @@ class CallWire(ToolFile):
             raise ValueError("a call has either `response` (which may be null) or `error`")
         return self
 
-    def reply(self) -> ToolReply:
-        """The result of the call."""
-        return ToolReply(response=self.response, error=self.error, effects=self.effects)
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The key by which a call finds this answer."""
+        return self.tool, args_text(self.args), self.nth
 
 
 class CassetteWire(ToolFile):
@@ -201,7 +185,7 @@ class CassetteWire(ToolFile):
     evalgate_cassette: Literal[1]
     suite: str = ""
     case: str = ""
-    calls: list[CallWire]
+    calls: tuple[RecordedCall, ...]
 
 
 def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
@@ -215,18 +199,14 @@ def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
         raise CassetteError(f"not JSON: {error}") from None
     if shapes.is_deep(raw, levels=MAX_LEVELS):
         raise CassetteError("the values are nested too deeply")
-    entries = tuple(
-        RecordedCall(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply())
-        for call in wire.calls
-    )
     keys: set[tuple[str, str, int]] = set()
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(wire.calls):
         if entry.key in keys:
             raise CassetteError(
                 f"calls.{index}: call {entry.nth} of `{entry.tool}` with these arguments is a duplicate"
             )
         keys.add(entry.key)
-    return entries
+    return wire.calls
 
 
 def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -> str:
@@ -248,14 +228,11 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
 
-def merge(
-    first: Iterable[RecordedCall], *groups: Iterable[RecordedCall]
-) -> tuple[RecordedCall, ...]:
+def merge(*groups: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
     """The entries of all groups. Of several entries for one call, the first counts."""
     merged: dict[tuple[str, str, int], RecordedCall] = {}
-    for entries in (first, *groups):
-        for entry in entries:
-            merged.setdefault(entry.key, entry)
+    for entry in itertools.chain(*groups):
+        merged.setdefault(entry.key, entry)
     return tuple(merged.values())
 
 

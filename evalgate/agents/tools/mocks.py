@@ -21,6 +21,7 @@ from evalgate.agents.base import (
     ToolError,
     ToolFile,
     ToolMode,
+    ToolOutcome,
     ToolReply,
     Unmatched,
 )
@@ -79,15 +80,12 @@ class CallPattern(ToolFile):
         return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
 
 
-class MockRule(CallPattern):
+class MockRule(ToolOutcome, CallPattern):
     """One rule: the calls that it answers, and their answer. The first matching rule of a tool
     answers."""
 
     latency: Latency = Field(default_factory=Latency)
-    response: Any = None
-    error: ToolError | None = None
     run: Literal[True] | None = None
-    effects: JsonObject | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -190,8 +188,7 @@ class MockRules:
             delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{draw_name}:latency")
             if rule.run:
                 return RunTool(report=False, delay_s=delay_s)
-            reply = ToolReply(response=rule.response, error=rule.error, effects=rule.effects)
-            return Replied(reply=reply, delay_s=delay_s)
+            return Replied(reply=rule.reply, delay_s=delay_s)
         return None
 
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
@@ -296,16 +293,19 @@ class ConversationTools:
         """See agents.base.TrialTools."""
         redact = self._redact
         error = reply.error
-        redacted_reply = ToolReply(
-            response=cassette.redacted(reply.response, redact),
-            error=ToolError(type=error.type, message=redact(error.message)) if error else None,
+        result = (
+            {"error": ToolError(type=error.type, message=redact(error.message))}
+            if error
+            else {"response": cassette.redacted(reply.response, redact)}
+        )
+        recorded_call = RecordedCall(
+            tool=call.tool,
+            args=cassette.redacted(call.args, redact),
+            nth=self._nth[call.number],
             effects=cassette.redacted(reply.effects, redact),
+            **result,
         )
-        args = cassette.redacted(call.args, redact)
-        nth = self._nth[call.number]
-        self._recorded.append(
-            RecordedCall(tool=call.tool, args=args, nth=nth, reply=redacted_reply)
-        )
+        self._recorded.append(recorded_call)
 
     def finish(self) -> None:
         """See agents.base.TrialTools."""

@@ -28,51 +28,36 @@ from evalgate.values import Redactor
 class Toolbox:
     """See agents.base.ToolSource.
 
-    `root`: head's checkout; `folder`: the cassettes, relative to a checkout. `checkout`: the side's
-    own, whose cassettes come first; on head it is `root`. While recording, a case's cassette is
-    written when one of its conversations ends: the calls of the lowest repeat, then those that only
-    other repeats made. `is_resumed`: an interrupted run is resumed, so the cassette's calls are
-    kept."""
+    `settings`: head's. `checkout`: the side's own, whose cassettes come first. While recording, a
+    case's cassette is written when one of its conversations ends: the calls of the lowest repeat,
+    then those that only other repeats made. If an interrupted run is resumed, the cassette's calls
+    are kept."""
 
     def __init__(
-        self,
-        *,
-        mode: ToolMode,
-        mocks: MockFile,
-        root: Path,
-        checkout: Path,
-        folder: str,
-        redact: Redactor,
-        seed: int,
-        is_resumed: bool,
+        self, settings: Settings, *, mode: ToolMode, checkout: Path, redact: Redactor
     ) -> None:
         self.mode = mode
-        self._mocks = mocks
-        self._root = root
+        self._settings = settings
+        self._rule = settings.gate_file.tools
+        self._mocks = _mocks(settings.root, self._rule).mocks
         self._checkout = checkout
-        self._folder = folder
         self._redact = redact
-        self._seed = seed
-        self._is_resumed = is_resumed
         self._lock = threading.Lock()
         self._recorded: dict[tuple[str, str], dict[TrialKey, tuple[RecordedCall, ...]]] = {}
         self._earlier_calls: dict[tuple[str, str], tuple[RecordedCall, ...]] = {}
 
     def open(self, key: TrialKey, case: Case | None = None) -> ConversationTools:
         """The tools of one trial."""
-        name = file_of(self._folder, key.suite, key.case_id)
+        name = file_of(self._rule.cassettes, key.suite, key.case_id)
         entries = None
         if self.mode is ToolMode.REPLAY:
-            entries = read_entries(within(self._root, name))
-            side_entries = (
-                None if self._checkout == self._root else read_entries(within(self._checkout, name))
-            )
-            entries = (
-                entries if side_entries is None else cassette.merge(side_entries, entries or ())
-            )
+            checkouts = dict.fromkeys((self._checkout, self._settings.root))
+            groups = [read_entries(within(checkout, name)) for checkout in checkouts]
+            known_groups = [group for group in groups if group is not None]
+            entries = cassette.merge(*known_groups) if known_groups else None
         return ConversationTools(
             mode=self.mode,
-            rules=MockRules(self._mocks, key=key, seed=self._seed),
+            rules=MockRules(self._mocks, key=key, seed=self._settings.seed),
             entries=entries,
             cassette=name,
             keep=lambda entries: self._keep(key, name, entries),
@@ -87,18 +72,18 @@ class Toolbox:
         rules = MockFile.model_validate(
             {"tools": {name: list(tool_rules) for name, tool_rules in setup.tools.items()}}
         )
-        return setup, MockRules(rules, key=key, seed=self._seed)
+        return setup, MockRules(rules, key=key, seed=self._settings.seed)
 
     def _keep(self, key: TrialKey, name: str, entries: tuple[RecordedCall, ...]) -> None:
         case = key.case
         try:
-            path = within(self._root, name)
+            path = within(self._settings.root, name)
         except CassetteError as error:
             raise UnavailableError(f"the cassette {name} cannot be written: {error}") from error
         with self._lock:
             if case not in self._recorded:
                 with suppress(CassetteError):
-                    self._earlier_calls[case] = (self._is_resumed and read_entries(path)) or ()
+                    self._earlier_calls[case] = (self._settings.resume and read_entries(path)) or ()
             repeats = self._recorded.setdefault(case, {})
             repeats[key] = entries
             calls = cassette.merge(
@@ -227,9 +212,7 @@ def source(
     agent's own; its secrets are removed from cassettes. `suites`: those of the agent; their cases
     may answer tool calls."""
     mode = mode_of(settings)
-    rule = settings.gate_file.tools
-    root = settings.root
-    if mode is ToolMode.RECORD and checkout != root:
+    if mode is ToolMode.RECORD and checkout != settings.root:
         mode = ToolMode.LIVE
     if mode is ToolMode.LIVE and not any(
         setup.tools or setup.fakes
@@ -238,16 +221,8 @@ def source(
         for setup in case.setups
     ):
         return None
-    return Toolbox(
-        mode=mode,
-        mocks=_mocks(root, rule).mocks,
-        root=root,
-        checkout=checkout,
-        folder=rule.cassettes,
-        redact=system_redact.redactor(environment),
-        seed=settings.seed,
-        is_resumed=settings.resume,
-    )
+    redact = system_redact.redactor(environment)
+    return Toolbox(settings, mode=mode, checkout=checkout, redact=redact)
 
 
 def fingerprint(settings: Settings, checkout: Path) -> str:

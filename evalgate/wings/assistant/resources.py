@@ -10,7 +10,7 @@ from typing import Any
 
 from evalgate.results import output
 from evalgate.text import words
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, grouped
 from evalgate.wings.ces import read, results as ces_results
 from evalgate.wings.ces.compare import LONGEST_SHOWN
 from evalgate.wings.ces.edit import Refused, invalid
@@ -207,10 +207,8 @@ def results_of(library: Library) -> dict[str, list[EvaluationResult]]:
     """The results of each evaluation, by the evaluation's name, the newest last."""
     messages = (resource.message for resource in library.of(Kind.RESULT))
     results = [message for message in messages if isinstance(message, EvaluationResult)]
-    by_evaluation: dict[str, list[EvaluationResult]] = {}
-    for result in sorted(results, key=lambda result: result.create_time or ""):
-        by_evaluation.setdefault(result.name.partition("/results/")[0], []).append(result)
-    return by_evaluation
+    results.sort(key=lambda result: result.create_time or "")
+    return grouped((ces_results.evaluation_of(result), result) for result in results)
 
 
 def metrics_of(evaluation_results: list[EvaluationResult]) -> AggregatedMetrics:

@@ -3,7 +3,7 @@ calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
@@ -175,14 +175,18 @@ def _object(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:
     }
 
 
-def _holds(*required: str, **properties: str) -> JsonObject:
-    """The result of a tool: the types of its properties; without `required`, all are present."""
-    types = {key: {"type": kind} for key, kind in properties.items()}
-    return {"type": "object", "properties": types, "required": list(required or properties)}
+def _holds(required: Iterable[str] | None = None, **properties: JsonObject) -> JsonObject:
+    """The result of a tool: its properties; without `required`, all are present."""
+    names = list(properties if required is None else required)
+    return {
+        "type": "object",
+        "properties": properties,
+        **({"required": names} if names else {}),
+    }
 
 
-def _text(description: str) -> JsonObject:
-    return {"type": "string", "description": description}
+def _about(description: str, kind: str = "string") -> JsonObject:
+    return {"type": kind, "description": description}
 
 
 def _with(
@@ -200,21 +204,25 @@ def _with(
 
 # --- the table ------------------------------------------------------------------------------------
 
-_NAME = _text("Its full name, as the list gives it.")
+_TEXT: JsonObject = {"type": "string"}
+_INTEGER: JsonObject = {"type": "integer"}
+_OBJECT: JsonObject = {"type": "object"}
+_TEXTS: JsonObject = {"type": "array", "items": _TEXT}
+_OBJECTS: JsonObject = {"type": "array", "items": _OBJECT}
+_NAME = _about("Its full name, as the list gives it.")
 _MASK: JsonObject = {
     "description": "The fields to replace, such as `displayName,golden.turns`: text with commas, a list, or "
     "{paths: [...]}; `*` replaces all. A masked field that is absent is cleared. Without a mask: the fields given.",
     "anyOf": [
-        {"type": "string"},
-        {"type": "array", "items": {"type": "string"}},
-        _object((), paths={"type": "array", "items": {"type": "string"}}),
+        _TEXT,
+        _TEXTS,
+        _object((), paths=_TEXTS),
     ],
 }
-_ETAG = _text("The etag that was read; a stale one is refused with ABORTED.")
-_PARENT = _text("projects/P/locations/L/apps/A; without it all that is there.")
-_TEXTS: JsonObject = {"type": "array", "items": {"type": "string"}}
+_ETAG = _about("The etag that was read; a stale one is refused with ABORTED.")
+_PARENT = _about("projects/P/locations/L/apps/A; without it all that is there.")
 _CHOICES: JsonObject = {
-    "evaluationDataset": _text("The name of a dataset: its evaluations."),
+    "evaluationDataset": _about("The name of a dataset: its evaluations."),
     "tags": {**_TEXTS, "description": "Evaluations that have one of these tags."},
 }
 _TELLS = " The answer says what of the change may relax (`_meta`, evalgate/relaxations)."
@@ -250,37 +258,24 @@ def _previewed(done: Done) -> ToolAnswer:
     return ToolAnswer(content=content)
 
 
-_PREVIEW = {
-    "type": "object",
-    "properties": {
-        "resource": {"type": "object"},
-        "changes": _TEXTS,
-        "relaxations": _TEXTS,
-        "diff": {"type": "string"},
-    },
-    "required": ["resource", "changes", "relaxations", "diff"],
-}
+_PREVIEW = _holds(resource=_OBJECT, changes=_TEXTS, relaxations=_TEXTS, diff=_TEXT)
 
 
 def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
-    listed = {"type": "array", "items": {"type": "object"}}
     noun = tool_noun.replace("_", " ")
     view_text = "BASIC, the default, has what a list needs."
-    about_failing = "Only those whose last run here did not pass."
-    filters = {"failing": {"type": "boolean", "description": about_failing}, **_CHOICES}
+    about_failing = _about("Only those whose last run here did not pass.", "boolean")
+    filters = {"failing": about_failing, **_CHOICES}
     takes = _object(
         (),
         parent=_PARENT,
-        pageSize={"type": "integer"},
-        pageToken=_text("Of the page before."),
-        orderBy=_text("`name`, nothing else."),
+        pageSize=_INTEGER,
+        pageToken=_about("Of the page before."),
+        orderBy=_about("`name`, nothing else."),
         view={"enum": ["BASIC", "FULL"], "description": view_text},
         **(filters if kind is Kind.EVALUATION else {}),
     )
-    gives = {
-        "type": "object",
-        "properties": {COLLECTION_OF[kind]: listed, "nextPageToken": {"type": "string"}},
-    }
+    gives = _holds((), **{COLLECTION_OF[kind]: _OBJECTS}, nextPageToken=_TEXT)
     return (
         Tool(
             name=f"list_{tool_noun}s",
@@ -301,7 +296,7 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
 
 
 def _deleter(kind: Kind, tool_noun: str) -> Tool:
-    about = {"type": "boolean", "description": "Drop references to it."}
+    about = _about("Drop references to it.", "boolean")
     return Tool(
         name=f"delete_{tool_noun}",
         description=f"Deletes the specified {tool_noun.replace('_', ' ')}.{_TELLS}",
@@ -317,8 +312,8 @@ def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     names = {key: "body", f"{key}Id": "resource_id", "updateMask": "mask"}
     description = f"The {noun}, with its `name`; an `etag` guards against changes of others."
     # the schema occurs once: tools are listed together, and cannot refer to each other
-    same = {"type": "object", "description": f"The {noun}, as update_{tool_noun} takes it."}
-    about_id = _text("Without it one is made of the displayName.")
+    same = _about(f"The {noun}, as update_{tool_noun} takes it.", "object")
+    about_id = _about("Without it one is made of the displayName.")
     takes_new = _object((key,), **{key: same, f"{key}Id": about_id}, parent=_PARENT)
     update = partial(ServerResources.update, kind=kind)
     return (
@@ -347,16 +342,14 @@ def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
 
 # --- ADK evaluation sets --------------------------------------------------------------------------
 
-_FILE = _text("The evaluation file, as list_eval_sets gives it.")
-_EVAL_ID = _text("The id of the case.")
+_FILE = _about("The evaluation file, as list_eval_sets gives it.")
+_EVAL_ID = _about("The id of the case.")
 
 
 def _of_cases() -> tuple[Tool, ...]:
-    view = _holds(file="string", evalId="string", evalCase="object", etag="string")
-    case = {
-        "type": "object",
-        "description": "ADK's EvalCase, or the fields of it that change, in the file's spelling.",
-    }
+    view = _holds(file=_TEXT, evalId=_TEXT, evalCase=_OBJECT, etag=_TEXT)
+    case_about = "ADK's EvalCase, or the fields of it that change, in the file's spelling."
+    case = _about(case_about, "object")
     mask = {
         **_MASK,
         "description": "Fields of the case, such as `conversation,rubrics`; as for evaluations.",
@@ -379,10 +372,7 @@ def _of_cases() -> tuple[Tool, ...]:
             name="list_eval_sets",
             description="Lists ADK's evaluation sets with the ids of their cases.",
             takes=_object(()),
-            gives={
-                "type": "object",
-                "properties": {"evalSets": {"type": "array", "items": {"type": "object"}}},
-            },
+            gives=_holds((), evalSets=_OBJECTS),
             call=calling(EvalCases.listed, _plain),
             read_only=True,
         ),
@@ -415,12 +405,12 @@ def _of_cases() -> tuple[Tool, ...]:
 # --- runs -----------------------------------------------------------------------------------------
 
 _OPERATION = _holds(
-    *("name", "done", "metadata"),
-    name="string",
-    done="boolean",
-    metadata="object",
-    response="object",
-    error="object",
+    ("name", "done", "metadata"),
+    name=_TEXT,
+    done={"type": "boolean"},
+    metadata=_OBJECT,
+    response=_OBJECT,
+    error=_OBJECT,
 )
 
 
@@ -438,7 +428,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
         operation = operations.start((*names.values(), *eval_cases), names=names, runs=run_count)
         return ToolAnswer(content=operation.json(), awaited=operation if wait else None)
 
-    name = _text("Of the operation, as run_evaluation gives it.")
+    name = _about("Of the operation, as run_evaluation gives it.")
     cases_about = "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."
     wait_text = "Answer when it is done, and report progress meanwhile."
     return (
@@ -452,8 +442,8 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 evaluations={**_TEXTS, "description": "Names of evaluations."},
                 **_CHOICES,
                 evalCases={**_TEXTS, "description": cases_about},
-                runCount={"type": "integer", "description": "How often each is run; 1 without it."},
-                wait={"type": "boolean", "description": wait_text},
+                runCount=_about("How often each is run; 1 without it.", "integer"),
+                wait=_about(wait_text, "boolean"),
             ),
             gives=_OPERATION,
             call=_calling(run, lambda answer: answer, **_SELECTION_FIELDS),

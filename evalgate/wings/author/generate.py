@@ -12,31 +12,26 @@ from evalgate import criteria, errors, formats
 from evalgate.agents import opening, rule_use, with_defaults
 from evalgate.agents.base import AgentFailed
 from evalgate.config.context import Context
-from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.judges import defaults_of
-from evalgate.discovery import discover, dotenv
+from evalgate.discovery import candidates, discover, dotenv
 from evalgate.errors import ConfigError, UnavailableError, errors_in
 from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
-from evalgate.judges import JUDGES, clients, panel as judges_panel, prompting
-from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel, JudgeRequest
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges import panel as judges_panel, prompting
+from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel
+from evalgate.judges.clients import Clients
+from evalgate.judges.prompting import Question
 from evalgate.model import (
     AgentDetails,
     AgentUse,
     Case,
-    ConfigOrigin,
     ConversationScenario,
-    CriteriaSource,
-    EvalSet,
     Invocation,
     Persona,
-    Suite,
 )
 from evalgate.simulation import personas
 from evalgate.text import words
-from evalgate.values import Environ
 
 VERSION = "1"
 _MAX_CHARACTERS = 4_000  # of a prompt or plan
@@ -118,15 +113,14 @@ def render_question(
     return prompting.build_question(
         rules=_RULES,
         reply=_REPLY,
-        pieces=(
-            Piece(name="agents", text=prompting.as_json(descriptions) if descriptions else ""),
-            Piece(name="what_the_agent_says_of_itself", text=introduction),
-            Piece(name="wishes", text=instruction),
-            Piece(
-                name="scenarios_that_there_are",
-                text="\n".join(scenario.starting_prompt for scenario in existing),
+        pieces={
+            "agents": prompting.as_json(descriptions) if descriptions else "",
+            "what_the_agent_says_of_itself": introduction,
+            "wishes": instruction,
+            "scenarios_that_there_are": "\n".join(
+                scenario.starting_prompt for scenario in existing
             ),
-        ),
+        },
         task=f"Write {count} new scenario{'s' if count != 1 else ''} for this agent.",
         version=VERSION,
         schema=_SCHEMA,
@@ -182,12 +176,12 @@ def generate(
         )
     defaults = defaults_of(settings)
     environ = dotenv.of_judges(context.environ, defaults, [agent_use], root=settings.root).environ
-    _check_model(model, defaults, environ)
-    key_names = clients.key_names([model], drivers=JUDGES, defaults=defaults, environment=environ)
-    introduction = _ask_agent(agent_use, settings, context, judge_keys=key_names)
+    clients = Clients(defaults=defaults, environment=environ)
+    _check_model(model, clients)
+    judge_keys = clients.key_names([model])
+    introduction = _ask_agent(agent_use, settings, context, judge_keys=judge_keys)
     panel = judges_panel.open_panel(
         [model],
-        drivers=JUDGES,
         defaults=defaults,
         environment=environ,
         cache=context.cache / "verdicts",
@@ -248,9 +242,9 @@ def _agent(settings: Settings) -> AgentUse:
     return next(iter(uses.values()))
 
 
-def _check_model(model: str, defaults: JudgeRule, environ: Environ) -> None:
+def _check_model(model: str, clients: Clients) -> None:
     """Raise ConfigError if the model's key or package is missing."""
-    reasons = clients.missing([model], drivers=JUDGES, defaults=defaults, environment=environ)
+    reasons = clients.missing([model])
     if reasons:
         message = f"the model `{model}` that writes scenarios: {reasons[model]}"
         raise ConfigError.collected([errors.error("simulator-credentials", message)])
@@ -261,14 +255,7 @@ def _ask_agent(
 ) -> Invocation:
     """One turn of the agent, with its description of itself. Some drivers also report instructions
     and tools."""
-    case = Case(case_id="introduction", conversation=())
-    suite = Suite(
-        key="generate",
-        eval_set=EvalSet(eval_set_id="generate", cases=(case,)),
-        criteria=(),
-        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
-        agent=use,
-    )
+    suite = candidates.suite_of(use, settings)
     try:
         _, turn = opening.ask_once(
             suite, lambda _: QUESTION, settings, context, judge_keys=judge_keys
@@ -301,15 +288,9 @@ def _scenarios(
             count=count - len(scenarios),
             existing=list(scenarios.values()),
         )
-        request = JudgeRequest(
-            model=model,
-            prompt=question.prompt,
-            criterion=USAGE_NAME,
-            version=question.version,
-            system=question.system,
-            schema=question.schema,
-            sample=seed * MAX_TRIES + try_number,  # the cache has one reply per sample
-        )
+        # the cache has one reply per sample
+        sample = seed * MAX_TRIES + try_number
+        request = question.request(model, None, criterion=USAGE_NAME, sample=sample)
         try:
             reply = panel.ask(request)
         except JudgeFailed as failed:

@@ -7,7 +7,6 @@ independent labels."""
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
@@ -22,6 +21,7 @@ from evalgate.model import (
     Rate,
 )
 from evalgate.text import plain, words, workflow_commands
+from evalgate.values import grouped
 from evalgate.wings.calibrate import rates
 from evalgate.wings.calibrate.evidence import LabelledVerdict
 
@@ -52,8 +52,8 @@ def agreement_rate(
     if not total:
         return None
     effect = rates.design_effect(clusters)
-    interval = rates.wilson(hits / effect, total / effect)
-    return Rate(value=hits / total, low=interval.low, high=interval.high)
+    low, high = rates.wilson(hits / effect, total / effect)
+    return Rate(value=hits / total, low=low, high=high)
 
 
 def kappa_rate(
@@ -100,12 +100,12 @@ def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float |
 
 def _clusters(verdicts: Iterable[LabelledVerdict]) -> list[tuple[int, int]]:
     """For each case, the number of agreements and the number of decided labels."""
-    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for verdict in verdicts:
-        if verdict.passed is not None:
-            counts[verdict.cluster][0] += verdict.passed is verdict.label.human
-            counts[verdict.cluster][1] += 1
-    return [(hits, total) for hits, total in counts.values()]
+    agreements = grouped(
+        (verdict.cluster, verdict.passed is verdict.label.human)
+        for verdict in verdicts
+        if verdict.passed is not None
+    )
+    return [(sum(hits), len(hits)) for hits in agreements.values()]
 
 
 def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:

@@ -3,7 +3,6 @@ agreement."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,7 +33,7 @@ from evalgate.model.deviations import Deviations
 from evalgate.results import file
 from evalgate.runner import session
 from evalgate.text import plain, words
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass, grouped
 from evalgate.wings.calibrate import agreement, evidence, labels
 from evalgate.wings.calibrate.evidence import LabelledItem, LabelledVerdict
 from evalgate.wings.calibrate.labels import LabelsReading
@@ -73,16 +72,14 @@ def calibrate(
 
     Raises ConfigError with every problem of the labels, NothingToDo without labels,
     UnavailableError if the judge decided nothing."""
-    display_path = (
-        labels_file.relative_to(settings.root)
-        if labels_file.is_relative_to(settings.root)
-        else labels_file
-    )
-    content = walk.read_user_file(labels_file, label=display_path.as_posix())
-    text = plain.decode(content, file=display_path.as_posix())
+    is_inside = labels_file.is_relative_to(settings.root)
+    path = labels_file.relative_to(settings.root) if is_inside else labels_file
+    display_path = path.as_posix()
+    content = walk.read_user_file(labels_file, label=display_path)
+    text = plain.decode(content, file=display_path)
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
-    reading = labels.parse_labels(text, file=display_path.as_posix())
+    reading = labels.parse_labels(text, file=display_path)
     if not reading.labels and not errors_in(reading.problems):
         unlabelled = words.counted(reading.unlabelled, "line has", "lines have")
         detail = f": {unlabelled} an empty `label`" if reading.unlabelled else ""
@@ -93,9 +90,8 @@ def calibrate(
         answers = _ask(
             settings, reading, conversations=conversations, environ=environ, cache=cache, say=say
         )
-    groups = defaultdict(list)
-    for verdict in answers.verdicts:
-        groups[repr(verdict.criterion_judge)].append(verdict)  # a judge's config is unhashable
+    # a judge's config is unhashable
+    groups = grouped((repr(verdict.criterion_judge), verdict) for verdict in answers.verdicts)
     calibrations = [
         agreement.calibrate(group[0].criterion_judge, group, seed=SEED) for group in groups.values()
     ]
@@ -107,7 +103,7 @@ def calibrate(
     calibration = Calibration(
         evalgate=__version__,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        labels_file=display_path.as_posix(),
+        labels_file=display_path,
         source="results" if results else "asked",
         criteria=tuple(calibrations),
         seed=SEED,
@@ -136,10 +132,8 @@ def _ask(
     suites, problems = settle_suites(settings, {label.line.criterion for label in reading.labels})
     needs_results = any(label.evidence is None for label in reading.labels)
     stored = file.read_results(conversations) if needs_results and conversations.exists() else None
-    uses: defaultdict[str, dict[str, CriterionUse]] = defaultdict(dict)
-    for suite in suites:
-        for use in suite.criteria:
-            uses[use.name][suite.key] = use
+    pairs = grouped((use.name, (suite.key, use)) for suite in suites for use in suite.criteria)
+    uses = {name: dict(uses_by_suite) for name, uses_by_suite in pairs.items()}
     items, item_problems = evidence.find_items(
         reading.labels, uses=uses, stored=stored, deviations=settings.deviations
     )

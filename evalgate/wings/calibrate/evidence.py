@@ -90,7 +90,7 @@ def find_items(
     for label in labels:
         try:
             evidence = label.evidence or labelled_evidence(label, stored)
-            use = _use_of(label, uses[label.line.criterion], evidence)
+            use = _use_of(label, uses.get(label.line.criterion, {}), evidence)
             subject, turn, judge = _label_target(label, use, evidence)
         except LabelProblem as problem:
             problems.append(errors.error(problem.code, str(problem), label.place, problem.hint))

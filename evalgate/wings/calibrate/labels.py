@@ -34,7 +34,7 @@ from evalgate.model import (
 from evalgate.model.shapes import Wire, to_snake
 from evalgate.results.file import Stored
 from evalgate.text import words
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass, grouped
 
 COMMON_LABELS = {
     **dict.fromkeys(
@@ -342,11 +342,12 @@ def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
     The judge's verdict is left out, because people who see it tend to agree with it. It does not
     influence the sample, so that TPR and TNR stay unbiased."""
     random = Random(seed)  # noqa: S311 - which verdicts to label, no secret
-    by_criterion: dict[str, list[JsonObject]] = {}
     suites = {suite.key: suite for suite in stored.run.suites}
-    for trial in stored.run.trials:
-        for line in _draft_lines(trial, suites[trial.key.suite], stored):
-            by_criterion.setdefault(line["criterion"], []).append(line)
+    by_criterion = grouped(
+        (line["criterion"], line)
+        for trial in stored.run.trials
+        for line in _draft_lines(trial, suites[trial.key.suite], stored)
+    )
     sampled_lines = [
         line
         for lines in by_criterion.values()

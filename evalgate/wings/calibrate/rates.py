@@ -6,17 +6,15 @@ import math
 from collections.abc import Iterable
 from statistics import NormalDist
 
-from evalgate.model import Interval
 
-
-def wilson(successes: float, total: float) -> Interval:
-    """Wilson's score interval of a share, at 95 % confidence. It is sound for small counts, and
-    never has width 0.
+def wilson(successes: float, total: float) -> tuple[float, float]:
+    """Both ends of Wilson's score interval of a share, at 95 % confidence. It is sound for small
+    counts, and never has width 0.
 
     Counts may be fractions, because effective counts are. Without observations the share may be
     anything. Source: Wilson 1927; Brown, Cai and DasGupta 2001."""
     if total <= 0:
-        return Interval(low=0.0, high=1.0)
+        return 0.0, 1.0
     z = NormalDist().inv_cdf(0.975)  # 1.96
     share = min(max(successes / total, 0.0), 1.0)
     center = share + z * z / (2 * total)
@@ -24,7 +22,7 @@ def wilson(successes: float, total: float) -> Interval:
     scale = 1 + z * z / total
     low = 0.0 if share == 0 else max(0.0, (center - half_width) / scale)
     high = 1.0 if share == 1 else min(1.0, (center + half_width) / scale)
-    return Interval(low=low, high=high)
+    return low, high
 
 
 def design_effect(clusters: Iterable[tuple[int, int]]) -> float:

@@ -85,7 +85,7 @@ def _by_subject(checks: list[Check]) -> dict[tuple[Group, int | None, str, int],
 
 def render(report: Report) -> str:
     """The table of outcomes and the list of differences; "" if the platform judged nothing."""
-    base = None if report.comparison is None else report.comparison.base
+    base = report.base
     head_pairs = [("head", pair) for pair in pairs(report.run)]
     all_pairs = [*head_pairs, *(("base", pair) for pair in (pairs(base) if base else ()))]
     if not all_pairs:

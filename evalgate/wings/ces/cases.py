@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from evalgate import errors
 from evalgate.errors import Problem
@@ -26,7 +27,7 @@ from evalgate.model import (
     ToolResponse as AdkResponse,
     TurnSetup,
 )
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass, grouped
 from evalgate.wings.ces import compare, outcomes, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER, Goal, Simulation, expectation_id
 from evalgate.wings.ces.outcomes import Plan, expectations_of
@@ -183,6 +184,12 @@ def _case(resource: Resource, app: _App, name: str) -> Case:
     )
 
 
+def _case_of(plan: Plan, resource: Resource, name: str, **more: Any) -> Case:
+    """The case of an evaluation, with the criteria that decide on it or inform about it."""
+    criteria = frozenset(_criteria(plan))
+    return Case(case_id=name, place=resource.place, criteria=criteria, ces=plan.json(), **more)
+
+
 def _plan(
     app: _App, evaluation: Evaluation, prompts: Mapping[str, str], goals: tuple[str, ...] = ()
 ) -> Plan:
@@ -207,14 +214,13 @@ def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str)
     is_stable = app.settings.golden_run_method is not GoldenRunMethod.NAIVE
     fakes = app.settings.golden_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
     plan = _plan(app, evaluation, app.prompts)
-    return Case(
-        case_id=name,
+    return _case_of(
+        plan,
+        resource,
+        name,
         conversation=tuple(_invocation(turn) for turn in golden.turns),
-        place=resource.place,
         setups=tuple(_setup(turn, is_stable=is_stable, fakes=fakes) for turn in golden.turns),
         isolated=is_stable and len(golden.turns) > 1,
-        criteria=frozenset({PLATFORM, *_criteria_of_golden(plan)}),
-        ces=plan.json(),
     )
 
 
@@ -368,10 +374,7 @@ def _rules(responses: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, t
     """The rules of a mock file that give these responses: to the call that they belong to,
     otherwise in order. The last response goes to every further call, so that no real tool runs
     alongside a mock."""
-    by_name: dict[str, list[tuple[ToolResponse, Json | None]]] = {}
-    for response, args in responses:
-        for name in _names(response):
-            by_name.setdefault(name, []).append((response, args))
+    by_name = grouped((name, pair) for pair in responses for name in _names(pair[0]))
     rules_by_tool = {}
     for name, responses_of_tool in by_name.items():
         rules: list[Json] = []
@@ -400,6 +403,20 @@ def _answer(response: ToolResponse) -> JsonObject:
     return {"response": content["output"] if set(content) == {"output"} else content}
 
 
+def _criteria(plan: Plan) -> Iterator[str]:
+    scenario = plan.evaluation.scenario
+    yield PLATFORM
+    yield from (
+        _criteria_of_golden(plan) if scenario is None else _criteria_of_scenario(plan, scenario)
+    )
+    if any(map(plan.assesses_hallucination, plan.turns if scenario is None else (None,))):
+        yield HALLUCINATION
+    if plan.conversation_expectations:
+        yield NAMED
+    if plan.goals:
+        yield GOALS
+
+
 def _criteria_of_golden(plan: Plan) -> Iterator[str]:
     yield EXPECTATIONS  # at least: no unexpected answer or call
     compares_calls = plan.compares_tools(of_step=True)
@@ -408,10 +425,6 @@ def _criteria_of_golden(plan: Plan) -> Iterator[str]:
         is_call_judged = compares_calls and call is not None and call.may_need_judge
         if not expectation.skip_evaluation and (plan.judges_answer(expectation) or is_call_judged):
             yield SIMILARITY
-    if any(plan.assesses_hallucination(turn) for turn in plan.turns):
-        yield HALLUCINATION
-    if plan.conversation_expectations:
-        yield NAMED
 
 
 # --- scenarios ------------------------------------------------------------------------------------
@@ -425,8 +438,10 @@ def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: st
         task += (
             "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
         )
-    return Case(
-        case_id=name,
+    return _case_of(
+        plan,
+        resource,
+        name,
         scenario=ConversationScenario(
             starting_prompt=_beginning(app),
             conversation_plan=task,
@@ -434,10 +449,7 @@ def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: st
             max_turns=scenario.max_turns or shapes.MOST_TURNS,
         ),
         session=_session(scenario.variable_overrides),
-        place=resource.place,
         setups=(_scenario_setup(scenario, app),),
-        criteria=frozenset({PLATFORM, *_criteria_of_scenario(plan, scenario)}),
-        ces=plan.json(),
     )
 
 
@@ -479,10 +491,6 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
         yield EXPECTATIONS
     if plan.compares_scenario and (says or any(call.may_need_judge for call in calls)):
         yield SIMILARITY
-    if plan.assesses_hallucination(None):
-        yield HALLUCINATION
-    if plan.conversation_expectations:
-        yield NAMED
     if plan.judges_goal:
         yield GOAL
     if scenario.rubrics:
@@ -524,16 +532,7 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
         persona=_persona(app, name),
         max_turns=min(turns or shapes.MOST_TURNS, shapes.MOST_TURNS),
     )
-    decide = [*([GOALS] if goals else []), *([NAMED] if names else [])]
-    decide += [HALLUCINATION] if plan.assesses_hallucination(None) else []
-    return Case(
-        case_id=name,
-        scenario=scenario,
-        session=_session(state),
-        place=resource.place,
-        criteria=frozenset({PLATFORM, *decide}),
-        ces=plan.json(),
-    )
+    return _case_of(plan, resource, name, scenario=scenario, session=_session(state))
 
 
 def _step_text(number: int, step: Goal) -> str:

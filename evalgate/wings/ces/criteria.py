@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.base import VoteResult
+from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Finding,
     Grade,
@@ -39,7 +38,6 @@ from evalgate.wings.ces.outcomes import (
     Kind,
     Plan,
     Verdict,
-    Verdicts,
     VerdictSource,
 )
 from evalgate.wings.ces.shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
@@ -56,10 +54,11 @@ def plan_of(evidence: TrialView) -> Plan:
     return Plan.model_validate(evidence.case.ces)
 
 
-def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
+def result_of(
+    plan: Plan, evidence: TrialView, judge: VerdictSource
+) -> GoldenResult | ScenarioResult:
     """The outcomes by turn and expectation, from the judges' verdicts: the content of an
     EvaluationResult."""
-    judge = VerdictSource(verdicts)
     if plan.evaluation.scenario is not None:
         return outcomes.scenario_result(plan, evidence.actual, judge)
     return outcomes.golden_result(
@@ -79,30 +78,31 @@ def unready_reason(evidence: TrialView) -> NotEvaluated | None:
 # --- verdicts of judges ---------------------------------------------------------------------------
 
 
-def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) -> dict[Any, Verdict]:
+class StoredVerdicts(VerdictSource):
     """The judges' verdicts, read back from the findings of a trial's grades: each question has one
     finding, in order."""
-    verdicts: dict[Any, Verdict] = {}
-    findings = {
-        name: iter([finding for finding in grade.findings if _is_reply(finding)])
-        for name, grade in grades.items()
-    }
-    for question in outcomes.questions(plan, evidence.actual):
-        finding = next(findings.get(_CRITERIA[question.kind], iter(())), None)
-        if finding is not None:
-            score = _SCORES.get(finding.label)
-            verdicts[question.key] = Verdict(score=score, explanation=str(finding.text))
-    for name, kind in ((cases.NAMED, Kind.NAMED), (cases.RUBRICS, Kind.RUBRIC)):
-        grade = grades.get(name)
-        for number, finding in enumerate(grade.findings if grade else ()):
+
+    def __init__(self, grades: Mapping[str, Grade]) -> None:
+        super().__init__({})
+        self._findings = {
+            name: iter([finding for finding in grade.findings if _is_reply(name, finding)])
+            for name, grade in grades.items()
+        }
+
+    def ask(self, question: JudgeQuestion) -> Verdict:
+        """The verdict of the next finding."""
+        finding = next(self._findings.get(_CRITERIA[question.kind], iter(())), None)
+        if finding is None:
+            return outcomes.NO_VERDICT
+        score = _SCORES.get(finding.label)
+        if question.kind not in _QUESTIONS:
             score = None if finding.score is None else int(finding.score)
-            key = JudgeQuestion(kind=kind, step=number).key
-            verdicts[key] = Verdict(score=score, explanation=str(finding.text))
-    return verdicts
+        return Verdict(score=score, explanation=str(finding.text))
 
 
-def _is_reply(finding: Finding) -> bool:
-    return bool(finding.opinions) or finding.label in _SCORES
+def _is_reply(name: str, finding: Finding) -> bool:
+    is_listed = name in (cases.NAMED, cases.RUBRICS)
+    return is_listed or bool(finding.opinions) or finding.label in _SCORES
 
 
 # --- checks without a judge -----------------------------------------------------------------------
@@ -116,7 +116,7 @@ def grade_expectations(evidence: TrialView) -> Grade:
     if unready is not None:
         return unready
     plan = plan_of(evidence)
-    result = result_of(plan, evidence, {})
+    result = result_of(plan, evidence, VerdictSource({}))
     grade = _grade_checks(
         outcomes.checks(plan, result), Group.EXPECTATION, count=len(evidence.actual)
     )
@@ -219,13 +219,6 @@ _GROUPS = {
     cases.HALLUCINATION: Group.HALLUCINATION,
     cases.GOAL: Group.GOAL,
 }
-_CRITERIA = {
-    Kind.ANSWER: cases.SIMILARITY,
-    Kind.SAID: cases.SIMILARITY,
-    Kind.ARGUMENT: cases.SIMILARITY,
-    Kind.HALLUCINATION: cases.HALLUCINATION,
-    Kind.GOAL: cases.GOAL,
-}
 
 
 def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
@@ -238,7 +231,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
         if _CRITERIA[question.kind] == name
     ]
     results = ask.panel.vote_all(
-        [_ballot(question, evidence.actual, ask) for question in questions]
+        [judged.sampled(ask, ask_verdict(question, evidence.actual)) for question in questions]
     )
     replies = [
         _verdict_of(question, result) for question, result in zip(questions, results, strict=True)
@@ -247,7 +240,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
         question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
     }
     lack = next((lack for _, _, lack in replies if lack is not None), None)
-    checks = outcomes.checks(plan, result_of(plan, evidence, verdicts))
+    checks = outcomes.checks(plan, result_of(plan, evidence, VerdictSource(verdicts)))
     grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
     # first each judge's finding, one per question; then the results that needed no judge
     judge_findings = tuple(finding for _, finding, _ in replies)
@@ -284,17 +277,12 @@ _ANSWERS = {
 _YES = {"yes": 1, "no": 0}
 _CLAIMS = {"justified": 1, "not_justified": 0, "no_claim": -1}
 _GOAL_WORDS = {"satisfied": 1, "not_satisfied": 0, "unspecified": -1}
-_WORDS = {
-    Kind.ANSWER: _ANSWERS,
-    Kind.SAID: _YES,
-    Kind.ARGUMENT: _YES,
-    Kind.HALLUCINATION: _CLAIMS,
-    Kind.GOAL: _GOAL_WORDS,
-}
-_SCORES = {word: score for scores in _WORDS.values() for word, score in scores.items()}
-
-_RULES = {
-    Kind.ANSWER: """\
+_QUESTIONS = {
+    Kind.ANSWER: (
+        cases.SIMILARITY,
+        _ANSWERS,
+        "How consistent is the text in agent_answer with the text in expected_answer?",
+        """\
 You compare what an AI agent said in one turn with the answer that its test expects, by meaning. Form, length, order
 and politeness are free; names, values, dates, decisions and questions are not.
 
@@ -303,39 +291,61 @@ and politeness are free; names, values, dates, decisions and questions are not.
 - partially_consistent: part of what matters is missing, and nothing is wrong.
 - largely_inconsistent: most of what matters is missing, or a detail that matters is another.
 - contradictory: it says the opposite, something else, or nothing of it.""",
-    Kind.SAID: """\
+    ),
+    Kind.SAID: (
+        cases.SIMILARITY,
+        _YES,
+        "Does the agent say what is in expected_answer, somewhere in agent_answers?",
+        """\
 You look through all that an AI agent said in a conversation for something that its test expects it to say, by meaning.
 Form, length and order are free; names, values, dates and decisions are not.
 
 - yes: somewhere the agent says it.
 - no: it does not, or only in part, or it says something else later.""",
-    Kind.ARGUMENT: """\
+    ),
+    Kind.ARGUMENT: (
+        cases.SIMILARITY,
+        _YES,
+        "Do agent_argument and expected_argument mean the same?",
+        """\
 You compare an argument of a tool call that an AI agent made with the one that its test expects, by meaning.
 
 - yes: both would make the tool do the same: other words, another spelling, another form of the same date or number.
 - no: they would not.""",
-    Kind.HALLUCINATION: """\
+    ),
+    Kind.HALLUCINATION: (
+        cases.HALLUCINATION,
+        _CLAIMS,
+        "Is what the agent said in the last turn borne out?",
+        """\
 You check whether what an AI agent said in one turn is borne out by what it had: instructions, the conversation, session
 variables, tools and what they answered. Use no knowledge of your own, except what is trivial.
 
 - justified: every claim about facts is borne out by these.
 - not_justified: at least one claim about facts is not, or is contradicted.
 - no_claim: the agent claims no facts: a greeting, a question, a plan, a refusal.""",
-    Kind.GOAL: """\
+    ),
+    Kind.GOAL: (
+        cases.GOAL,
+        _GOAL_WORDS,
+        "Did the user get what user_task asks for?",
+        """\
 You read a conversation of a user with an AI agent and decide whether the user got what the user wanted. You judge what
 came of it, not how.
 
 - satisfied: the user's task is done, as the task says it.
 - not_satisfied: it is not, or only in part, or the agent refused it.
 - unspecified: the task is too vague to tell.""",
+    ),
 }
-_TASKS = {
-    Kind.ANSWER: "How consistent is the text in agent_answer with the text in expected_answer?",
-    Kind.SAID: "Does the agent say what is in expected_answer, somewhere in agent_answers?",
-    Kind.ARGUMENT: "Do agent_argument and expected_argument mean the same?",
-    Kind.HALLUCINATION: "Is what the agent said in the last turn borne out?",
-    Kind.GOAL: "Did the user get what user_task asks for?",
+"""Of each kind of question: its criterion, the scores of a verdict's words, the task, the rules."""
+_CRITERIA = {
+    Kind.NAMED: cases.NAMED,
+    Kind.RUBRIC: cases.RUBRICS,
+    **{kind: criterion for kind, (criterion, *_) in _QUESTIONS.items()},
 }
+_SCORES = {word: score for _, scores, *_ in _QUESTIONS.values() for word, score in scores.items()}
+
 _REPLY = """\
 Reply with one JSON object and nothing else: first the reasons, in one to three sentences, then the verdict, then the
 code.
@@ -343,41 +353,33 @@ code.
 The verdict is one of these words: {listed}."""
 
 
-def _ballot(question: JudgeQuestion, actual: Sequence[Invocation], ask: Inquiry) -> SampledRequest:
-    scores = _WORDS[question.kind]
-    labels = {word: score in question.passes for word, score in scores.items()}
-    parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731 - typed here, where it is chosen
-    return judged.sampled(ask, ask_verdict(question, actual, labels), parse=parse)
-
-
-def ask_verdict(
-    question: JudgeQuestion, actual: Sequence[Invocation], labels: Mapping[str, bool]
-) -> Question:
+def ask_verdict(question: JudgeQuestion, actual: Sequence[Invocation]) -> Question:
     """The question to a judge."""
+    _, scores, task, rules = _QUESTIONS[question.kind]
+    labels = {word: score in question.passes for word, score in scores.items()}
     return prompting.build_question(
-        rules=_RULES[question.kind],
+        rules=rules,
         reply=_REPLY.format(first=next(iter(labels)), listed=", ".join(labels)),
         pieces=_pieces(question, actual),
-        task=_TASKS[question.kind],
+        task=task,
         version=VERSION,
-        schema=prompting.label_schema(labels),
+        labels=labels,
     )
 
 
-def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
-    texts: dict[str, str] = {}
+def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> Pieces:
     match question.kind:
         case Kind.ANSWER:
             request = prompting.text_of(actual[question.turn].user_content)
-            texts = {
+            return {
                 "user_request": request,
                 "expected_answer": question.expected,
                 "agent_answer": question.actual,
             }
         case Kind.SAID:
-            texts = {"expected_answer": question.expected, "agent_answers": question.actual}
+            return {"expected_answer": question.expected, "agent_answers": question.actual}
         case Kind.ARGUMENT:
-            texts = {
+            return {
                 "argument_name": question.argument,
                 "expected_argument": question.expected,
                 "agent_argument": question.actual,
@@ -385,16 +387,10 @@ def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piec
         case Kind.HALLUCINATION:
             history = actual[: question.turn + 1]
             state = history[-1].state
-            variables = Piece(
-                name="session_variables", text=prompting.as_json(dict(state)) if state else ""
-            )
-            return (*rubrics.conversation_pieces(history), variables)
-        case Kind.GOAL:
-            return (
-                Piece(name="user_task", text=question.expected),
-                *rubrics.conversation_pieces(actual),
-            )
-    return tuple(Piece(name=name, text=text) for name, text in texts.items())
+            variables = prompting.as_json(dict(state)) if state else ""
+            return {**rubrics.conversation_pieces(history), "session_variables": variables}
+        case _:  # GOAL, the last one with rules
+            return {"user_task": question.expected, **rubrics.conversation_pieces(actual)}
 
 
 # --- properties of the whole conversation ---------------------------------------------------------

@@ -405,43 +405,29 @@ def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
 
 
 def _chunks(content: Content, app: str) -> list[JsonObject]:
-    chunks: list[JsonObject] = []
-    for part in content.parts:
-        match part:
-            case Text(text=text):
-                chunks.append({"text": text})
-            case ToolCall(name=name, args=args, id=call_id) if name == TRANSFER:
-                chunks.append(
-                    {
-                        "agentTransfer": {
-                            "targetAgent": f"{app}/agents/{(args or {}).get('agent_name', '')}"
-                        }
-                    }
-                )
-            case ToolCall(name=name, args=args, id=call_id):
-                chunks.append({"toolCall": _tool_part(name, app, call_id, args=dict(args or {}))})
-            case ToolResponse(name=name, response=response, id=call_id):
-                chunks.append(
-                    {"toolResponse": _tool_part(name, app, call_id, response=dict(response or {}))}
-                )
-            case Attachment(data=data):
-                chunks.append(_attachment(data))
-    return chunks
+    return [_chunk(part, app) for part in content.parts]
 
 
-def _attachment(data: Json) -> JsonObject:
-    inline = data.get("inline_data") or data.get("inlineData") or {}
-    mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
-    return {
-        "image" if mime.startswith("image/") else "blob": {
-            "mimeType": mime,
-            "data": inline.get("data", ""),
-        }
-    }
-
-
-def _tool_part(name: str, app: str, call_id: str | None, **more: JsonObject) -> JsonObject:
-    return {"tool": tool_name(name, app), **more, **({"id": call_id} if call_id else {})}
+def _chunk(part: Part, app: str) -> JsonObject:
+    match part:
+        case Text(text=text):
+            return {"text": text}
+        case ToolCall(name=name, args=args) if name == TRANSFER:
+            target = f"{app}/agents/{(args or {}).get('agent_name', '')}"
+            return {"agentTransfer": {"targetAgent": target}}
+        case ToolCall() | ToolResponse():
+            key, name, content = (
+                ("toolCall", "args", part.args)
+                if isinstance(part, ToolCall)
+                else ("toolResponse", "response", part.response)
+            )
+            tool = {"tool": tool_name(part.name, app), name: dict(content or {})}
+            return {key: {**tool, **({"id": part.id} if part.id else {})}}
+        case Attachment(data=data):
+            inline = data.get("inline_data") or data.get("inlineData") or {}
+            mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
+            key = "image" if mime.startswith("image/") else "blob"
+            return {key: {"mimeType": mime, "data": inline.get("data", "")}}
 
 
 def _inputs(content: Content, app: str) -> list[JsonObject]:
@@ -559,7 +545,7 @@ class AppEvaluations:
 
 
 def _unmeasured(kind: FailureKind, message: str) -> AgentFailed:
-    return AgentFailed(AgentFailure(kind=kind, message=message))
+    return AgentFailed(kind.failure(message))
 
 
 def _turns(live: Live, result: EvaluationResult) -> list[Invocation]:
@@ -641,9 +627,7 @@ class CesAgent(Agent):
                 try:
                     self._live = self._open_live()
                 except LiveFailed as failed:
-                    self._failure = AgentFailure(
-                        kind=FailureKind.START, message=self._redact(str(failed))
-                    )
+                    self._failure = FailureKind.START.failure(self._redact(str(failed)))
                 except AgentFailed as failed:
                     self._failure = failed.failure
             if self._failure is not None:

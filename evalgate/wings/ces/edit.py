@@ -332,31 +332,26 @@ class _Splicer:
         neighbor = node.members[max(position, 0)][1]
         column = neighbor.at - (self._text.rfind("\n", 0, neighbor.at) + 1)
         lead = self._text[neighbor.at - column : neighbor.at]
-        indent = lead if not lead.strip() else " " * column
+        is_on_line = not lead.strip()
+        indent = lead if is_on_line else " " * column
+        at = neighbor.at if position < 0 else neighbor.end
         if node.is_block:
-            texts = [f"{indent}{self._member(key, value, indent)}" for key, value in items]
+            text = "\n".join(f"{indent}{self._member(key, value, indent)}" for key, value in items)
             if position < 0:
-                first = (
-                    texts[0].lstrip() + "\n" + "".join(f"{text}\n" for text in texts[1:]) + indent
-                )
-                self._edits.append((neighbor.at, neighbor.at, first))
-                return
-            end = self._text.find("\n", neighbor.end)
-            end = len(self._text) if end < 0 else end
-            self._edits.append((end, end, "".join(f"\n{text}" for text in texts)))
-            return
-        between = f",\n{indent}" if not lead.strip() else ", "
-        texts = [
-            (f"{json.dumps(key)}: " if key else "")
-            + self._flow(value, indent if not lead.strip() else None)
-            for key, value in items
-        ]
-        if position < 0:
-            self._edits.append((neighbor.at, neighbor.at, between.join(texts) + between))
+                text = f"{text.lstrip()}\n{indent}"
+            else:
+                line_end = self._text.find("\n", at)
+                at = len(self._text) if line_end < 0 else line_end
+                text = f"\n{text}"
         else:
-            self._edits.append(
-                (neighbor.end, neighbor.end, "".join(f"{between}{text}" for text in texts))
+            between = f",\n{indent}" if is_on_line else ", "
+            text = between.join(
+                (f"{json.dumps(key)}: " if key else "")
+                + self._flow(value, indent if is_on_line else None)
+                for key, value in items
             )
+            text = text + between if position < 0 else between + text
+        self._edits.append((at, at, text))
 
     def _member(self, key: str, value: Any, indent: str) -> str:
         """A line or lines of block YAML."""

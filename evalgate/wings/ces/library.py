@@ -31,18 +31,14 @@ class StoredFiles:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._contents: dict[tuple[str, str], tuple[_Stamp, Any]] = {}
-        self._known: tuple[list[str], list[_Stamp], Library] = ([], [], Library())
+        self._contents: dict[tuple[str, str], tuple[list[str], list[_Stamp], Any]] = {}
 
     def library(self) -> Library:
         """All files, with their problems except those between files."""
-        paths, stamps, library = self._known
-        if not paths or stamps != list(map(self._stamp, paths)):
-            library = self._read_library()
+        library: Library = self._cached(("library", ""), self._read_library)
         return library
 
-    def _read_library(self) -> Library:
-        started = time.time_ns()
+    def _read_library(self) -> tuple[Library, list[str]]:
         settings = load.load_settings({"root": str(self._root)})
         exclude = settings.gate_file.exclude
         tree = Tree(self._root, exclude=exclude)
@@ -54,11 +50,7 @@ class StoredFiles:
         library = Library(readings=readings, problems=tuple(problems))
         folders = (RUNS, *(f"{RUNS}/{COLLECTION_OF[kind]}" for kind in (Kind.RESULT, Kind.RUN)))
         others = (*folders, *tree.other_json, *tree.other_yaml)
-        paths = [*tree.origins, *others, *readings]
-        stamps = list(map(self._stamp, paths))
-        if _is_settled(stamps, before=started):
-            self._known = (paths, stamps, library)
-        return library
+        return library, [*tree.origins, *others, *readings]
 
     def _of_runs(self, kind: Kind) -> Iterator[str]:
         folder = f"{RUNS}/{COLLECTION_OF[kind]}"
@@ -67,7 +59,9 @@ class StoredFiles:
             yield from (f"{folder}/{name}" for name in names if name.endswith(".json"))
 
     def _kind_at(self, tree: SearchedTree, path: str) -> Kind | None:
-        kind: Kind | None = self._cached(("kind", path), lambda: ces_format.kind_at(tree, path))
+        kind: Kind | None = self._cached(
+            ("kind", path), lambda: (ces_format.kind_at(tree, path), [path])
+        )
         return kind
 
     def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
@@ -77,19 +71,19 @@ class StoredFiles:
                 return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
             return read.parse(text, file=file, kind=kind)
 
-        reading: Reading = self._cached(("content", file), parse)
+        reading: Reading = self._cached(("content", file), lambda: (parse(), [file]))
         return reading
 
-    def _cached(self, key: tuple[str, str], make: Callable[[], Any]) -> Any:
-        """The result for a file; the earlier one if its entry has not changed."""
+    def _cached(self, key: tuple[str, str], make: Callable[[], tuple[Any, list[str]]]) -> Any:
+        """What `make` returns with the paths that it read; the earlier result if none of them has
+        changed."""
         started = time.time_ns()
-        stamp = self._stamp(key[1])
-        stored = self._contents.get(key)
-        if stored is not None and stored[0] == stamp:
-            return stored[1]
-        content = make()
-        if stamp and _is_settled([stamp], before=started):
-            self._contents[key] = (stamp, content)
+        paths, stamps, content = self._contents.get(key, ([], [], None))
+        if not paths or stamps != list(map(self._stamp, paths)):
+            content, paths = make()
+            stamps = list(map(self._stamp, paths))
+            if _is_settled(stamps, before=started):
+                self._contents[key] = (paths, stamps, content)
         return content
 
     def _stamp(self, path: str) -> _Stamp:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -355,15 +356,14 @@ class VerdictSource:
 
 
 def questions(plan: Plan, actual: Sequence[Invocation]) -> list[JudgeQuestion]:
-    """All questions that only a judge can decide and that are asked one by one, in the order of the
-    turns: those of a result without verdicts."""
+    """All questions that only a judge can decide, in the order of the turns: those of a result
+    without verdicts."""
     judge = VerdictSource({})
     if plan.evaluation.scenario is not None:
         scenario_result(plan, actual, judge)
     else:
         golden_result(plan, actual, judge)
-    asked_together = (Kind.NAMED, Kind.RUBRIC)
-    return [question for question in judge.questions if question.kind not in asked_together]
+    return judge.questions
 
 
 # --- the agent's actions --------------------------------------------------------------------------
@@ -722,7 +722,7 @@ class _Turn:
     def _of_answer(self, step: int, expected: GoldenExpectation) -> GoldenExpectationOutcome:
         messages = self._messages_at(step)
         text = text_of(expected.agent_response)
-        observed = _observed_message(messages) if messages else None
+        observed = _observed_message(messages)
         outcome = Outcome.SKIPPED  # a payload or an image has no text
         result = None
         if text and expected.comparison_type in LITERAL:
@@ -752,14 +752,15 @@ class _Turn:
         self, expected: GoldenExpectation, expected_call: ExpectedCall
     ) -> GoldenExpectationOutcome:
         call = self._calls_by_step.get(expected_call.step)
+        observed = None
         if call is None:
             reason = str(Sentence("ces_not_called"))
             result = ToolInvocationResult(
                 parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=reason
             )
-            return _outcome(expected, Outcome.FAIL, tool_invocation_result=result)
-        result = expected_call.result(call, self._judge)
-        observed = self._observed(call, expected_call.call)
+        else:
+            result = expected_call.result(call, self._judge)
+            observed = self._observed(call, expected_call.call)
         return _outcome(
             expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed
         )
@@ -788,10 +789,8 @@ class _Turn:
                 outcome=Outcome.SKIPPED, explanation=str(Sentence("ces_own_response"))
             )
             return _outcome(expected, Outcome.SKIPPED, tool_invocation_result=skipped)
-        best_response = next(iter(right_responses or candidates), None)
-        observed = (
-            None if best_response is None else observed_response(best_response, expected_response)
-        )
+        shown = right_responses or candidates
+        observed = observed_response(shown[0], expected_response) if shown else None
         reason = "" if right_responses else Sentence("ces_response", bool(candidates))
         return _explained(
             expected, passed=bool(right_responses), reason=reason, observed_tool_response=observed
@@ -860,18 +859,14 @@ def _difference(name: str, expected: object, actual: Json) -> str:
 def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
     """True if two responses are equal, with or without a wrapper. The result is in `output` (tools
     of other frameworks use `{"result": ...}`), else it is the object itself."""
-    content = dict(actual.response or {})
-    contents = [content]
-    contents += [content[key] for key in ("output", "result") if set(content) == {key}]
-    expected = [
-        expected_response,
-        *([expected_response["output"]] if set(expected_response) == {"output"} else []),
-    ]
-    return any(
-        compare.same(expected_content, actual_content)
-        for expected_content in expected
-        for actual_content in contents
+    expected, contents = (
+        [content, *(content[key] for key in wrappers if set(content) == {key})]
+        for content, wrappers in (
+            (expected_response, ("output",)),
+            (actual.response or {}, ("output", "result")),
+        )
     )
+    return any(itertools.starmap(compare.same, itertools.product(expected, contents)))
 
 
 def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = None) -> ToolCall:
@@ -893,9 +888,10 @@ def observed_response(response: ActualResponse, expected: ToolCall | ToolRespons
     )
 
 
-def _observed_message(texts: Iterable[str]) -> Message:
-    """The agent's messages as CES writes them."""
-    return Message(role="agent", chunks=tuple(Chunk(text=text) for text in texts))
+def _observed_message(texts: Sequence[str]) -> Message | None:
+    """The agent's messages as CES writes them; None without messages."""
+    chunks = tuple(Chunk(text=text) for text in texts)
+    return Message(role="agent", chunks=chunks) if texts else None
 
 
 def _claims(
@@ -1005,52 +1001,41 @@ def _scenario_outcomes(
     all_calls = [call for invocation in actual for call in calls_of(invocation)]
     expectations = dict(enumerate(scenario.scenario_expectations))
     expected_calls, calls = _paired(plan, expectations, all_calls)
-    responses = [response for invocation in actual for response in invocation.tool_responses]
+    responses: dict[str | None, ActualResponse] = {
+        response.id: response
+        for invocation in reversed(actual)
+        for response in reversed(invocation.tool_responses)
+        if response.id is not None
+    }
     is_recorded = all(invocation.events is not None for invocation in actual)
     for step, expectation in expectations.items():
         expected_call = expected_calls.get(step)
-        if expected_call is None:
-            yield _scenario_answer(step, expectation, messages, judge)
-            continue
         call = calls.get(step)
-        if call is None:
-            yield ScenarioExpectationOutcome(
-                expectation=expectation, outcome=Outcome.FAIL if is_recorded else UNKNOWN
+        fields: JsonObject = {"outcome": Outcome.FAIL if is_recorded else UNKNOWN}
+        if expected_call is None:
+            fields = _scenario_answer(step, text_of(expectation.agent_response), messages, judge)
+        elif call is not None:
+            template = expected_call.call
+            answer = responses.get(call.id)
+            fields["outcome"] = expected_call.result(call, judge).outcome
+            fields["observed_tool_call"] = ObservedToolCall(
+                tool_call=observed_call(call, app=plan.app, expected=template),
+                tool_response=None if answer is None else observed_response(answer, template),
             )
-            continue
-        template = expected_call.call
-        answer = next(
-            (response for response in responses if call.id is not None and response.id == call.id),
-            None,
-        )
-        observed = ObservedToolCall(
-            tool_call=observed_call(call, app=plan.app, expected=template),
-            tool_response=None if answer is None else observed_response(answer, template),
-        )
-        yield ScenarioExpectationOutcome(
-            expectation=expectation,
-            outcome=expected_call.result(call, judge).outcome,
-            observed_tool_call=observed,
-        )
+        yield ScenarioExpectationOutcome(expectation=expectation, **fields)
 
 
 def _scenario_answer(
-    step: int, expectation: ScenarioExpectation, messages: Sequence[str], judge: VerdictSource
-) -> ScenarioExpectationOutcome:
+    step: int, expected: str, messages: Sequence[str], judge: VerdictSource
+) -> JsonObject:
     """The outcome of an answer that a scenario expects: the judge's, who reads all messages; FAIL
     without messages."""
-    expected = text_of(expectation.agent_response)
-    if not expected:
-        return ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.SKIPPED)
-    if not messages:
-        return ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.FAIL)
+    if not expected or not messages:
+        return {"outcome": Outcome.FAIL if expected else Outcome.SKIPPED}
     said = "\n".join(messages)
     verdict = judge.ask(JudgeQuestion(kind=Kind.SAID, step=step, expected=expected, actual=said))
-    return ScenarioExpectationOutcome(
-        expectation=expectation,
-        outcome=verdict.outcome(YES),
-        observed_agent_response=_observed_message(messages[-1:]),
-    )
+    observed = _observed_message(messages[-1:])
+    return {"outcome": verdict.outcome(YES), "observed_agent_response": observed}
 
 
 # --- checks and status ----------------------------------------------------------------------------

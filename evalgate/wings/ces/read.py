@@ -25,7 +25,7 @@ from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
 from evalgate.system import patterns
 from evalgate.text import words
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass, grouped
 from evalgate.wings.ces import cxas, shapes
 from evalgate.wings.ces.cxas import Conversations, Simulation, Simulations, ToolTests
 from evalgate.wings.ces.shapes import (
@@ -374,7 +374,7 @@ class _Reader:
         if message is not None:
             error_count = self.problems.error_count
             if isinstance(message, Evaluation):
-                self._check_evaluation(message, path)
+                _check_evaluation(message, Spot(self.problems, path))
             if self.problems.error_count == error_count:
                 self._add(kind, path, message)
 
@@ -410,11 +410,13 @@ class _Reader:
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
-                    self._check_turn(turn, (*path, "turns", turn_number))
+                    _check_turn(turn, _TurnSpot(self.problems, (*path, "turns", turn_number)))
                 self._add(Kind.CONVERSATIONS, path, evaluation)
         elif isinstance(document, Simulations):
             for number, simulation in enumerate(document.evals):
-                self._simulation(simulation, ("evals", number))
+                path = ("evals", number)
+                _check_simulation(simulation, Spot(self.problems, path))
+                self._add(Kind.SIMULATIONS, path, simulation)
         elif isinstance(document, ToolTests):
             for number, test in enumerate(document.tests):
                 checks = test.expectations
@@ -422,94 +424,6 @@ class _Reader:
                     message = "the test expects nothing of the tool"
                     self.problems.warning("ces-turn", message, path=("tests", number))
                 self._add(Kind.TOOL_TESTS, ("tests", number), test)
-
-    def _check_evaluation(self, evaluation: Evaluation, path: Path) -> None:
-        """Report the problems of an evaluation's content; warnings for probable mistakes."""
-        for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
-            self._check_turn(turn, (*path, "golden", "turns", number))
-        for number, expectation in enumerate(
-            evaluation.scenario.scenario_expectations if evaluation.scenario else ()
-        ):
-            tool = expectation.tool_expectation
-            within = ("scenarioExpectations", number, "toolExpectation", "expectedToolCall", "args")
-            if tool is not None and tool.expected_tool_call is not None:
-                self._check_args(tool.expected_tool_call, (*path, "scenario", *within))
-
-    def _check_turn(self, turn: GoldenTurn, path: Path) -> None:
-        expectations = [
-            (step.expectation, self._below(path, "steps", number, "expectation"))
-            for number, step in enumerate(turn.steps)
-            if step.expectation is not None
-        ]
-        if not any(step.user_input for step in turn.steps):
-            message = "a turn without user input: the agent gets no message"
-            self.problems.warning("ces-turn", message, path=path)
-        if not any(expectation.agent_response for expectation, _ in expectations):
-            message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
-            hint = "Add an `agentResponse`, if only with `skipEvaluation`."
-            self.problems.warning("ces-turn", message, path=path, hint=hint)
-        calls = [
-            (expectation.tool_call, expectation.skip_evaluation)
-            for expectation, _ in expectations
-            if expectation.tool_call is not None
-        ]
-        ids = {call.id for call, _ in calls} - {""}
-        for expectation, place in expectations:
-            if expectation.no_tool_calls is False:
-                self.problems.error(
-                    "wrong-value",
-                    "`noToolCalls` says something only as `true`",
-                    path=(*place, "noToolCalls"),
-                    hint="Delete it, or write true.",
-                )
-            if expectation.no_tool_calls and not all(is_skipped for _, is_skipped in calls):
-                message = "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
-                self.problems.error("wrong-value", message, path=(*place, "noToolCalls"))
-            if expectation.tool_call is not None:
-                self._check_args(expectation.tool_call, self._below(place, "toolCall", "args"))
-            response = expectation.tool_response or expectation.mock_tool_response
-            if response is not None and response.id and ids and response.id not in ids:
-                key = "toolResponse" if expectation.tool_response else "mockToolResponse"
-                message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
-                hint = words.suggest(response.id[:100], ids)
-                self.problems.warning("ces-reference", message, path=(*place, key, "id"), hint=hint)
-
-    def _below(self, path: Path, *steps: str | int) -> Path:
-        """A place in a turn. A file for `cxas` has other places there: the turn stands for them."""
-        return path if self.kind in CXAS else (*path, *steps)
-
-    def _check_args(self, call: ToolCall, path: Path) -> None:
-        """Report the problems of arguments with a comparison."""
-        for name, value in (call.args or {}).items():
-            if not isinstance(value, dict) or "$matchType" not in value:
-                continue
-            match = value["$matchType"]
-            if match not in MATCH_TYPES:
-                message = f"expected one of {words.listed([f'`{mode}`' for mode in MATCH_TYPES])}, found {described(match)}"
-                hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
-                place = self._below(path, name, "$matchType")
-                self.problems.error("ces-match-type", message, path=place, hint=hint)
-            elif match != "ignore" and "$originalValue" not in value:
-                message = "`$originalValue` is missing: there is nothing to compare with"
-                self.problems.error("ces-match-type", message, path=self._below(path, name))
-            elif match == "regexp" and not _is_pattern(value["$originalValue"]):
-                place = self._below(path, name, "$originalValue")
-                self.problems.warning("ces-match-type", "not a regular expression", path=place)
-
-    def _simulation(self, simulation: Simulation, path: Path) -> None:
-        for number, step in enumerate(simulation.steps):
-            step_path = (*path, "steps", number)
-            if not step.goal and not step.static_utterance:
-                self.problems.error(
-                    "missing-key", "`goal` or `static_utterance` is missing", path=step_path
-                )
-            elif step.goal and not step.success_criteria and not step.static_utterance:
-                message = "a goal without `success_criteria`: a judge decides what counts"
-                self.problems.warning("ces-turn", message, path=step_path)
-            if number and step.inject_variables and not step.static_utterance:
-                message = "`inject_variables` reach the agent only with a `static_utterance`"
-                self.problems.warning("ces-turn", message, path=step_path)
-        self._add(Kind.SIMULATIONS, path, simulation)
 
     def _add(self, kind: Kind, path: Path, message: Proto) -> None:
         place = self.problems.place_of(path)
@@ -552,23 +466,26 @@ class _Reader:
         if raw is None:
             return None
         error_count = self.problems.error_count
-        cleaned = self._clean(shape, raw, path, 0)
+        spot = Spot(self.problems, path)
+        cleaned = self._clean(shape, raw, spot, 0)
         if self.problems.error_count > error_count and cleaned is None:
             return None
         try:
             message = shape.model_validate(cleaned)
         except ValidationError as error:
-            self._tell(error, cleaned, path)
+            _tell(error, cleaned, spot)
             return None
         return message if self.problems.error_count == error_count else None
 
-    def _clean(self, shape: type[Proto], raw: Any, path: Path, depth: int) -> Any:
+    def _clean(self, shape: type[Proto], raw: Any, spot: Spot, depth: int) -> Any:
         """The keys of a message in one spelling, without nulls, which mean absent; reports problems
         with its keys."""
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
-            self.problems.error("json-too-deep", "the values are nested too deeply", path=path[:10])
+            Spot(self.problems, spot.path[:10]).error(
+                "json-too-deep", "the values are nested too deeply"
+            )
             return None
         fields = shapes.fields_of(shape)
         content = JsonObject()
@@ -576,22 +493,22 @@ class _Reader:
         for key, value in raw.items():
             name = fields.get(key) if isinstance(key, str) else None
             if name is None and self.unknown is not None:
-                self.unknown.append(json_source.path_text((*path, key)))
+                self.unknown.append(json_source.path_text(spot.at(key).path))
             elif name is None:
-                self._unknown_key(shape, raw, key, path)
+                _unknown_key(shape, raw, key, spot)
             elif name in spelled:
                 message = f"`{spelled[name]}` and `{key}` are the same field"
-                self.problems.error("duplicate-key", message, path=(*path, key), hint="Delete one.")
+                spot.at(key).error("duplicate-key", message, "Delete one.")
             elif value is not None:
                 spelled[name] = key
                 content[shapes.key_of(shape, name)] = self._clean_value(
-                    shape, name, value, (*path, key), depth
+                    shape, name, value, spot.at(key), depth
                 )
-        self._check_presence(shape, content, path)
+        self._check_presence(shape, content, spot)
         return content
 
     def _clean_value(
-        self, shape: type[Proto], name: str, value: Any, path: Path, depth: int
+        self, shape: type[Proto], name: str, value: Any, spot: Spot, depth: int
     ) -> Any:
         values = shapes.enum_in(shape, name)
         not_run = shapes.NOT_RUN_VALUES.get(values.__name__, ()) if values else ()
@@ -599,41 +516,25 @@ class _Reader:
         if is_not_run or (
             shapes.handling_of(shape, name) is Handling.NOT_RUN and value not in ("", False)
         ):
-            subject = f"`{path[-1]}`" + (f": {value}" if is_not_run else "")
+            subject = f"`{spot.path[-1]}`" + (f": {value}" if is_not_run else "")
             message = f"{subject} is kept in the file, and an evaluation that has it is not run"
-            self.problems.warning("ces-not-run", message, path=path, hint="See docs/ces.md.")
+            spot.warning("ces-not-run", message, "See docs/ces.md.")
         inner = shapes.message_in(shape, name)
         if inner is None:
             return value
         if isinstance(value, list):
             return [
-                self._clean(inner, element, (*path, number), depth + 1)
+                self._clean(inner, element, spot.at(number), depth + 1)
                 for number, element in enumerate(value)
             ]
         if shapes.is_map(shape, name) and isinstance(value, dict):
             return {
-                key: self._clean(inner, element, (*path, key), depth + 1)
+                key: self._clean(inner, element, spot.at(key), depth + 1)
                 for key, element in value.items()
             }
-        return self._clean(inner, value, path, depth + 1)
+        return self._clean(inner, value, spot, depth + 1)
 
-    def _unknown_key(self, shape: type[Proto], raw: dict[Any, Any], key: Any, path: Path) -> None:
-        if not isinstance(key, str):
-            self.problems.error(
-                "wrong-type", f"expected text as a key, found {described(key)}", path=path
-            )
-            return
-        used_names = {
-            shapes.fields_of(shape).get(spelling) for spelling in raw if isinstance(spelling, str)
-        }
-        free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in used_names]
-        synonyms = _MEANT.get(shape.__name__, {})
-        near = words.nearest(key[:100], [*free, *synonyms])
-        Spot(self.problems, (*path, key)).unknown_key(
-            shape.__name__, near=synonyms.get(near or "", near), is_error=True
-        )
-
-    def _check_presence(self, shape: type[Proto], content: JsonObject, path: Path) -> None:
+    def _check_presence(self, shape: type[Proto], content: JsonObject, spot: Spot) -> None:
         """Required fields and oneofs of a message."""
         for fields in shape.oneofs.values():
             keys = [shapes.key_of(shape, name) for name in fields]
@@ -642,42 +543,144 @@ class _Reader:
                 message = (
                     f"only one of {words.listed([f'`{key}`' for key in present_keys])} may be given"
                 )
-                self.problems.error("ces-oneof", message, path=(*path, present_keys[1]))
+                spot.at(present_keys[1]).error("ces-oneof", message)
             elif not (
                 present_keys or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
             ):
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
-                self.problems.error("ces-oneof", message, path=path)
+                spot.error("ces-oneof", message)
         for name in shape.required if not self.is_partial else ():
             key = shapes.key_of(shape, name)
             if content.get(key) in (None, "", []):
                 hint = "" if key in content else json_source.instead_of(key, content)
-                self.problems.error(
-                    "missing-key", f"`{key}` is missing or empty", path=path, hint=hint
-                )
+                spot.error("missing-key", f"`{key}` is missing or empty", hint)
 
-    def _tell(self, error: ValidationError, raw: Any, path: Path) -> None:
-        """The problem that pydantic reports, unless it is about keys."""
-        reported_paths: set[Path] = set()
-        for finding in error.errors(include_url=False):
-            location = _within(raw, finding["loc"])
-            kind = finding["type"]
-            if location in reported_paths or kind == "extra_forbidden":
-                continue
-            reported_paths.add(location)
-            context = finding.get("ctx") or {}
-            hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
-            code = "wrong-type" if kind == "wrong_type" else "wrong-value"
-            message = finding["msg"]
-            if kind in _EXPECTED:
-                code = "wrong-type"
-                message = f"expected {_EXPECTED[kind]}"
-            elif kind == "too_long":
-                message = f"at most {context.get('max_length')} are allowed"
-            elif kind.startswith(("less_than", "greater_than")):
-                message = message.replace("Input should be", "must be")
-            suffix = f", found {described(finding.get('input'))}" if kind != "too_long" else ""
-            self.problems.error(code, f"{message}{suffix}", path=(*path, *location), hint=hint)
+
+def _unknown_key(shape: type[Proto], raw: dict[Any, Any], key: Any, spot: Spot) -> None:
+    if not isinstance(key, str):
+        spot.error("wrong-type", f"expected text as a key, found {described(key)}")
+        return
+    used_names = {
+        shapes.fields_of(shape).get(spelling) for spelling in raw if isinstance(spelling, str)
+    }
+    free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in used_names]
+    synonyms = _MEANT.get(shape.__name__, {})
+    near = words.nearest(key[:100], [*free, *synonyms])
+    spot.at(key).unknown_key(shape.__name__, near=synonyms.get(near or "", near), is_error=True)
+
+
+def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
+    """The problem that pydantic reports, unless it is about keys."""
+    reported_paths: set[Path] = set()
+    for finding in error.errors(include_url=False):
+        location = _within(raw, finding["loc"])
+        kind = finding["type"]
+        if location in reported_paths or kind == "extra_forbidden":
+            continue
+        reported_paths.add(location)
+        context = finding.get("ctx") or {}
+        hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
+        code = "wrong-type" if kind == "wrong_type" else "wrong-value"
+        message = finding["msg"]
+        if kind in _EXPECTED:
+            code = "wrong-type"
+            message = f"expected {_EXPECTED[kind]}"
+        elif kind == "too_long":
+            message = f"at most {context.get('max_length')} are allowed"
+        elif kind.startswith(("less_than", "greater_than")):
+            message = message.replace("Input should be", "must be")
+        suffix = f", found {described(finding.get('input'))}" if kind != "too_long" else ""
+        spot.at(*location).error(code, f"{message}{suffix}", hint)
+
+
+class _TurnSpot(Spot):
+    """A turn of a golden for `cxas`: it stands for all places in it, which are others there."""
+
+    __slots__ = ()
+
+    def at(self, *steps: str | int) -> Spot:  # noqa: ARG002 - as above
+        """The turn."""
+        return self
+
+
+def _check_evaluation(evaluation: Evaluation, spot: Spot) -> None:
+    """Report the problems of an evaluation's content; warnings for probable mistakes."""
+    for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
+        _check_turn(turn, spot.at("golden", "turns", number))
+    for number, expectation in enumerate(
+        evaluation.scenario.scenario_expectations if evaluation.scenario else ()
+    ):
+        tool = expectation.tool_expectation
+        within = ("scenarioExpectations", number, "toolExpectation", "expectedToolCall", "args")
+        if tool is not None and tool.expected_tool_call is not None:
+            _check_args(tool.expected_tool_call, spot.at("scenario", *within))
+
+
+def _check_turn(turn: GoldenTurn, spot: Spot) -> None:
+    expectations = [
+        (step.expectation, spot.at("steps", number, "expectation"))
+        for number, step in enumerate(turn.steps)
+        if step.expectation is not None
+    ]
+    if not any(step.user_input for step in turn.steps):
+        spot.warning("ces-turn", "a turn without user input: the agent gets no message")
+    if not any(expectation.agent_response for expectation, _ in expectations):
+        message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
+        hint = "Add an `agentResponse`, if only with `skipEvaluation`."
+        spot.warning("ces-turn", message, hint)
+    calls = [
+        (expectation.tool_call, expectation.skip_evaluation)
+        for expectation, _ in expectations
+        if expectation.tool_call is not None
+    ]
+    ids = {call.id for call, _ in calls} - {""}
+    for expectation, place in expectations:
+        if expectation.no_tool_calls is False:
+            message = "`noToolCalls` says something only as `true`"
+            place.at("noToolCalls").error("wrong-value", message, "Delete it, or write true.")
+        if expectation.no_tool_calls and not all(is_skipped for _, is_skipped in calls):
+            message = (
+                "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
+            )
+            place.at("noToolCalls").error("wrong-value", message)
+        if expectation.tool_call is not None:
+            _check_args(expectation.tool_call, place.at("toolCall", "args"))
+        response = expectation.tool_response or expectation.mock_tool_response
+        if response is not None and response.id and ids and response.id not in ids:
+            key = "toolResponse" if expectation.tool_response else "mockToolResponse"
+            message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
+            hint = words.suggest(response.id[:100], ids)
+            place.at(key, "id").warning("ces-reference", message, hint)
+
+
+def _check_args(call: ToolCall, spot: Spot) -> None:
+    """Report the problems of arguments with a comparison."""
+    for name, value in (call.args or {}).items():
+        if not isinstance(value, dict) or "$matchType" not in value:
+            continue
+        match = value["$matchType"]
+        if match not in MATCH_TYPES:
+            message = f"expected one of {words.listed([f'`{mode}`' for mode in MATCH_TYPES])}, found {described(match)}"
+            hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
+            spot.at(name, "$matchType").error("ces-match-type", message, hint)
+        elif match != "ignore" and "$originalValue" not in value:
+            message = "`$originalValue` is missing: there is nothing to compare with"
+            spot.at(name).error("ces-match-type", message)
+        elif match == "regexp" and not _is_pattern(value["$originalValue"]):
+            spot.at(name, "$originalValue").warning("ces-match-type", "not a regular expression")
+
+
+def _check_simulation(simulation: Simulation, spot: Spot) -> None:
+    for number, step in enumerate(simulation.steps):
+        place = spot.at("steps", number)
+        if not step.goal and not step.static_utterance:
+            place.error("missing-key", "`goal` or `static_utterance` is missing")
+        elif step.goal and not step.success_criteria and not step.static_utterance:
+            message = "a goal without `success_criteria`: a judge decides what counts"
+            place.warning("ces-turn", message)
+        if number and step.inject_variables and not step.static_utterance:
+            message = "`inject_variables` reach the agent only with a `static_utterance`"
+            place.warning("ces-turn", message)
 
 
 _EXPECTED = {
@@ -781,9 +784,7 @@ def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterat
             yield errors.error(
                 "ces-duplicate-name", message, Place(file), "Delete one of the two files."
             )
-    apps: dict[str, list[Resource]] = {}
-    for resource in library.of(*Kind):
-        apps.setdefault(app_folder(resource.file), []).append(resource)
+    apps = grouped((app_folder(resource.file), resource) for resource in library.of(*Kind))
     for app, resources in apps.items():
         yield from _duplicates(resources)
         yield from _references(

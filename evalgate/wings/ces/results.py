@@ -7,11 +7,10 @@ Unknown values are omitted: a run without a status is ERROR, and no mean include
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from evalgate.model import AgentFailure, FailureKind, Invocation, Timings
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass, grouped
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.shapes import (
     AggregatedMetrics,
@@ -201,12 +200,6 @@ def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float
                 yield kind, names[kind][0], seconds
 
 
-def _seconds_of(turns: Iterable[Invocation], kind: str) -> Iterable[tuple[str, float]]:
-    yield from (
-        (name, seconds) for call_kind, name, seconds in _call_seconds(turns) if call_kind == kind
-    )
-
-
 def _duration(seconds: float) -> str:
     return f"{max(0.0, seconds):.3f}s"
 
@@ -218,14 +211,17 @@ def _seconds(duration: str | None) -> float | None:
 # --- runs -----------------------------------------------------------------------------------------
 
 
+def evaluation_of(result: EvaluationResult) -> str:
+    """The name of a result's evaluation."""
+    return result.name.partition("/results/")[0]
+
+
 def run_of(
     measured: Sequence[Measured], batch: Batch
 ) -> tuple[EvaluationRun, list[EvaluationResult]]:
     """The run of some evaluations, and the result of each."""
     results = [result_of(measurement, batch) for measurement in measured]
-    names = list(
-        dict.fromkeys(_evaluation_of(evaluation_result.name) for evaluation_result in results)
-    )
+    by_evaluation = grouped((evaluation_of(result), result) for result in results)
     kinds = frozenset(measurement.evaluation.golden is not None for measurement in measured)
     counts = _counts(results)
     methods = {measurement.method for measurement in measured} - {GoldenRunMethod(0)}
@@ -234,23 +230,14 @@ def run_of(
         display_name=batch.display_name or f"run - {batch.created_at}",
         create_time=batch.created_at,
         evaluation_results=tuple(evaluation_result.name for evaluation_result in results),
-        evaluations=tuple(names),
+        evaluations=tuple(by_evaluation),
         evaluation_type=_TYPES.get(kinds, EvaluationType.MIXED),
         state=EvaluationRunState.COMPLETED,
         progress=Progress(
             total_count=len(results), completed_count=len(results) - counts["error_count"], **counts
         ),
         evaluation_run_summaries={
-            name: EvaluationRunSummary(
-                **_counts(
-                    [
-                        evaluation_result
-                        for evaluation_result in results
-                        if _evaluation_of(evaluation_result.name) == name
-                    ]
-                )
-            )
-            for name in names
+            name: EvaluationRunSummary(**_counts(group)) for name, group in by_evaluation.items()
         },
         app_version=batch.version_name,
         app_version_display_name=batch.version_title,
@@ -259,10 +246,6 @@ def run_of(
         latency_report=latency_report(measured, batch.app),
     )
     return evaluation_run, results
-
-
-def _evaluation_of(result: str) -> str:
-    return result.partition("/results/")[0]
 
 
 _TYPES = {frozenset({True}): EvaluationType.GOLDEN, frozenset({False}): EvaluationType.SCENARIO}
@@ -288,8 +271,11 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
     """The percentiles of durations over all sessions."""
     sessions = [measurement.turns for measurement in measured if measurement.turns]
     turns = [turn for session in sessions for turn in session]
-    tools = _grouped(_seconds_of(turns, "tool"))
-    models = _grouped(_seconds_of(turns, "model"))
+    calls = list(_call_seconds(turns))
+    tools, models = (
+        _grouped((name, seconds) for call_kind, name, seconds in calls if call_kind == kind)
+        for kind in ("tool", "model")
+    )
     return LatencyReport(
         tool_latencies=tuple(
             ToolLatency(
@@ -308,10 +294,7 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
 
 
 def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
-    groups = defaultdict[str, list[float]](list)
-    for name, seconds in pairs:
-        groups[name].append(seconds)
-    return dict(sorted(groups.items()))
+    return dict(sorted(grouped(pairs).items()))
 
 
 def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 
 from evalgate.model import (
-    AgentFailure,
     Case,
     FailureKind,
     GradedTrial,
@@ -17,9 +16,10 @@ from evalgate.model import (
     Run,
     Transcript,
     TrialView,
+    cases_of,
 )
 from evalgate.reports import Renderer
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, grouped
 from evalgate.wings.ces import cases, criteria as ces, outcomes, read, results
 from evalgate.wings.ces.outcomes import Plan
 from evalgate.wings.ces.results import Batch, Measured
@@ -33,8 +33,7 @@ def render(report: Report) -> str:
     the metrics of each evaluation by version."""
     if not has_any(report.run):
         return ""
-    base = None if report.comparison is None else report.comparison.base
-    return json.dumps(of_runs(report.run, base), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(of_runs(report.run, report.base), ensure_ascii=False, indent=1) + "\n"
 
 
 def has_any(run: Run) -> bool:
@@ -45,29 +44,27 @@ def has_any(run: Run) -> bool:
 def of_runs(head: Run, base: Run | None) -> JsonObject:
     """The runs, results and aggregated metrics, each as protobuf's JSON."""
     document: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
-    by_evaluation: dict[str, dict[str, list[EvaluationResult]]] = {}
+    pairs: list[tuple[str, tuple[str, EvaluationResult]]] = []
     for side, run in [*([("base", base)] if base is not None else []), ("head", head)]:
         for evaluation_run, evaluation_results in _of_run(run, side):
             document["evaluationRuns"].append(evaluation_run.json())
             document["evaluationResults"] += [
                 evaluation_result.json() for evaluation_result in evaluation_results
             ]
-            for evaluation_result in evaluation_results:
-                versions = by_evaluation.setdefault(
-                    evaluation_result.name.partition("/results/")[0], {}
-                )
-                versions.setdefault(_version(run, side), []).append(evaluation_result)
+            version = _version(run, side)
+            pairs += [
+                (results.evaluation_of(result), (version, result)) for result in evaluation_results
+            ]
     document["aggregatedMetrics"] = {
-        name: results.aggregated(versions).json() for name, versions in by_evaluation.items()
+        name: results.aggregated(grouped(by_version)).json()
+        for name, by_version in grouped(pairs).items()
     }
     return document
 
 
 def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
     """A run of the API for each app."""
-    by_app: dict[str, list[Measured]] = {}
-    for plan, _, _, measurement in measurements(run):
-        by_app.setdefault(plan.app, []).append(measurement)
+    by_app = grouped((plan.app, measurement) for plan, _, _, measurement in measurements(run))
     for app, measured in by_app.items():
         created = run.started_at.replace("+00:00", "Z")
         batch = Batch(
@@ -82,9 +79,7 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
 
 def measurements(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
     """Each first trial of a CES evaluation, with its outcomes."""
-    cases_by_key = {
-        (suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases
-    }
+    cases_by_key = cases_of(run.suites)
     for trial in run.trials:
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
@@ -114,10 +109,10 @@ def _measured(
         "thresholds": thresholds if thresholds.json() else None,
     }
     if trial.failure is not None or transcript is None:
-        lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
+        lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
         return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
-    result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))
+    result = ces.result_of(plan, evidence, ces.StoredVerdicts(trial.grades))
     deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]

@@ -26,9 +26,19 @@ from evalgate.config.context import SilentWatcher
 from evalgate.formats import rewrite
 from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
-from evalgate.model import CriterionUse, GradedTrial, Invocation, Report, Score, Text, turns
+from evalgate.model import (
+    CriterionUse,
+    GradedTrial,
+    Invocation,
+    Report,
+    Score,
+    Text,
+    cases_of,
+    turn_score,
+    turns,
+)
 from evalgate.system import isolation
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, grouped
 from evalgate.wings.pytest import guest
 from evalgate.wings.pytest.guest import Guest
 
@@ -120,7 +130,7 @@ class AgentEvaluator:
             if config is None:
                 raise ValueError("`eval_config` is required.")
             texts = {"made.test.json": _as_json(eval_set), "test_config.json": _as_json(config)}
-            mark = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:8]
+            mark = _mark(sorted(texts.items()))
             folder = isolation.top_of(Path.cwd()) / "evalgate-report" / f"made-{mark}"
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
@@ -166,7 +176,7 @@ class _Call:
         self.agent = f"{module}:{agent_name or 'root_agent'}"
         self.root = isolation.top_of(dataset.absolute().parent)
         self.files = _test_files(dataset)
-        mark = hashlib.sha256(repr((self.agent, self.files)).encode()).hexdigest()[:8]
+        mark = _mark((self.agent, self.files))
         self.output = Path("evalgate-report") / f"{self.files[0].name.split('.')[0]}-{mark}"
         self.more: JsonObject = {}
         (self.root / self.output).mkdir(parents=True, exist_ok=True)
@@ -174,8 +184,7 @@ class _Call:
     def begin_with(self, session: Path) -> None:
         """Start every case from this session. Raises AssertionError, ValueError: see
         `_with_session`."""
-        mark = hashlib.sha256(str(session).encode()).hexdigest()[:4]
-        self.output = self.output.with_name(f"{self.output.name}-{mark}")
+        self.output = self.output.with_name(f"{self.output.name}-{_mark(session)}")
         (self.root / self.output).mkdir(parents=True, exist_ok=True)
         self.files, self.more = _with_session(self.files, session, self.root / self.output)
 
@@ -229,6 +238,10 @@ class _Call:
             isolate=False,
         )
         return gate_run.run(settings, context), rows
+
+
+def _mark(facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
 
 
 GATE = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalgate")
@@ -356,9 +369,7 @@ def _with_session(
 def _failures(report: Report, module: str) -> Iterator[str]:
     """A line in google-adk's words for each criterion of a case that failed or was not measured in
     every run."""
-    runs: dict[tuple[str, str], list[GradedTrial]] = {}
-    for trial in report.run.trials:
-        runs.setdefault(trial.key.case, []).append(trial)
+    runs = grouped((trial.key.case, trial) for trial in report.run.trials)
     for suite in report.run.suites:
         if suite.problem:
             yield f"{suite.key}: not measured: {suite.problem}"
@@ -392,11 +403,7 @@ def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
 
 def _rows(report: Report) -> Iterator[JsonObject]:
     suites = {suite.key: suite for suite in report.run.suites}
-    cases = {
-        (suite.key, case.case_id): case
-        for suite in suites.values()
-        for case in suite.eval_set.cases
-    }
+    cases = cases_of(suites.values())
     for trial in report.run.trials:
         suite = suites[trial.key.suite]
         case = cases[trial.key.case]
@@ -404,7 +411,7 @@ def _rows(report: Report) -> Iterator[JsonObject]:
         for use in suite.criteria_of(case):
             grade = trial.grades.get(use.name)
             for number, actual in enumerate(transcript.invocations if transcript else ()):
-                score = grade.turns[number] if grade and number < len(grade.turns) else None
+                score = turn_score(grade, number)
                 expected = dict(enumerate(case.conversation or ())).get(number)
                 ids = (suite.eval_set.eval_set_id, case.case_id)
                 yield dict(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, grouped
 
 if TYPE_CHECKING:
     from evalgate.discovery.project import Project
@@ -176,9 +176,7 @@ class Evaluations:
     def _selection(self, items: Sequence[EvaluationCase]) -> list[str]:
         """Select whole files if all of their cases are wanted. A selection cannot name an id with a
         comma, so it has the whole file instead."""
-        ids_by_suite: dict[str, list[str]] = {}
-        for item in items:
-            ids_by_suite.setdefault(item.suite, []).append(item.case_id)
+        ids_by_suite = grouped((item.suite, item.case_id) for item in items)
         all_ids = {
             suite.key: [case.case_id for case in suite.eval_set.cases]
             for suite in self.project().suites

@@ -199,12 +199,8 @@ async def _body(request: Request) -> bytes:
 
 
 def _error_json(error: EvalgateError) -> JsonObject:
-    prefix = f"{error.where}: " if error.where else ""
-    problem_lines = [
-        f"{problem.place}: {problem.message}" if problem.place else str(problem.message)
-        for problem in error.problems[:20]
-    ]
-    return {"error": "\n".join([f"{prefix}{error.message}", *problem_lines]), "hint": error.hint}
+    lines = [error.text, *(problem.text for problem in error.problems[:20])]
+    return {"error": "\n".join(lines), "hint": error.hint}
 
 
 def _json(content: Mapping[str, Any], *, status: int = 200) -> Response:

@@ -40,8 +40,8 @@ class LineWatcher:
         *,
         of_base: bool = False,
         kind: VerdictKind | None = None,
-        is_known: bool = False,
         judges_usd: float = 0.0,
+        **_: Any,
     ) -> None:
         """See Watcher."""
         failure = outcome.message if isinstance(outcome, AgentFailure) else ""
@@ -50,7 +50,7 @@ class LineWatcher:
             "case": key.case_id,
             "kind": None if kind is None else kind.value,
         }
-        self._tell("trial", **fields, base=of_base, known=is_known, failure=failure, usd=judges_usd)
+        self._tell("trial", **fields, base=of_base, failure=failure, usd=judges_usd)
 
     def say(self, line: str) -> None:
         """See Watcher."""
@@ -76,14 +76,8 @@ def main() -> int:
         with errors.paths_explained():
             return _run(json.loads(sys.stdin.readline()), write_event)
     except EvalgateError as error:
-        prefix = f"{error.where}: " if error.where else ""
-        problems = [
-            f"{problem.place}: {problem.message}" if problem.place else problem.message
-            for problem in error.problems
-        ]
-        write_event(
-            "error", message=f"{prefix}{error.message}", hint=error.hint, problems=problems[:50]
-        )
+        problems = [problem.text for problem in error.problems[:50]]
+        write_event("error", message=error.text, hint=error.hint, problems=problems)
         return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

@@ -59,27 +59,27 @@ UNCHANGED: Mapping[int, Any] = {}
 Number: TypeAlias = Annotated[int, Field(ge=0)]
 
 
-class Sent(BaseModel):
+class PagePart(BaseModel):
     """A part of a request."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Call(Sent):
+class Call(PagePart):
     """A tool call that a case expects."""
 
     name: str = Field(min_length=1)
     args: JsonObject = {}
 
 
-class File(Sent):
+class File(PagePart):
     """A file for the agent, in base64."""
 
     mime: str = Field(pattern=r"^[\w.+-]{1,60}/[\w.+-]{1,90}$")
     data: str = Field(pattern="^[A-Za-z0-9+/]*={0,2}$")
 
 
-class FunctionResponse(Sent):
+class FunctionResponse(PagePart):
     """The answer to a call that waits for one."""
 
     id: str
@@ -413,10 +413,7 @@ class Workspace:
                 project = project.set_apart()
         except EvalgateError as error:
             return None, [str(error.message), *(str(problem) for problem in error.problems)]
-        return project, [
-            f"{problem.place}: {problem.message}" if problem.place else str(problem.message)
-            for problem in project.problems
-        ]
+        return project, [problem.text for problem in project.problems]
 
     def _case(self, key: CaseKey) -> Case:
         _, case = edit.find(self.settings().root, key)
@@ -481,11 +478,11 @@ def _calls(turn: Invocation) -> list[JsonObject]:
 
 def _change(change: TurnEdit) -> JsonObject:
     """The new expectations of a turn: the old and the new answer, and the lines of its calls."""
-    expected_answer = turns.answer_text(change.expected.final_response)
-    pairs = call_diff.pair(change.expected.tool_calls, change.actual.tool_calls)
+    turn = change.turn
+    pairs = call_diff.pair(turn.expected_calls or (), turn.actual_calls or ())
     return {
-        "turn": change.turn,
-        "answer": None if change.answer is None else [expected_answer or "", change.answer],
+        "turn": turn.number - 1,
+        "answer": None if change.answer is None else [turn.expected_answer or "", change.answer],
         "calls": [[line.mark, line.text] for line in call_diff.difference(pairs)]
         if change.edits_calls
         else None,
@@ -501,7 +498,4 @@ def _paths(cases: Sequence[CaseKey]) -> tuple[str, ...]:
         raise ConfigError(
             f"case {odd_id!r} cannot be selected: its id has a comma", hint="Run its whole file."
         )
-    by_suite: dict[str, list[str]] = {}
-    for suite, case_id in cases:
-        by_suite.setdefault(suite, []).append(case_id)
-    return tuple(f"{suite}:{','.join(ids)}" for suite, ids in by_suite.items())
+    return gate_known.selection(cases)

@@ -39,13 +39,11 @@ def conversation(
         request={"q": "{text}", "session": "{session_id}"} if request is None else request,
         response=ResponseOptions.model_validate({"text": "answer"} | paths),
     )
-    assert options.response is not None
     case = Case(case_id="c", session=SessionInput(app_name="a", user_id="u/1", state={"vip": True}))
     return EndpointConversation(
         exchange,  # type: ignore[arg-type]  # a double of the same shape
         case,
         options=options,
-        response=options.response,
         limits=AgentLimits(),
         redact=str,
     )

@@ -149,7 +149,7 @@ def test_the_messages_are_read_as_every_other() -> None:
         b'{"type":"tool_result","session":"s1","call":"t1","error":{"message":"m"}}'
     )
     assert isinstance(result, ToolResultMessage)
-    assert result.reply() == ToolReply(error=ToolError(type="RuntimeError", message="m"))
+    assert result.reply == ToolReply(error=ToolError(type="RuntimeError", message="m"))
     with pytest.raises(protocol.ProtocolError, match="kind"):
         protocol.parse_worker_message(
             b'{"type":"tool_call","session":"s","call":"c","name":"t","kind":"odd"}'

@@ -23,7 +23,7 @@ from evalgate.criteria.base import CriterionServices
 from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Question
 from evalgate.model import (
     Content,
     ConversationScenario,
@@ -49,7 +49,7 @@ BENIGN = "The weather is fine."
 def _rubrics(subject: Subject) -> Callable[[str], Question]:
     def render(text: str) -> Question:
         given = [Rubric(rubric_id=text, text=text), Rubric(rubric_id="2", text="polite")]
-        return rubrics.ask_rubrics(subject, [Piece(name="final_answer", text=text)], given)
+        return rubrics.ask_rubrics(subject, {"final_answer": text}, given)
 
     return render
 
@@ -87,9 +87,9 @@ PROMPTS: dict[str, Callable[[str], Question]] = {
     "rubrics of tool use": _rubrics(Subject.TOOL_USE),
     "rubrics of a conversation": _rubrics(Subject.CONVERSATION),
     "segmentation": hallucinations_v1.render_split,
-    "validation, sentences": lambda text: hallucinations_v1.render_validation([], [text, "x"]),
+    "validation, sentences": lambda text: hallucinations_v1.render_validation({}, [text, "x"]),
     "validation, context": lambda text: hallucinations_v1.render_validation(
-        [Piece(name="steps", text=text)], ["x", "y"]
+        {"steps": text}, ["x", "y"]
     ),
     "safety": lambda text: vertex.ask_safety(request="q", answer=text),
     "coherence": lambda text: vertex.ask_coherence(request="q", answer=text),
@@ -271,7 +271,7 @@ def test_without_a_fence_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
         honest = score(BENIGN)
         obedient.attacked = True
         monkeypatch.setattr(prompting, "end_line", lambda name, _: f">>> {name}")
-        monkeypatch.setattr(prompting, "fenced_piece", lambda piece, _: piece.text)
+        monkeypatch.setattr(prompting, "fenced_piece", lambda _name, text, _code: text)
         assert score(ATTACKS["plain order"]) != honest
 
 

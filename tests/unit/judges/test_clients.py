@@ -7,7 +7,7 @@ from builders.judging import HeldClock, ScriptedJudge
 from hypothesis import given, strategies as st
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.judges import JUDGES, clients, models
+from evalgate.judges import models, rate_limit
 from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeSetting
 from evalgate.judges.clients import Clients
 
@@ -61,7 +61,10 @@ def clients_of(
 ) -> tuple[Clients, dict[str, ScriptedJudge]]:
     judges = {name: ScriptedJudge(lambda _: "valid") for name in ("gemini", "openai", "replay")}
     return Clients(
-        judges, defaults=defaults or JudgeRule(), environment=environment, clock=HeldClock()
+        judges,
+        defaults=defaults or JudgeRule(),
+        environment=environment,
+        limiters=rate_limit.limiters_for(defaults or JudgeRule(), HeldClock()),
     ), judges
 
 
@@ -160,7 +163,7 @@ def test_vertex_by_name_or_by_wish() -> None:
 
 def test_nobody_to_ask() -> None:
     held, _ = clients_of()
-    assert "unknown judge model `omega-1`" in held.missing("omega-1")
+    assert "unknown judge model `omega-1`" in held.missing(["omega-1"])["omega-1"]
     with pytest.raises(JudgeFailed) as raised:
         held.client("omega-1")
     assert raised.value.failure.kind is JudgeFailureKind.NOT_CONFIGURED
@@ -168,8 +171,8 @@ def test_nobody_to_ask() -> None:
 
 def test_what_a_client_lacks_is_said_before_it_is_opened() -> None:
     judge = ScriptedJudge(lambda _: "", lacking="set THE_KEY")
-    held = Clients({"gemini": judge}, defaults=JudgeRule(), environment={}, clock=HeldClock())
-    assert held.missing("gemini-2.5-flash") == "set THE_KEY"
+    held = Clients({"gemini": judge}, defaults=JudgeRule(), environment={})
+    assert held.missing(["gemini-2.5-flash"]) == {"gemini-2.5-flash": "set THE_KEY"}
     with pytest.raises(JudgeFailed, match="set THE_KEY"):
         held.client("gemini-2.5-flash")
     assert judge.settings == []
@@ -213,7 +216,7 @@ def test_which_variables_hold_the_keys_of_judges(
     asked: list[str], judge: dict[str, str], environment: dict[str, str], keys: set[str]
 ) -> None:
     rule = JudgeRule.model_validate(judge)
-    assert clients.key_names(asked, drivers=JUDGES, defaults=rule, environment=environment) == keys
+    assert Clients(defaults=rule, environment=environment).key_names(asked) == keys
 
 
 def test_a_replay_has_a_price() -> None:

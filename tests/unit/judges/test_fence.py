@@ -5,33 +5,34 @@ import itertools
 from hypothesis import given, strategies as st
 
 from evalgate.judges import prompting
-from evalgate.judges.prompting import Piece
+from evalgate.judges.prompting import Pieces
 
-PIECES = st.lists(
-    st.builds(Piece, name=st.sampled_from(["answer", "request"]), text=st.text(max_size=80)),
+PIECES = st.dictionaries(
+    st.sampled_from(["answer", "request", "steps", "tools"]),
+    st.text(max_size=80),
     min_size=1,
     max_size=4,
 )
 
 
 @given(PIECES)
-def test_the_same_pieces_give_the_same_prompt(pieces: list[Piece]) -> None:
+def test_the_same_pieces_give_the_same_prompt(pieces: Pieces) -> None:
     # or no verdict would ever be found in the cache
-    assert prompting.fence(pieces) == prompting.fence(list(pieces))
+    assert prompting.fence(pieces) == prompting.fence(dict(pieces))
 
 
 @given(PIECES, PIECES)
-def test_other_pieces_give_another_code(some: list[Piece], others: list[Piece]) -> None:
+def test_other_pieces_give_another_code(some: Pieces, others: Pieces) -> None:
     shown = [
-        [Piece(name=each.name, text=prompting.reveal(each.text)) for each in pieces]
+        [(name, prompting.reveal(text)) for name, text in pieces.items()]
         for pieces in (some, others)
     ]
     assert (prompting.fence(some)[0] == prompting.fence(others)[0]) == (shown[0] == shown[1])
 
 
 def test_boundaries_between_pieces_count() -> None:
-    joined = prompting.fence([Piece(name="a", text="xy"), Piece(name="a", text="z")])
-    other = prompting.fence([Piece(name="a", text="x"), Piece(name="a", text="yz")])
+    joined = prompting.fence({"a": "xy", "b": "z"})
+    other = prompting.fence({"a": "x", "b": "yz"})
     assert joined[0] != other[0]
 
 

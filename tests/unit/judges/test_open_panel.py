@@ -11,8 +11,9 @@ from builders.judging import HeldClock, ScriptedJudge, request, votes_in
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import clients, panel, replay
+from evalgate.judges import panel, rate_limit, replay
 from evalgate.judges.base import SampledRequest
+from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 
 MODEL = "gemini-2.5-flash"
@@ -22,7 +23,8 @@ def opened(
     judge: ScriptedJudge, defaults: JudgeRule, cache: Path | None = None, **options: Any
 ) -> VotingPanel:
     drivers = {"gemini": judge, "openai": judge, "replay": replay.DRIVER}
-    options = {"environment": {}, "warn": lambda _: None, "clock": HeldClock(), **options}
+    options = {"environment": {}, "warn": lambda _: None, **options}
+    options.setdefault("limiters", rate_limit.limiters_for(defaults, HeldClock()))
     return panel.open_panel([MODEL], drivers=drivers, defaults=defaults, cache=cache, **options)
 
 
@@ -32,12 +34,11 @@ def ballot(prompt: str = "is it valid?") -> SampledRequest:
 
 def test_what_is_missing_by_model() -> None:
     judge = ScriptedJudge(lambda _: "", lacking="set THE_KEY")
-    found = clients.missing(
-        [MODEL, "omega-1", MODEL, "gpt-4.1"],
-        drivers={"gemini": judge, "openai": ScriptedJudge(lambda _: "")},
+    found = Clients(
+        {"gemini": judge, "openai": ScriptedJudge(lambda _: "")},
         defaults=JudgeRule(),
         environment={},
-    )
+    ).missing([MODEL, "omega-1", MODEL, "gpt-4.1"])
     assert list(found) == [MODEL, "omega-1"]
     assert found[MODEL] == "set THE_KEY"
 

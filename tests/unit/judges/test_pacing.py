@@ -112,7 +112,6 @@ def test_judges_that_are_refused_push_back_the_same_limiter() -> None:
         {"gemini": ScriptedJudge(say)},
         defaults=JudgeRule(),
         environment={"GOOGLE_API_KEY": "k"},
-        clock=scene.clock,
         limiters=scene.limiters,
     )
     panel = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())

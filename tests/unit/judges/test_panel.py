@@ -95,7 +95,7 @@ def test_what_the_criterion_raises_while_reading_comes_out() -> None:
 # --- second questions -----------------------------------------------------------------------------
 
 
-def again(_: JudgeReply, items: tuple[str, ...]) -> str:
+def again(items: tuple[str, ...]) -> str:
     return f"you forgot {' and '.join(items)}"
 
 
@@ -188,19 +188,21 @@ def test_an_answer_that_comes_between_the_look_and_the_question_is_not_asked_for
     tmp_path: Path,
 ) -> None:
     judge, ledger = by_sample("valid"), UsageLedger()
+    replies: list[JudgeReply] = []
 
     class Overtaken(VerdictCache):
-        late = True
-
         def read(self, address: str) -> JudgeReply | None:
             found = super().read(address)
-            if self.late:
-                self.late = False
-                held.ask(request())  # another thread, from its look to its answer
+            if not other.ident:
+                other.start()
+                other.join(timeout=0.1)  # from its look to its answer, if it can
             return found
 
     held = panel(judge, ledger=ledger, cache=Overtaken(tmp_path))
-    assert held.ask(request()).cached
+    other = threading.Thread(target=lambda: replies.append(held.ask(request())))
+    replies.append(held.ask(request()))
+    other.join(timeout=10)
+    assert sorted(reply.cached for reply in replies) == [False, True]
     assert len(judge.requests) == 1
     [account] = ledger.uses()
     assert (account.calls, account.cached) == (1, 1)

@@ -160,7 +160,7 @@ def test_an_object_that_ends_with_the_code_is_the_judges_own(around: str, verdic
 def test_the_code_is_in_no_piece_and_asked_for() -> None:
     question = asked("7")
     assert question.code
-    assert not any(question.code in piece.text for piece in question.pieces)
+    assert not any(question.code in text for text in question.pieces.values())
     assert question.schema is not None
     assert list(question.schema["properties"])[-1] == question.schema["required"][-1] == "code"
     assert prompting.CODE_RULE in question.system

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from builders.judging import HeldClock, failure
 
-from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind
+from evalgate.judges.base import RETRIABLE, JudgeFailed, JudgeFailure, JudgeFailureKind
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimits
 from evalgate.model import Usage
 
@@ -62,9 +62,7 @@ def test_backoff_is_spread_below_a_doubling_ceiling(chance: float) -> None:
     assert clock.slept == pytest.approx([ceiling * chance for ceiling in (1, 2, 4, 8, 10, 10, 10)])
 
 
-@pytest.mark.parametrize(
-    "kind", [kind.value for kind in JudgeFailureKind if not failure(kind.value).retriable]
-)
+@pytest.mark.parametrize("kind", [kind.value for kind in JudgeFailureKind if kind not in RETRIABLE])
 def test_what_a_repeat_cannot_cure_is_asked_once(kind: str) -> None:
     clock = HeldClock()
     found = caught(RateLimiter(RateLimits(), clock), says(failure(kind)))

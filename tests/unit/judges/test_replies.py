@@ -154,7 +154,7 @@ def test_no_rubrics_name_is_the_id_of_another(ids: list[str], names: list[str]) 
     given_rubrics = [
         Rubric(rubric_id=each, text=f"It is {number}.") for number, each in enumerate(ids)
     ]
-    asked = rubrics.ask_rubrics(Subject.FINAL_RESPONSE, (), given_rubrics)
+    asked = rubrics.ask_rubrics(Subject.FINAL_RESPONSE, {}, given_rubrics)
     assert f"({names[0]}, {names[1]} ...)" in asked.system
     assert f'"id": "{names[0]}"' in asked.system + asked.prompt
     for name, own in zip(names, ids, strict=True):

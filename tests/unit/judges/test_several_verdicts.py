@@ -39,8 +39,8 @@ def test_what_fits(count: int, said: object, fits: bool) -> None:
 
 def test_no_question_about_several_things_takes_an_empty_list() -> None:
     listed = [Rubric(rubric_id=str(number), text="It rhymes.") for number in range(3)]
-    asked = [rubrics.ask_rubrics(subject, [], listed) for subject in Subject]
-    asked.append(hallucinations_v1.render_validation([], ["One.", "Two."]))
+    asked = [rubrics.ask_rubrics(subject, {}, listed) for subject in Subject]
+    asked.append(hallucinations_v1.render_validation({}, ["One.", "Two."]))
     for question in asked:
         assert question.schema is not None
         assert not jsonschema.Draft202012Validator(dict(question.schema)).is_valid({"verdicts": []})

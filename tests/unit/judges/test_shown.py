@@ -82,7 +82,7 @@ def test_instructions_are_those_of_who_answered() -> None:
     by = {
         author: rubrics.answer_pieces(
             made(event(Text(text="x"), author=author), agents=agents), intermediate=False
-        )[0].text
+        )["developer_instructions"]
         for author in ("sub", "root", "nobody")
     }
     assert by == {"sub": "S", "root": "R", "nobody": "R"}
@@ -111,7 +111,7 @@ def test_steps_recorded_by_kind_are_context() -> None:
         itemized=False,
     )
     (checked,) = hallucinations_v1.texts_of(by_kind, 1, intermediate=False)
-    assert "search" in next(piece.text for piece in checked.context if piece.name == "steps_before")
+    assert "search" in checked.context["steps_before"]
 
 
 def test_sources_that_came_with_a_text_are_known_to_it() -> None:
@@ -119,9 +119,7 @@ def test_sources_that_came_with_a_text_are_known_to_it() -> None:
     told = made(event(Text(text="I look.")), grounded)
     checked = list(hallucinations_v1.texts_of(told, 1, intermediate=True))
     assert [each.text for each in checked] == ["I look.", "It rains.", "a"]
-    sources = [
-        next(p.text for p in each.context if p.name == "grounding_metadata") for each in checked
-    ]
+    sources = [each.context["grounding_metadata"] for each in checked]
     assert ["grounding_supports" in each for each in sources] == [False, True, True]
-    before = [next(p.text for p in each.context if p.name == "steps_before") for each in checked]
+    before = [each.context["steps_before"] for each in checked]
     assert ["It rains." in each for each in before] == [False, False, True]

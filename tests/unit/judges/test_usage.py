@@ -104,7 +104,7 @@ def test_the_last_call_of_a_budget_is_waited_for(outcome: str, waited_for: str) 
     if outcome == "is answered":
         held.settle(tokens=5, cost_usd=None)
     else:
-        held.release()
+        held.settle(is_paid=False)
     thread.join(timeout=10)
     assert ends == [waited_for]
 

@@ -36,7 +36,7 @@ def ballot(
     )
 
 
-def ask_again(_reply: object, _items: object) -> str:
+def ask_again(_items: object) -> str:
     return "again"
 
 

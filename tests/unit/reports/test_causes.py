@@ -17,12 +17,13 @@ from evalgate.reports import causes, view
 def test_every_case_that_does_not_pass_has_one_cause(scenario: str) -> None:
     found = view.view_of(SCENARIOS[scenario]()).cases
     told = causes.causes_of(found)
-    names = [case.verdict.key for cause in told for case in cause.cases]
+    names = [key for cause in told for key in cause.cases]
     assert sorted(names) == sorted(case.verdict.key for case in found if case.kind.value != "pass")
     assert all(
-        cause.text and "\n" not in cause.text and len(cause.text) <= causes.LIMIT for cause in told
+        cause.cause and "\n" not in cause.cause and len(cause.cause) <= causes.LIMIT
+        for cause in told
     )
-    assert len({(cause.status, cause.text) for cause in told}) == len(told)
+    assert len({(cause.status, cause.cause) for cause in told}) == len(told)
 
 
 @pytest.mark.parametrize(

@@ -225,9 +225,7 @@ def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparis
 )
 def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
     failed = CaseVerdict(suite="s", case_id="c", kind=VerdictKind.FAIL, criteria=())
-    told = cases.failure_origin(
-        labels.label(failed, origin=None if case is None else case.origin), case
-    )
+    told = cases.failure_origin(labels.label(failed, case), case)
     assert told.startswith(said)
     assert ("a criterion" in told) is ("a criterion" in said)
     assert bool(said) == bool(told)

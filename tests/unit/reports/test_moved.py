@@ -109,12 +109,12 @@ def test_the_runs_that_show_the_fall_best_stand_side_by_side() -> None:
     (fall,) = moved.falls(view.view_of(report([[RIGHT, WRONG, WRONG]], [[WRONG, RIGHT, RIGHT]])))
     found = fall.case_falls[0].turn
     assert found is not None
-    assert (found.base.tool_calls, found.head.tool_calls) == (
+    assert (found.expected_calls, found.actual_calls) == (
         (call("book", city="Oslo"),),
         (call("book", city="Rome"),),
     )
     assert found.calls_differ
-    assert not found.answers_differ
+    assert found.expected_answer == found.actual_answer
 
 
 @pytest.mark.parametrize("policy", [Policy(advisory=frozenset({build.SUITE})), Policy()])

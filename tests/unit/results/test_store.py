@@ -31,8 +31,6 @@ def store_of(
         environ,
         folder,
         key=key.encode(),
-        workflow_run="o/r/actions/runs/1/attempts/1",
-        commit="c",
         witness=witness,
     )
     assert store is not None
@@ -181,6 +179,4 @@ def test_only_so_many_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lacking", ["GITHUB_REPOSITORY", "GITHUB_REF"])
 def test_nothing_is_kept_outside_of_a_workflow(tmp_path: Path, lacking: str) -> None:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": PULL} | {lacking: ""}
-    assert (
-        results_store.of_workflow(environ, tmp_path, key=b"", workflow_run="x", commit="") is None
-    )
+    assert results_store.of_workflow(environ, tmp_path, key=b"") is None

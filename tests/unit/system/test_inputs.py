@@ -31,7 +31,7 @@ def test_a_question_is_one_line_and_can_be_read_back(kind: str, parts: list[str]
     asked = inputs.question(kind, path)
     assert inputs.parse(asked) == (kind, path)
     assert asked.isprintable()
-    assert worker_inputs.spelling(path) == inputs.spelling(path)
+    assert asked == f"{kind} {worker_inputs.spelling(path)}"
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_a_model_within_a_tool_counts_as_the_model(clock: Clock) -> None:
     watch = TurnWatch()
-    watch.tool_begins("tool", "look_up")
+    watch.begins("tool", "tool", name="look_up")
     clock.now = 1.0
-    watch.model_begins("inner", "inner", None)
+    watch.begins("model", "inner", agent="inner", request=None)
     clock.now = 3.0
-    watch.model_answers("inner", "m")
+    watch.ends("model", "inner", name="m")
     clock.now = 4.0
-    watch.tool_ends("tool")
+    watch.ends("tool", "tool")
     clock.now = 5.0
     assert watch.timings() == {
         "total_s": 5.0,
@@ -71,14 +71,14 @@ def test_a_model_within_a_tool_counts_as_the_model(clock: Clock) -> None:
 
 def test_a_streamed_answer_is_one_call(clock: Clock) -> None:
     watch = TurnWatch()
-    watch.model_begins("k", "a", None)
+    watch.begins("model", "k", agent="a", request=None)
     for moment in (1.0, 2.0, 3.0):
         clock.now = moment
-        watch.model_answers("k")
+        watch.ends("model", "k")
     clock.now = 9.0
-    watch.model_begins("k", "a", None)
+    watch.begins("model", "k", agent="a", request=None)
     clock.now = 10.0
-    watch.model_answers("k")
+    watch.ends("model", "k")
     assert watch.timings()["model_s"] == 4.0
     assert [(each["at"], each["seconds"]) for each in watch.timings()["calls"]] == [
         (0.0, 3.0),
@@ -88,9 +88,9 @@ def test_a_streamed_answer_is_one_call(clock: Clock) -> None:
 
 def test_an_end_without_a_beginning_is_nothing(clock: Clock) -> None:
     watch = TurnWatch()
-    watch.tool_ends("x")
-    watch.model_answers("x")
-    watch.tool_begins("never ended", "look_up")
+    watch.ends("tool", "x")
+    watch.ends("model", "x")
+    watch.begins("tool", "never ended", name="look_up")
     assert watch.timings() == {"total_s": 0.0, "model_s": 0.0, "tool_s": 0.0, "calls": []}
 
 
@@ -111,7 +111,7 @@ class Client:
 def test_tools_are_told_as_objects_whatever_they_are() -> None:
     watch = TurnWatch()
     config = SimpleNamespace(tools=[Tool(), {"google_search": {}}, look_up, Client()])
-    watch.model_begins("1", "root", SimpleNamespace(config=config))
+    watch.begins("model", "1", agent="root", request=SimpleNamespace(config=config))
     (told,) = watch.agents(["root"])
     assert told["tool_declarations"] == [
         {"function_declarations": [{"name": "typed"}]},
@@ -129,9 +129,9 @@ def test_the_first_request_of_each_author_is_told() -> None:
             config=SimpleNamespace(system_instruction=text, tools=[{"function_declarations": []}])
         )
 
-    watch.model_begins("1", "root", request("first"))
-    watch.model_begins("2", "root", request("second"))
-    watch.model_begins("3", "unheard", request("x"))
+    watch.begins("model", "1", agent="root", request=request("first"))
+    watch.begins("model", "2", agent="root", request=request("second"))
+    watch.begins("model", "3", agent="unheard", request=request("x"))
     assert watch.agents(["tool", "root", "root"]) == [
         {
             "name": "root",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from evalgate.worker import pipe
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession, Message, Original
 
 
 class Session(FrameworkSession):
@@ -60,7 +59,7 @@ _HISTORY = frozenset({"messages", "in_memory"})
 
 
 async def _ask_model(
-    session: FrameworkSession, client: Any, run: Callable[[], Any], arguments: Message
+    session: FrameworkSession, client: Any, run: Original, arguments: Message
 ) -> Any:
     key = object()
     options = arguments.get("options") or getattr(arguments.get("chat_options"), "__dict__", {})
@@ -87,7 +86,7 @@ async def _ask_model(
 
 
 async def _call_tool(
-    session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
+    session: FrameworkSession, tool: Any, run: Original, arguments: Message
 ) -> Any:
     import agent_framework
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession, Message, Original
 
 
 class Session(FrameworkSession):
@@ -46,7 +45,7 @@ class Session(FrameworkSession):
 
 
 async def _ask_model(
-    session: FrameworkSession, client: Any, run: Callable[[], Any], arguments: Message
+    session: FrameworkSession, client: Any, run: Original, arguments: Message
 ) -> Any:
     system = [
         str(message.content)
@@ -65,16 +64,14 @@ async def _ask_model(
     return answer
 
 
-async def _run_tool(
-    session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
-) -> Any:
+async def _run_tool(session: FrameworkSession, tool: Any, run: Original, arguments: Message) -> Any:
     kind = "agent" if tool.name.startswith("transfer_to_") else "tool"
     number = arguments.get("call_id") or ""
     return await session.run_tool(tool.name, arguments["args"], run, number=number, kind=kind)
 
 
 async def _call_tool(
-    session: FrameworkSession, workbench: Any, run: Callable[[], Any], arguments: Message
+    session: FrameworkSession, workbench: Any, run: Original, arguments: Message
 ) -> Any:
     """Run a tool of an MCP server, which has no object here."""
     from autogen_core.tools import StaticWorkbench, TextResultContent, ToolResult

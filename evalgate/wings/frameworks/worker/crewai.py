@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable
 from typing import Any
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession, Message, Original
 
 
 class Session(FrameworkSession):
@@ -56,9 +55,7 @@ def inputs_of(agent: Any) -> set[str]:
     return set(agent.fetch_inputs()) if hasattr(agent, "tasks") else set()
 
 
-def _ask_model(
-    session: FrameworkSession, model: Any, run: Callable[[], Any], arguments: Message
-) -> Any:
+def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: Message) -> Any:
     messages = arguments["messages"]
     message_list = messages if isinstance(messages, list) else []
     system = [str(part["content"]) for part in message_list if part.get("role") == "system"]
@@ -99,9 +96,7 @@ def _call(call: Any) -> Message:
     return {"name": function.get("name", ""), "args": frameworks.named_arguments(arguments)}
 
 
-def _run_tool(
-    session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
-) -> Any:
+def _run_tool(session: FrameworkSession, tool: Any, run: Original, arguments: Message) -> Any:
     from crewai.utilities import string_utils
 
     name_for_models = getattr(string_utils, "sanitize_tool_name", str)  # str before 1.0

@@ -96,7 +96,7 @@ class FrameworkSession(ABC):
         self, key: Any, author: str = "agent", instructions: str | None = None
     ) -> None:
         """Note that an agent calls its model with these `instructions`."""
-        self.watch.model_begins(key, author, None)
+        self.watch.begins("model", key, agent=author)
         self.note_instructions(author, instructions)
 
     def note_instructions(self, author: str, instructions: str | None) -> None:
@@ -116,7 +116,7 @@ class FrameworkSession(ABC):
     ) -> None:
         """Note a model's answer. It is reported with its first tool call, or as the turn's answer,
         or alone."""
-        self.watch.model_answers(key, model if isinstance(model, str) else "")
+        self.watch.ends("model", key, name=model if isinstance(model, str) else "")
         fields: Message = {"usage_metadata": usage} if usage else {}
         if isinstance(model, str) and model:
             fields["model_version"] = model
@@ -157,17 +157,13 @@ class FrameworkSession(ABC):
             "function_call": {"id": number, "name": name, "args": pipe.to_json(dict(args or {}))}
         }
         parts = [{"text": pending_answer["text"]}, call] if pending_answer.get("text") else [call]
-        self._event(
-            parts,
-            author=pending_answer.get("author") or "agent",
-            fields=pending_answer.get("fields"),
-        )
-        self.watch.tool_begins(number, name)
+        self._event(parts, pending_answer)
+        self.watch.begins("tool", number, name=name)
         return number
 
     def tool_ends(self, number: str, name: str, response: Any) -> None:
         """Report a tool's answer or error."""
-        self.watch.tool_ends(number)
+        self.watch.ends("tool", number)
         response = pipe.to_json(response)
         answer = response if isinstance(response, dict) else {"result": response}
         self._event([{"function_response": {"id": number, "name": name, "response": answer}}])
@@ -214,12 +210,7 @@ class FrameworkSession(ABC):
             self._report_pending(pending_answer)
             pending_answer = {}
         if answer:
-            self._event(
-                [{"text": answer}],
-                author=pending_answer.get("author") or "agent",
-                final=True,
-                fields=pending_answer.get("fields"),
-            )
+            self._event([{"text": answer}], pending_answer, final=True)
         else:
             self._report_pending(pending_answer)
 
@@ -233,20 +224,18 @@ class FrameworkSession(ABC):
             )
         )
         if text:
-            self._event(
-                [{"text": text}], author=pending_answer["author"], fields=pending_answer["fields"]
-            )
+            self._event([{"text": text}], pending_answer)
 
     def _event(
-        self,
-        parts: list[Message],
-        *,
-        author: str = "agent",
-        final: bool = False,
-        fields: Message | None = None,
+        self, parts: list[Message], answer: Message | None = None, *, final: bool = False
     ) -> None:
+        """Report an event, with the author and the counts of the model's answer that it is from."""
+        origin = answer or {}
         content = {"role": "model", "parts": parts}
-        self._emit({"author": author, "content": content, "final": final, **(fields or {})})
+        author = origin.get("author") or "agent"
+        self._emit(
+            {"author": author, "content": content, "final": final, **origin.get("fields", {})}
+        )
 
 
 CURRENT: ContextVar[FrameworkSession | None] = ContextVar("evalgate_session", default=None)
@@ -257,7 +246,8 @@ _CALLS: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", d
 """The objects and methods whose calls are intercepted already: what they call of themselves or of
 their super is not intercepted again."""
 
-Interceptor = Callable[[Any, Any, Callable[[], Any], Message], Any]
+Original = Callable[[], Any]
+Interceptor = Callable[[Any, Any, Original, Message], Any]
 """A replacement of a method. It gets the conversation, the object, the method and its arguments."""
 
 

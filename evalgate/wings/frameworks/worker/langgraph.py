@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, get_args
@@ -11,7 +11,7 @@ from typing import Any, get_args
 from evalgate.worker import pipe
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession, Message, Original
 
 CALL: ContextVar[tuple[str, Any]] = ContextVar("evalgate_tool_call", default=("", None))
 
@@ -212,21 +212,12 @@ def _watcher(session: Session) -> Any:
 # --- tools ---
 
 
-def report_tools() -> None:
-    """Report every LangChain tool that a conversation runs, and ask about it."""
-    from langchain_core.tools import BaseTool
-
-    frameworks.intercept((BaseTool,), run=_note_call, arun=_note_call_async)
-
-
-def _note_call(_: Session, tool: Any, run: Callable[[], Any], arguments: Message) -> Any:
+def _note_call(_: Session, tool: Any, run: Original, arguments: Message) -> Any:
     with _call_of(tool, arguments):
         return run()
 
 
-async def _note_call_async(
-    _: Session, tool: Any, run: Callable[[], Any], arguments: Message
-) -> Any:
+async def _note_call_async(_: Session, tool: Any, run: Original, arguments: Message) -> Any:
     with _call_of(tool, arguments):
         return await run()
 
@@ -248,12 +239,12 @@ def _guard(tool_class: type) -> None:
     frameworks.intercept(tool_class.__mro__, _run=_run_tool, _arun=_run_tool_async)
 
 
-def _run_tool(session: Session, tool: Any, run: Callable[[], Any], _: Message) -> Any:
+def _run_tool(session: Session, tool: Any, run: Original, _: Message) -> Any:
     result = session.run_tool_here(**session.call_report(tool), run=run)
     return _unwrap_result(tool, result, session)
 
 
-async def _run_tool_async(session: Session, tool: Any, run: Callable[[], Any], _: Message) -> Any:
+async def _run_tool_async(session: Session, tool: Any, run: Original, _: Message) -> Any:
     result = await session.run_tool(**session.call_report(tool), run=run)
     return _unwrap_result(tool, result, session)
 
@@ -290,5 +281,7 @@ class Host(frameworks.FrameworkHost):
         return getattr(agent, "context_schema", None)
 
     def prepare(self) -> None:
-        """See FrameworkHost."""
-        report_tools()
+        """Report every LangChain tool that a conversation runs, and ask about it."""
+        from langchain_core.tools import BaseTool
+
+        frameworks.intercept((BaseTool,), run=_note_call, arun=_note_call_async)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from evalgate.worker import pipe
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession, Message, Original
 
 
 class Session(FrameworkSession):
@@ -92,7 +91,7 @@ def _usage(raw: Any) -> tuple[Message | None, Any]:
 
 
 async def _ask_first(
-    session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
+    session: FrameworkSession, tool: Any, run: Original, arguments: Message
 ) -> Any:
     from llama_index.core.tools import ToolOutput
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession, Message, Original
 
 RUNNING: ContextVar[Any] = ContextVar("evalgate_tool_call", default=None)
 
@@ -116,7 +115,7 @@ def ask_before_tools() -> None:
 
 
 async def _ask_first(
-    session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
+    session: FrameworkSession, tool: Any, run: Original, arguments: Message
 ) -> Any:
     """Ask about a tool that has no toolset."""
     from pydantic_ai.messages import ToolReturnPart
@@ -132,7 +131,7 @@ async def _ask_first(
     return await frameworks.settle(call.settle, run, read=lambda part: part.content, make=make)
 
 
-async def _call_tool(session: Session, _: Any, run: Callable[[], Any], arguments: Message) -> Any:
+async def _call_tool(session: Session, _: Any, run: Original, arguments: Message) -> Any:
     __, name, tool_args, ctx, tool = arguments.values()
     # an agent in a tool has its own messages
     call_key = (id(ctx.messages), ctx.tool_call_id)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession, Message, Original
 
 
 class Session(FrameworkSession):
@@ -27,7 +26,7 @@ class Session(FrameworkSession):
 
 
 async def _ask_model(
-    session: FrameworkSession, service: Any, run: Callable[[], Any], arguments: Message
+    session: FrameworkSession, service: Any, run: Original, arguments: Message
 ) -> Any:
     messages = arguments["chat_history"].messages
     system = [message.content for message in messages if message.role in ("system", "developer")]
@@ -49,7 +48,7 @@ async def _ask_model(
 
 
 async def _call_function(
-    session: FrameworkSession, kernel: Any, run: Callable[[], Any], arguments: Message
+    session: FrameworkSession, kernel: Any, run: Original, arguments: Message
 ) -> Any:
     """Run a function that a model calls. Its answer goes to the history."""
     from semantic_kernel.contents import FunctionResultContent

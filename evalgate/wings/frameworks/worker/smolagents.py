@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import copy
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import wraps
 from typing import Any
 
 from evalgate.worker import pipe, tools
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession, Message, Original
 
 ANSWER = "final_answer"  # the tool that ends a run, and no call of the agent
 
@@ -21,18 +20,11 @@ ANSWER = "final_answer"  # the tool that ends a run, and no call of the agent
 class Session(FrameworkSession):
     """The agent's own memory. The agent gets the session's state as additional arguments."""
 
-    def __init__(
-        self,
-        agent: Any,
-        options: Message,
-        start: Message,
-        session_tools: tools.SessionTools | None,
-        context: Any,
-    ) -> None:
-        super().__init__(agent, options, start, session_tools, context)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._is_first_turn = True
-        for member in _team(agent):
-            if session_tools is not None and getattr(member, "executor_type", "local") != "local":
+        for member in _team(self.agent):
+            if self.tools is not None and getattr(member, "executor_type", "local") != "local":
                 message = f"the tools of {type(member).__name__} run in its {member.executor_type} executor"
                 raise RuntimeError(
                     f"{message}, without approval: run this agent with `tools: live`"
@@ -43,8 +35,7 @@ class Session(FrameworkSession):
 
     async def ask(self, text: str) -> Any:
         """The final answer of a run, in a thread, because smolagents blocks."""
-        context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(None, context.run, self._run, text)
+        return await asyncio.to_thread(self._run, text)
 
     def _run(self, text: str) -> Any:
         state = {"additional_args": dict(self.state)} if self._is_first_turn and self.state else {}
@@ -87,9 +78,7 @@ def _team(agent: Any) -> Iterator[Any]:
         yield from _team(member)
 
 
-def _ask_model(
-    session: FrameworkSession, model: Any, run: Callable[[], Any], arguments: Message
-) -> Any:
+def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: Message) -> Any:
     key = object()
     # a model of the agent's may only pass its arguments on
     values = {**arguments, **arguments.get("kwargs", {})}
@@ -125,16 +114,7 @@ def _system(messages: Any) -> str:
 # --- tools ---
 
 
-def report_tools() -> None:
-    """Report every call of a tool or of another agent, and ask about it."""
-    from smolagents import Tool, ToolCallingAgent
-    from smolagents.agents import MultiStepAgent
-
-    frameworks.intercept((Tool, MultiStepAgent), __call__=_call)
-    frameworks.intercept((ToolCallingAgent,), execute_tool_call=_execute)
-
-
-def _call(session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message) -> Any:
+def _call(session: FrameworkSession, tool: Any, run: Original, arguments: Message) -> Any:
     if tool.name == ANSWER:
         return run()
     kind = "agent" if hasattr(tool, "managed_agents") else "tool"
@@ -154,9 +134,7 @@ def _named(tool: Any, arguments: Message) -> Message:
     return {**dict(zip(parameters, positional)), **options}  # noqa: B905 - the tool complains of what is left over
 
 
-def _execute(
-    session: FrameworkSession, agent: Any, run: Callable[[], Any], arguments: Message
-) -> Any:
+def _execute(session: FrameworkSession, agent: Any, run: Original, arguments: Message) -> Any:
     """Report a call of a missing tool, which ends before any tool runs."""
     name = arguments["tool_name"]
     args = arguments["arguments"]
@@ -184,13 +162,15 @@ class Host(frameworks.FrameworkHost):
         self._initial_states: dict[int, Any] = {}
 
     def prepare(self) -> None:
-        """See FrameworkHost."""
-        from smolagents import Model
+        """Report every call of a model, a tool or another agent, and ask about tools and agents."""
+        from smolagents import Model, Tool, ToolCallingAgent
+        from smolagents.agents import MultiStepAgent
 
         # before 1.15 a model was called itself
         name = "generate" if hasattr(Model, "generate") else "__call__"
         frameworks.intercept_all("smolagents:Model", **{name: _ask_model})
-        report_tools()
+        frameworks.intercept((Tool, MultiStepAgent), __call__=_call)
+        frameworks.intercept((ToolCallingAgent,), execute_tool_call=_execute)
 
     def share(self, agent: Any) -> None:
         """See FrameworkHost."""

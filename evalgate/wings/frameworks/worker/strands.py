@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import wraps
 from typing import Any
 
 from evalgate.worker import pipe
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession, Message, Original
 
 
 class Session(FrameworkSession):
@@ -39,7 +39,7 @@ def _text(message: Any) -> str:
 
 
 async def _watch(
-    session: FrameworkSession, registry: Any, run: Callable[[], Any], arguments: Message
+    session: FrameworkSession, registry: Any, run: Original, arguments: Message
 ) -> Any:
     """Report the events that the hooks of any agent get."""
     event = arguments["event"]

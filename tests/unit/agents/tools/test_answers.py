@@ -68,8 +68,8 @@ class Desk:
 
 
 def recorded(city: str, nth: int = 1, **more: Any) -> RecordedCall:
-    reply = ToolReply(response=f"{city} {nth}")
-    return RecordedCall(tool="weather", args={"city": city, **more}, nth=nth, reply=reply)
+    args = {"city": city, **more}
+    return RecordedCall(tool="weather", args=args, nth=nth, response=f"{city} {nth}")
 
 
 def response(answer: ToolAnswer) -> Any:
@@ -109,7 +109,7 @@ def test_a_replay_answers_equal_calls_in_their_order() -> None:
             ),
         ),
         (
-            [RecordedCall(tool="wether", args={}, nth=1, reply=ToolReply())],
+            [RecordedCall(tool="wether", args={}, nth=1, response=None)],
             {},
             "called `weather()`, no call of `weather` was recorded (recorded: `wether`); did the agent mean `wether`?",
         ),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from evalgate.agents.base import ToolError, ToolReply
+from evalgate.agents.base import ToolError
 from evalgate.agents.tools import cassette
 from evalgate.agents.tools.cassette import CassetteError, RecordedCall
 
@@ -22,18 +23,18 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-REPLIES = st.builds(ToolReply, response=JSON) | st.builds(
-    ToolReply,
-    error=st.builds(ToolError, type=st.text(min_size=1), message=st.text()),
-    effects=st.none() | st.dictionaries(st.text(), JSON, min_size=1, max_size=2),
+ANSWERED = partial(
+    st.builds,
+    RecordedCall,
+    tool=st.text(min_size=1, max_size=5),
+    args=st.dictionaries(st.text(), JSON, max_size=3),
+    nth=st.integers(min_value=1, max_value=3),
 )
 ENTRIES = st.lists(
-    st.builds(
-        RecordedCall,
-        tool=st.text(min_size=1, max_size=5),
-        args=st.dictionaries(st.text(), JSON, max_size=3),
-        nth=st.integers(min_value=1, max_value=3),
-        reply=REPLIES,
+    ANSWERED(response=JSON)
+    | ANSWERED(
+        error=st.builds(ToolError, type=st.text(min_size=1), message=st.text()),
+        effects=st.none() | st.dictionaries(st.text(), JSON, min_size=1, max_size=2),
     ),
     max_size=6,
     unique_by=lambda entry: entry.key,
@@ -41,9 +42,7 @@ ENTRIES = st.lists(
 
 
 def call(city: str, nth: int = 1, response: Any = None) -> RecordedCall:
-    return RecordedCall(
-        tool="weather", args={"city": city}, nth=nth, reply=ToolReply(response=response)
-    )
+    return RecordedCall(tool="weather", args={"city": city}, nth=nth, response=response)
 
 
 @settings(max_examples=40, deadline=None)
@@ -73,7 +72,7 @@ def test_a_file_for_people() -> None:
         tool="weather",
         args={"unit": "C", "city": "Köln"},
         nth=1,
-        reply=ToolReply(response={"t": 1, "a": 2}),
+        response={"t": 1, "a": 2},
     )
     text = cassette.render_cassette([entry], suite="w.evalset.json", case="rain")
     assert "Köln" in text
@@ -156,5 +155,5 @@ def test_two_cases_never_share_a_file(cases: list[tuple[str, str]]) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(), JSON, max_size=3))
 def test_an_address_is_found_again_by_equal_arguments(args: dict[str, Any]) -> None:
-    entry = RecordedCall(tool="t", args=args, nth=1, reply=ToolReply())
+    entry = RecordedCall(tool="t", args=args, nth=1, response=None)
     assert entry.key[1] == cassette.args_text(json.loads(json.dumps(args)))

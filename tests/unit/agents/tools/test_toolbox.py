@@ -10,8 +10,9 @@ import pytest
 
 from evalgate.agents.base import PendingCall, Replied, ToolMode, ToolReply, Unmatched
 from evalgate.agents.tools import toolbox
-from evalgate.agents.tools.mocks import MockFile
 from evalgate.agents.tools.toolbox import Toolbox
+from evalgate.config.gate_file import GateFile, ToolsRule
+from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.model import TrialKey
 
@@ -23,16 +24,10 @@ def made(
     is_resumed: bool = False,
     own: Path | None = None,
 ) -> Toolbox:
-    return Toolbox(
-        mode=mode,
-        mocks=MockFile(),
-        root=root,
-        checkout=own or root,
-        folder="kept/",
-        redact=str,
-        seed=0,
-        is_resumed=is_resumed,
+    settings = Settings(
+        root=root, resume=is_resumed, gate_file=GateFile(tools=ToolsRule(cassettes="kept/"))
     )
+    return Toolbox(settings, mode=mode, checkout=own or root, redact=str)
 
 
 def record(box: Toolbox, *calls: tuple[str, Any], case: str = "c", repeat: int = 0) -> None:

@@ -10,7 +10,7 @@ import pytest
 from builders.labels import JUDGE, MATCH, labelled
 from hypothesis import given, strategies as st
 
-from evalgate.model import Confusion, CriterionJudge, Interval
+from evalgate.model import Confusion, CriterionJudge
 from evalgate.wings.calibrate import agreement, rates
 
 COUNTS = st.integers(0, 30)
@@ -67,7 +67,7 @@ def test_an_undecided_label_is_no_disagreement() -> None:
     rate = agreement.agreement_rate(verdicts)
     assert rate is not None
     assert rate.value == 11 / 12
-    assert Interval(low=rate.low, high=rate.high) == rates.wilson(11, 12)
+    assert (rate.low, rate.high) == rates.wilson(11, 12)
 
 
 def test_rates_are_shares_of_what_people_say() -> None:
@@ -79,7 +79,7 @@ def test_rates_are_shares_of_what_people_say() -> None:
     assert tpr is not None
     assert tnr is not None
     assert (tpr.value, tnr.value) == (0.9, 0.75)
-    assert Interval(low=tpr.low, high=tpr.high) == rates.wilson(9, 10)
+    assert (tpr.low, tpr.high) == rates.wilson(9, 10)
     assert agreement.agreement_rate(labelled("y/y y/n"), human=False) is None
 
 
@@ -109,7 +109,7 @@ def test_labels_of_one_case_count_for_less() -> None:
     clustered = agreement.agreement_rate(four_cases)
     assert clustered is not None
     # forty labels of four cases that never differ inside
-    assert Interval(low=clustered.low, high=clustered.high) == rates.wilson(2, 4)
+    assert (clustered.low, clustered.high) == rates.wilson(2, 4)
 
 
 @pytest.mark.parametrize(
