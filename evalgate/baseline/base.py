@@ -12,8 +12,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from evalgate import agents as agents_module, criteria
-from evalgate.agents import opening, python_process
-from evalgate.agents.python_process import PythonOptions
+from evalgate.agents import opening
 from evalgate.baseline import commit
 from evalgate.baseline.commit import BaseCheckout, NoSuchFolder
 from evalgate.config import load
@@ -43,7 +42,7 @@ from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import BaselineFolder
 from evalgate.simulation import user
-from evalgate.system import git, python_env
+from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
 from evalgate.values import Environ, Sentence, Wording, frozen_dataclass
@@ -63,7 +62,7 @@ class BaseRules:
 
     def is_empty(self) -> bool:
         """True if the rules are known to have no case."""
-        return not self.unread and not any(suite.eval_set.cases for suite in self.suites)
+        return not self.unread and not any(suite.cases for suite in self.suites)
 
 
 @frozen_dataclass
@@ -492,7 +491,7 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
     removed_files = {
         suite.key: _questions(suite)
         for suite in base_suites
-        if suite.key not in head_file_keys and suite.eval_set.cases
+        if suite.key not in head_file_keys and suite.cases
     }
     base_keys: dict[str, str] = {}
     for suite in head_suites:
@@ -518,7 +517,7 @@ def under_names(suites: Iterable[Suite], names: Mapping[str, str]) -> tuple[Suit
 
 
 def _questions(suite: Suite) -> set[tuple[str, str]]:
-    return {(case.case_id, fingerprints.of_task(case)) for case in suite.eval_set.cases}
+    return {(case.case_id, fingerprints.of_task(case)) for case in suite.cases}
 
 
 def _within(root: Path, path: str) -> str:
@@ -712,9 +711,7 @@ def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
 
 def _needs(use: AgentUse, root: Path) -> str:
     """The requirements of the agent's environment, as text."""
-    needs = None
-    if issubclass(agents_module.DRIVERS[use.driver].options, PythonOptions):
-        needs = python_env.needs_of(python_process.environment_request(use.options, root))
+    needs = agents_module.needs_of(use, root)
     return "" if needs is None else f"{root if needs.is_local else ''}{needs.text}"
 
 
@@ -752,9 +749,10 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
             may_be_old = suite.key not in base_suite_keys and (
                 suite.key in unread or has_lost_unread
             )
-        cases = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         case_keys += [
-            case for case in cases if lacks_agent or (case not in base_cases and not may_be_old)
+            case
+            for case in cases_of([suite])
+            if lacks_agent or (case not in base_cases and not may_be_old)
         ]
     return case_keys
 
@@ -764,7 +762,7 @@ def _base_cases(base: Base) -> set[CaseKey]:
     suites: Iterable[Suite] = base.project.suites.values()
     if base.project.rules is None and base.root is None:
         suites = _stored_suites(base)
-    return {(suite.key, case.case_id) for suite in suites for case in suite.eval_set.cases}
+    return {*cases_of(suites)}
 
 
 def _stored_suites(base: Base) -> tuple[Suite, ...]:
@@ -778,10 +776,9 @@ def unpaired(
 ) -> dict[CaseKey, CaseStatus]:
     """New and removed cases. `suites`: head's, on this machine; `plan`: all measured suites, here
     or elsewhere."""
-    planned_cases = cases_of(plan).keys()
     unreadable_suites = {suite.key for suite in plan if suite.problem}
     removed_cases = sorted(
-        key for key in _base_cases(base) - planned_cases if key[0] not in unreadable_suites
+        key for key in _base_cases(base) - cases_of(plan).keys() if key[0] not in unreadable_suites
     )
     return dict.fromkeys(removed_cases, CaseStatus.REMOVED) | dict.fromkeys(
         new_cases(suites, base), CaseStatus.NEW
@@ -798,12 +795,10 @@ def edited(
         base_suite = base.project.suites.get(suite.key)
         contents = {}
         if base_suite is not None and _required(base_suite) == _required(suite):
-            contents = {
-                case.case_id: fingerprints.of_case(case) for case in base_suite.eval_set.cases
-            }
+            contents = {case.case_id: fingerprints.of_case(case) for case in base_suite.cases}
         case_keys += [
             (suite.key, case.case_id)
-            for case in suite.eval_set.cases
+            for case in suite.cases
             if contents.get(case.case_id) != fingerprints.of_case(case)
         ]
     return tuple(case_keys)

@@ -18,7 +18,7 @@ from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.config import load, places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.discovery import agents as discovery_agents, project
+from evalgate.discovery import agents as discovery_agents, project, walk
 from evalgate.discovery.agent_source import ImportGraph
 from evalgate.errors import Place, Problem
 from evalgate.formats import FORMATS, fingerprints
@@ -38,7 +38,7 @@ from evalgate.model import (
     Suite,
 )
 from evalgate.text import plain, words
-from evalgate.values import Environ, Sentence, frozen_dataclass
+from evalgate.values import Environ, Sentence, frozen_dataclass, without
 
 UNKNOWN_RULES = "base-rules-unknown"
 UNCHECKED_RULES = "base-rules-unchecked"
@@ -258,7 +258,7 @@ def _lost_suite(base_suite: Suite) -> Suite:
     return project.unmeasured(
         base_suite.key,
         base_suite.criteria_source,
-        str(Sentence("suite_lost", [case.case_id for case in base_suite.eval_set.cases])),
+        str(Sentence("suite_lost", [case.case_id for case in base_suite.cases])),
     )
 
 
@@ -270,8 +270,8 @@ def _with_lost_unmeasured(
     lost_suites = {}
     for suite in suites:
         base_suite = base_suites.get(suite.key)
-        base_cases = () if base_suite is None else base_suite.eval_set.cases
-        ids = {case.case_id for case in suite.eval_set.cases}
+        base_cases = () if base_suite is None else base_suite.cases
+        ids = {case.case_id for case in suite.cases}
         is_lost = len(base_cases) == 1 and base_cases[0].case_id not in ids
         if is_lost and base_suite is not None and base_suite.is_of_ces and not suite.problem:
             lost_suites[suite.key] = _lost_suite(base_suite)
@@ -370,11 +370,7 @@ RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "
 
 
 def _options(use: CriterionUse) -> dict[str, object]:
-    return {
-        name: value
-        for name, value in use.options.items()
-        if name not in ("judge_model_options", "judge")
-    }
+    return without(use.options, ("judge_model_options", "judge"))
 
 
 def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRules) -> Policy:
@@ -383,7 +379,7 @@ def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRu
     sound_keys = {
         suite.key
         for suite in rules.suites
-        if suite.eval_set.cases
+        if suite.cases
         and suite.key not in rules.unruled
         and not baseline_base.is_unknown(suite.agent)
     }
@@ -573,7 +569,7 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
     for base_suite in base_suites:
         head_suite = head_suites.get(base_suite.key)
         if head_suite is None:
-            count = words.counted(len(base_suite.eval_set.cases), "case")
+            count = words.counted(len(base_suite.cases), "case")
             yield GateEdit(
                 kind=EditKind.SUITE_REMOVED,
                 subject=base_suite.key,
@@ -581,8 +577,8 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                 base=count,
             )
             continue
-        head_cases = {case.case_id: case for case in head_suite.eval_set.cases}
-        for case in base_suite.eval_set.cases if not head_suite.problem else ():
+        head_cases = {case.case_id: case for case in head_suite.cases}
+        for case in base_suite.cases if not head_suite.problem else ():
             head_case = head_cases.get(case.case_id)
             if head_case is None:
                 yield GateEdit(
@@ -806,7 +802,7 @@ def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -
     """The imports of modules from the checkout, without the agent and modules that only it
     imports."""
 
-    read = discovery_agents.reader(root)
+    read = discovery_agents.reader(root, largest=walk.LARGEST_BYTES)
 
     def text_of(name: str) -> str | None:
         path = root / name

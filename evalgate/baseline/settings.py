@@ -21,7 +21,7 @@ from evalgate.errors import Place, Problem
 from evalgate.judges import clients, models
 from evalgate.model import CriterionUse, Suite
 from evalgate.text import plain, words
-from evalgate.values import Json
+from evalgate.values import Json, member, without
 
 OF_DOORS = config.names_with(Settings, Decider.DOOR, Door.FILE)
 """Settings that a change does not decide: the environment of agents, paths, recipients of
@@ -297,7 +297,7 @@ def _rule_config(use: CriterionUse, base_settings: Settings | None) -> Json:
 
 def _config_of(use: CriterionUse) -> Json:
     options = use.options.get("judge_model_options")
-    config = options.get("judge_model_config") if isinstance(options, dict) else None
+    config = member(options, "judge_model_config")
     return config if isinstance(config, dict) else {}
 
 
@@ -307,7 +307,7 @@ def _client_options(config: Json) -> Json:
 
 def _replaced(config: Json, base_config: Json) -> Json:
     """The configuration with the base's client options."""
-    own_options = {name: value for name, value in config.items() if name not in CLIENT_OPTIONS}
+    own_options = without(config, CLIENT_OPTIONS)
     return {**own_options, **_client_options(base_config)}
 
 

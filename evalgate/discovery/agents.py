@@ -78,14 +78,14 @@ _GATE_FILES = {PurePosixPath(name).name for name in config_gate_file.NAMES}
 _RECORDING = re.compile(r".*\.(evalset_result|session|recording)\.jsonl?")
 
 
-def reader(root: Path) -> agent_source.ReadText:
+def reader(root: Path, *, largest: int = walk.LARGEST_SOURCE_BYTES) -> agent_source.ReadText:
     """A function that reads files below the root. It does not follow links out of the root."""
     root = root.resolve()
 
     def read(path: str) -> str | None:
         if not os.path.isfile(root / path):  # noqa: PTH113 - most that an import may mean are missing
             return None
-        content = walk.read_bytes(root, path, largest=walk.LARGEST_SOURCE_BYTES)
+        content = walk.read_bytes(root, path, largest=largest)
         return None if isinstance(content, Problem) else content.decode("utf-8", "replace")
 
     return read

@@ -33,7 +33,6 @@ from evalgate.model import (
     EvalSet,
     SimulatorUse,
     Suite,
-    Text,
 )
 from evalgate.system import patterns
 from evalgate.text import plain, words
@@ -640,9 +639,7 @@ def opening_text(case: Case) -> str:
         return case.scenario.starting_prompt
     if not case.conversation:
         return ""
-    return "\n".join(
-        part.text for part in case.conversation[0].user_content.parts if isinstance(part, Text)
-    )
+    return case.conversation[0].user_content.text(with_thoughts=True)
 
 
 def _matched(text: str, files: Files) -> tuple[str, ...]:

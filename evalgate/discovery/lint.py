@@ -19,12 +19,12 @@ from evalgate.model import (
     Invocation,
     Need,
     Suite,
-    Text,
     turns as model_turns,
 )
 from evalgate.model.case import TRAJECTORY
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.text import templates, words
+from evalgate.values import grouped
 
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
@@ -51,16 +51,13 @@ def _case_names(cases: Sequence[Case]) -> str:
 def identical_cases(suite: Suite) -> Iterator[Problem]:
     """Cases with the same input and expectations: they count twice and add no information. One
     warning."""
-    by_opening: dict[tuple[str, int], list[Case]] = {}
-    for case in suite.eval_set.cases:
-        by_opening.setdefault(
-            (discover.opening_text(case), len(case.conversation or ())), []
-        ).append(case)
+    by_opening = grouped(
+        ((discover.opening_text(case), len(case.conversation or ())), case) for case in suite.cases
+    )
     identical: list[tuple[Case, Sequence[Case]]] = []
     for similar_cases in by_opening.values():
-        by_content: dict[str, list[Case]] = {}
-        for case in similar_cases if len(similar_cases) > 1 else ():
-            by_content.setdefault(_content(case), []).append(case)
+        several = similar_cases if len(similar_cases) > 1 else ()
+        by_content = grouped((_content(case), case) for case in several)
         identical += ((first_case, copies) for first_case, *copies in by_content.values() if copies)
     if identical:
         message = words.listed(
@@ -78,15 +75,13 @@ def identical_cases(suite: Suite) -> Iterator[Problem]:
 def silent_conversations(suite: Suite) -> Iterator[Problem]:
     """A conversation without turns: no criterion can score it. A turn without user text: models
     refuse it or invent an answer."""
-    empty_cases = [
-        case for case in suite.eval_set.cases if case.scenario is None and not case.conversation
-    ]
+    empty_cases = [case for case in suite.cases if case.scenario is None and not case.conversation]
     if empty_cases:
         message = f"{_case_names(empty_cases)}: the conversation has no turns, so the agent is never called"
         yield errors.error("empty-conversation", message, _place_of(suite, empty_cases[0]))
     silent_cases = [
         case
-        for case in suite.eval_set.cases
+        for case in suite.cases
         if any(
             not _has_text(turn.user_content)
             and not any(isinstance(part, Attachment) for part in turn.user_content.parts)
@@ -99,7 +94,7 @@ def silent_conversations(suite: Suite) -> Iterator[Problem]:
 
 
 def _has_text(content: Content) -> bool:
-    return any(isinstance(part, Text) and part.text.strip() for part in content.parts)
+    return bool(content.text(with_thoughts=True).strip())
 
 
 def _content(case: Case) -> str:
@@ -128,7 +123,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
     use = next((use for use in suite.criteria if use.name == TRAJECTORY and use.code is None), None)
     scripted_cases = [
         case
-        for case in suite.eval_set.cases
+        for case in suite.cases
         if case.conversation and use is not None and use.applies_to(case)
     ]
     if (
@@ -168,7 +163,7 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
     pass."""
     if not any(use.where_applicable for use in suite.criteria):
         return
-    cases = suite.eval_set.cases
+    cases = suite.cases
     idle_cases = [case for case in cases if case.conversation and not _deciding(suite, case)]
     if idle_cases:
         is_whole = len(idle_cases) == len(cases)
@@ -189,7 +184,7 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
 def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterator[Problem]:
     """A reference-based criterion without references: an error if no case has one, a warning if
     some lack one."""
-    scripted_cases = [case for case in suite.eval_set.cases if case.conversation]
+    scripted_cases = [case for case in suite.cases if case.conversation]
     reference_uses = {use.name for use in _uses_with(suite, Need.REFERENCE)}
     for use in suite.criteria:
         if use.code is not None or (use.name not in reference_uses and use.name != STATE):
@@ -236,7 +231,7 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
 def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
     """A reference-based criterion on a scenario, which has no expected turns; or a criterion of
     simulated users, or of how conversations end, on a conversation with fixed turns."""
-    scenario_cases = [case for case in suite.eval_set.cases if case.scenario is not None]
+    scenario_cases = [case for case in suite.cases if case.scenario is not None]
     if scenario_cases:
         for use in _uses_with(suite, Need.REFERENCE):
             yield errors.error(
@@ -246,12 +241,10 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
                 _place_of(suite, scenario_cases[0]),
                 "Move scenarios to a separate file with criteria that need no reference.",
             )
-    scripted_cases = [case for case in suite.eval_set.cases if case.scenario is None]
+    scripted_cases = [case for case in suite.cases if case.scenario is None]
     if scripted_cases:
         for use in _uses_with(suite, Need.SCENARIO):
-            report = (
-                errors.error if len(scripted_cases) == len(suite.eval_set.cases) else errors.warning
-            )
+            report = errors.error if len(scripted_cases) == len(suite.cases) else errors.warning
             yield report(
                 "criterion-needs-scenario",
                 f"`{use.name}` judges a simulated user, but {_case_names(scripted_cases)} "
@@ -272,7 +265,7 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
 def rubrics_missing(suite: Suite) -> Iterator[Problem]:
     """A rubric criterion without rubrics in its options, in the case or in a turn."""
     for use in _uses_with(suite, Need.RUBRICS):
-        cases = suite.eval_set.cases
+        cases = suite.cases
         lacking_cases = [
             case
             for case in cases
@@ -385,9 +378,7 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
 def starting_prompts(suite: Suite) -> Iterator[Problem]:
     """A scenario whose first message is empty, or already contains the stop signal."""
     signal = suite.simulator.stop_signal
-    scenario_cases = [
-        (case, case.scenario) for case in suite.eval_set.cases if case.scenario is not None
-    ]
+    scenario_cases = [(case, case.scenario) for case in suite.cases if case.scenario is not None]
     for case, scenario in scenario_cases:
         if not scenario.starting_prompt.strip():
             message = f"{_case_names([case])}: the starting prompt is empty"
@@ -413,7 +404,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
     template = suite.simulator.custom_instructions
     persona_cases = [
         case
-        for case in suite.eval_set.cases
+        for case in suite.cases
         if case.scenario is not None and case.scenario.persona is not None
     ]
     if template is not None and persona_cases and "persona" not in templates.names_in(template):
@@ -436,7 +427,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
 
 def empty_sets(suite: Suite) -> Iterator[Problem]:
     """An evaluation set without cases always passes."""
-    if not suite.eval_set.cases:
+    if not suite.cases:
         hint = "Add a case, delete the file, or exclude it in evalgate.yml."
         yield errors.error("no-cases", "the evaluation set has no cases", Place(suite.key), hint)
 

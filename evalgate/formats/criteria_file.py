@@ -18,7 +18,7 @@ from evalgate.formats.kind import CriteriaReading, describe_keys
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, member, without
 
 _MOST_LEVELS = 100
 """Levels of nested objects and lists in an option."""
@@ -197,7 +197,7 @@ def _members(text: str, spot: Spot) -> JsonObject | None:
     ]
     for key in deep_keys:
         spot.at(key).error("json-too-deep", "the values are nested too deeply")
-    return {key: value for key, value in document.members.items() if key not in deep_keys}
+    return without(document.members, deep_keys)
 
 
 def _uses(fields: Mapping[str, tuple[str, Any]], spot: Spot) -> tuple[CriterionUse, ...]:
@@ -271,11 +271,11 @@ def _scale(metric: Any, spot: Spot) -> Scale:
     """The scale of a custom metric, by the interval in its `metric_info`."""
     # metric_info.metric_value_info.interval, each in either spelling
     interval = metric
-    for member in ("metric_info", "metric_value_info", "interval"):
-        interval = _member(interval, member)
+    for step in ("metric_info", "metric_value_info", "interval"):
+        interval = _member(interval, step)
     if interval is None:
         return OPEN
-    ends = [_member(interval, member) for member in ("min_value", "max_value")]
+    ends = [_member(interval, end) for end in ("min_value", "max_value")]
     if any(type(end) not in (int, float) for end in ends) or not ends[0] < ends[1]:
         hint = 'write `"interval": {"min_value": 0.0, "max_value": 1.0}`'
         message = "the interval of `metric_info` needs two numbers, the smaller one first"
@@ -301,7 +301,7 @@ def _metric_path(metric: Any, spot: Spot) -> str | None:
         spot.error("missing-key", "`code_config` is missing", hint)
         return None
     config = metric[config_key]
-    name = config.get("name") if isinstance(config, dict) else None
+    name = member(config, "name")
     if not isinstance(name, str) or not name.strip():
         actual = name if isinstance(config, dict) else config
         spot.at(config_key).wrong_type("a dotted path", actual, hint)

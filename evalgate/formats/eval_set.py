@@ -19,7 +19,7 @@ from evalgate.formats.repair import Fields
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, member
 
 _KNOWN = frozenset({"eval_set_id", "name", "description", "eval_cases", "creation_timestamp"})
 _DATASET_KNOWN = _KNOWN | {"candidate_name"}
@@ -312,9 +312,8 @@ def _call(raw: Any, spot: Spot) -> ToolCall | None:
             args = repair.object_in(args)
     else:
         call = repair.repair_call(raw, spot)
-        name, args = (
-            (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
-        )
+        name = member(call, "name")
+        args = member(call, "args")
     if not isinstance(name, str):
         spot.error("missing-key", "`tool_name` is missing")
         return None
@@ -329,11 +328,8 @@ def _intermediate_events(turn: Fields) -> tuple[Event, ...]:
     key = "expected_intermediate_agent_responses"
     for index, raw_event in enumerate(_value(turn, key, [])):
         spot = turn.under(key).at(index)
-        author, text = (
-            (raw_event.get("author"), raw_event.get("text"))
-            if isinstance(raw_event, dict)
-            else (None, None)
-        )
+        author = member(raw_event, "author")
+        text = member(raw_event, "text")
         if isinstance(raw_event, str):
             spot.adk_warning("adk-rejects-shape", "plain text; read as text of any agent")
             author = ""

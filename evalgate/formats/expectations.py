@@ -6,7 +6,7 @@ again: if anything except that turn of that case would change, the edit is refus
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,10 @@ from evalgate.model import (
     Text,
     ToolCall,
     call_diff,
+    turns,
 )
 from evalgate.model.shapes import to_snake
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass, member
 
 _OTHER_NAMES = repair.INVOCATION.others
 _ANSWERS = (
@@ -65,7 +66,9 @@ def change(
     editor = _Editor(text, dialect, case_index, turn, of=len(conversation))
     if answer is not None and answer != _answer_of(conversation[turn]):
         editor.set_answer(answer)
-    calls = None if steps is None else tuple(part for step in steps for part in _calls_of(step))
+    calls = None
+    if steps is not None:
+        calls = Invocation(user_content=Content(), events=tuple(steps)).tool_calls
     if calls is not None and steps is not None and not _same(conversation[turn], calls):
         editor.set_calls(calls, steps, old_turn=conversation[turn])
     revision = Changed(text=editor.text, pointers=tuple(editor.pointers))
@@ -164,19 +167,7 @@ def _read(text: str, *, file: str) -> tuple[EvalSet, Dialect]:
 
 
 def _answer_of(turn: Invocation) -> str | None:
-    parts = turn.final_response.parts if turn.final_response is not None else ()
-    texts = [
-        part.text for part in parts if isinstance(part, Text) and not part.thought and part.text
-    ]
-    return "\n".join(texts) if texts else None
-
-
-def _calls_of(event: Event) -> list[ToolCall]:
-    return [
-        part
-        for part in (event.content.parts if event.content else ())
-        if isinstance(part, ToolCall)
-    ]
+    return turns.answer(turn) or None
 
 
 def _same(turn: Invocation, calls: Sequence[ToolCall]) -> bool:
@@ -279,7 +270,7 @@ class _Editor:
 
     @staticmethod
     def _content(answer: str, old: Any) -> JsonObject:
-        role = old.get("role") if isinstance(old, Mapping) else None
+        role = member(old, "role")
         return adk_shapes.content_json(Content(parts=(Text(text=answer),), role=role or "model"))
 
     def set_calls(

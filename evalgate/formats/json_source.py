@@ -353,7 +353,7 @@ class Problems:
             container = functools.reduce(operator.getitem, inner_path[:-1], raw)
             hint = instead_of(key, container)
             self.error("missing-key", f"`{key}` is missing", path=path, hint=hint)
-        elif kind == "extra_forbidden":
+        elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
             self.error(
                 "unknown-key",
                 f"`{inner_path[-1] if inner_path else ''}` is not known here",
@@ -472,7 +472,8 @@ _TWO = "a list of two: author and parts"
 _EXPECTED = {
     "string_type": "text",
     **dict.fromkeys(
-        ("dict_type", "mapping_type", "model_type", "model_attributes_type"), "an object"
+        ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
+        "an object",
     ),
     "list_type": "a list",
     **dict.fromkeys(("tuple_type", "too_short", "too_long"), _TWO),

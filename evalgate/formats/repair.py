@@ -29,7 +29,7 @@ from evalgate.formats.json_source import REJECTED, Spot, listed_keys
 from evalgate.model import Case, Content
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, member, without
 
 _EXPECTED = frozenset(
     {"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"}
@@ -355,7 +355,7 @@ def _read_beside(raw: Json, case: Fields, spot: Spot) -> None:
         adk_keys.get, turn_values
     ):
         case["conversation"] = [repair_invocation(turn_values, spot)]
-        other_keys = {key: name for key, name in other_keys.items() if key not in turn_values}
+        other_keys = without(other_keys, turn_values)
     if case.keys().isdisjoint(("conversation", "conversation_scenario")):
         return
     turns = case.get("conversation")
@@ -396,7 +396,7 @@ def _move_to_turn(value: Any, adk_key: str, turns: list[Any], spot: Spot) -> boo
 
 
 def _texts(content: Any) -> str:
-    parts = content.get("parts") if isinstance(content, dict) else None
+    parts = member(content, "parts")
     texts = [part.get("text") for part in parts or () if isinstance(part, dict)]
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
@@ -569,7 +569,7 @@ def _steps_of_tools(raw: list[Any], spot: Spot) -> JsonObject:
             name = tool.get("name") or tool.get("tool_name")
             response = _as_object(tool["result"])
             responses.append({"id": tool.get("id"), "name": name, "response": response})
-            tool = {key: value for key, value in tool.items() if key != "result"}  # noqa: PLW2901 - without its result
+            tool = without(tool, ("result",))  # noqa: PLW2901 - without its result
         calls.append(repair_call(tool, spot.at(index)))
     return {"tool_uses": calls, "tool_responses": responses} if responses else {"tool_uses": calls}
 
