@@ -114,12 +114,6 @@ class Account:
     home: Path
     prefix: tuple[str, ...]
 
-    def make_home(self) -> None:
-        """Make its home with a folder for temporary files, closed to all others."""
-        for folder in (self.home, self.home / "tmp"):
-            folder.mkdir(mode=0o700, exist_ok=True)
-            _give(folder, self.uid, self.gid)
-
     def environment(self) -> dict[str, str]:
         """Its own variables of an environment."""
         return {
@@ -468,7 +462,9 @@ def _accounts(
             (cache / SEALS).mkdir(exist_ok=True)
             prefix = _namespaces(folder, cache, places, installs=installs)
         accounts.append(Account(uid=uid + installs, gid=gid, home=folder / name, prefix=prefix))
-        accounts[-1].make_home()
+        for home in (folder / name, folder / name / "tmp"):  # closed to all others
+            home.mkdir(mode=0o700, exist_ok=True)
+            _give(home, uid + installs, gid)
     return accounts[0], accounts[1]
 
 

@@ -593,8 +593,8 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
     omitted_files = () if complete else needs.further_files
     files = [part for file in needs.files if file not in omitted_files for part in ("-r", file)]
     selection += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
-    options = {*needs.newest, *(f"{python_needs.OVERRIDE}{name}" for name in needs.overrides)}
-    specifiers = [name for name in needs.specifiers if name not in options]
+    options = (python_needs.EXCLUDE_NEWER, python_needs.OVERRIDE)
+    specifiers = [name for name in needs.specifiers if not name.startswith(options)]
     if needs.overrides:
         selection += ["--override", _written(folder, "overrides", needs.overrides)]
     return [*pip, *files, *selection, "--", *specifiers]

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self, assert_never
+from typing import Annotated, Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -36,13 +36,14 @@ from evalgate.text import words
 from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass
 
 LONGEST_LATENCY_S = 600.0
+Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)]
 
 
 class Latency(ToolFile):
     """The delay of an answer: `seconds`, and up to `jitter` seconds more, by the run's seed."""
 
-    seconds: float = Field(default=0.0, ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)
-    jitter: float = Field(default=0.0, ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)
+    seconds: Delay = 0.0
+    jitter: Delay = 0.0
 
     @model_validator(mode="before")
     @classmethod
