@@ -161,7 +161,7 @@ class ConfigError(EvalgateError):
         """One error for all `problems`. Its message counts those of severity error, or the warnings
         if only `strict` made them count."""
         all_problems = tuple(problems)
-        errors = sum(1 for problem in all_problems if problem.severity is Severity.ERROR)
+        errors = len(errors_in(all_problems))
         warnings = sum(1 for problem in all_problems if problem.severity is Severity.WARNING)
         count, noun, remark = (
             (errors, "problem", "")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
 K = TypeVar("K")
@@ -28,6 +29,21 @@ def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
     for key, member in pairs:
         groups.setdefault(key, []).append(member)
     return groups
+
+
+def digest_of(text: str, length: int | None = None) -> str:
+    """The hex digits of a text's SHA-256 digest; the first `length` of them."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def member(document: Any, key: str) -> Any:
+    """A member of a JSON object; None if it is missing, or if the value is no object."""
+    return document.get(key) if isinstance(document, Mapping) else None
+
+
+def without(mapping: Mapping[K, T], keys: Container[K]) -> dict[K, T]:
+    """The mapping without these keys."""
+    return {key: value for key, value in mapping.items() if key not in keys}
 
 
 def mapped_json(

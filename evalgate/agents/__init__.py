@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from evalgate.agents import adk, command, http, python, replay
+from evalgate.agents import adk, command, http, python, python_process, replay
 from evalgate.agents.base import AgentDriver
+from evalgate.agents.python_process import PythonOptions
 from evalgate.config.gate_file import AgentRule
 from evalgate.config.settings import Settings
 from evalgate.extensions import Table
 from evalgate.model import AgentUse
+from evalgate.system import python_env
+from evalgate.system.python_needs import Needs
 
 DRIVERS = Table(
     "evalgate.drivers",
@@ -67,6 +71,15 @@ def options_of(use: AgentUse) -> BaseModel:
     """The validated options of an agent. Raises pydantic.ValidationError, KeyError for an unknown
     driver."""
     return DRIVERS[use.driver].options.model_validate(dict(use.options))
+
+
+def needs_of(use: AgentUse, root: Path) -> Needs | None:
+    """The requirements of the agent's environment in its checkout; None if nothing declares them,
+    or if its driver starts no Python."""
+    driver = DRIVERS.get(use.driver)
+    if driver is None or not issubclass(driver.options, PythonOptions):
+        return None
+    return python_env.needs_of(python_process.environment_request(use.options, root))
 
 
 def is_asked(use: AgentUse) -> bool:

@@ -29,13 +29,13 @@ from evalgate.agents.protocol import (
     ToolCallMessage,
     ToolResultMessage,
     TraceMessage,
-    TurnEnd,
     TurnFailed,
 )
 from evalgate.agents.tools import cassette
 from evalgate.agents.worker_process import Mail, Phase, Step, Worker
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
+from evalgate.formats.recordings import TurnEnd
 from evalgate.model import (
     AgentFailure,
     Case,

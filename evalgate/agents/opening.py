@@ -11,8 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import agents
-from evalgate.agents import python_process
-from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
+from evalgate.agents.base import (
+    Agent,
+    AgentFailed,
+    AgentLimits,
+    AgentSetting,
+    Conversation,
+    folder_of,
+)
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.tools import toolbox
@@ -293,9 +299,8 @@ def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
         if not Path(str(python)).is_absolute() and not (root / str(python)).is_file():
             pythons = [lender / str(python)]
     else:
-        request = python_process.environment_request(use.options, root)
-        folder = Path(request.folder)
-        has_needs = python_env.needs_of(request) is not None
+        folder = folder_of(use.options, root)
+        has_needs = agents.needs_of(use, root) is not None
         places = [
             place
             for place in (folder, *folder.parents)

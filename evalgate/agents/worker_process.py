@@ -31,10 +31,10 @@ from evalgate.agents.protocol import (
     Stalled,
     Started,
     TraceMessage,
-    TurnEnd,
     TurnFailed,
     WorkerMessage,
 )
+from evalgate.formats.recordings import TurnEnd
 from evalgate.model import AgentFailure, FailureKind
 from evalgate.system import redact
 from evalgate.system.isolation import Sandbox

@@ -7,12 +7,12 @@ import functools
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from evalgate import agents as agents_module, criteria
-from evalgate.agents import opening, python_process
-from evalgate.agents.python_process import PythonOptions
+from evalgate.agents import opening
 from evalgate.baseline import commit
 from evalgate.baseline.commit import BaseCheckout, NoSuchFolder
 from evalgate.config import load
@@ -42,7 +42,7 @@ from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import BaselineFolder
 from evalgate.simulation import user
-from evalgate.system import git, python_env
+from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
 from evalgate.values import Environ, Sentence, Wording, frozen_dataclass
@@ -62,7 +62,7 @@ class BaseRules:
 
     def is_empty(self) -> bool:
         """True if the rules are known to have no case."""
-        return not self.unread and not any(suite.eval_set.cases for suite in self.suites)
+        return not self.unread and not any(suite.cases for suite in self.suites)
 
 
 @frozen_dataclass
@@ -471,10 +471,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
 def _is_there(agent: str, root: Path) -> bool:
     """True if an agent that a door names may be in this checkout."""
     use = agents_module.rule_use(AgentRule.of_short_form(agent))
-    options = {name: value for name, value in use.options.items() if isinstance(value, str)}
-    missing = agents_module.DRIVERS[use.driver].missing(
-        options, discovery_agents.CheckoutView(root)
-    )
+    missing = discovery_agents.missing_of(use, discovery_agents.CheckoutView(root))
     return missing is None or not missing.certain
 
 
@@ -494,7 +491,7 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
     removed_files = {
         suite.key: _questions(suite)
         for suite in base_suites
-        if suite.key not in head_file_keys and suite.eval_set.cases
+        if suite.key not in head_file_keys and suite.cases
     }
     base_keys: dict[str, str] = {}
     for suite in head_suites:
@@ -520,7 +517,7 @@ def under_names(suites: Iterable[Suite], names: Mapping[str, str]) -> tuple[Suit
 
 
 def _questions(suite: Suite) -> set[tuple[str, str]]:
-    return {(case.case_id, fingerprints.of_task(case)) for case in suite.eval_set.cases}
+    return {(case.case_id, fingerprints.of_task(case)) for case in suite.cases}
 
 
 def _within(root: Path, path: str) -> str:
@@ -714,9 +711,7 @@ def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
 
 def _needs(use: AgentUse, root: Path) -> str:
     """The requirements of the agent's environment, as text."""
-    needs = None
-    if issubclass(agents_module.DRIVERS[use.driver].options, PythonOptions):
-        needs = python_env.needs_of(python_process.environment_request(use.options, root))
+    needs = agents_module.needs_of(use, root)
     return "" if needs is None else f"{root if needs.is_local else ''}{needs.text}"
 
 
@@ -754,30 +749,26 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
             may_be_old = suite.key not in base_suite_keys and (
                 suite.key in unread or has_lost_unread
             )
-        cases = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         case_keys += [
-            case for case in cases if lacks_agent or (case not in base_cases and not may_be_old)
+            case
+            for case in cases_of([suite])
+            if lacks_agent or (case not in base_cases and not may_be_old)
         ]
     return case_keys
 
 
 def _base_cases(base: Base) -> set[CaseKey]:
     """The base's cases under head's names of their files; empty if unknown."""
-    names = {}
     suites: Iterable[Suite] = base.project.suites.values()
-    if base.project.rules is None and base.root is None and base.stored is not None:
-        names = _head_names(base)
-        suites = base.stored.run.suites
-    return {
-        (names.get(suite.key, suite.key), case.case_id)
-        for suite in suites
-        for case in suite.eval_set.cases
-    }
+    if base.project.rules is None and base.root is None:
+        suites = _stored_suites(base)
+    return {*cases_of(suites)}
 
 
-def _head_names(base: Base) -> dict[str, str]:
-    """Head's name of a renamed file by the base's."""
-    return {base_key: head_key for head_key, base_key in base.project.renamed.items()}
+def _stored_suites(base: Base) -> tuple[Suite, ...]:
+    """The suites of the stored results, by head's names of their files."""
+    names = {base_key: head_key for head_key, base_key in base.project.renamed.items()}
+    return () if base.stored is None else under_names(base.stored.run.suites, names)
 
 
 def unpaired(
@@ -785,10 +776,9 @@ def unpaired(
 ) -> dict[CaseKey, CaseStatus]:
     """New and removed cases. `suites`: head's, on this machine; `plan`: all measured suites, here
     or elsewhere."""
-    planned_cases = cases_of(plan).keys()
     unreadable_suites = {suite.key for suite in plan if suite.problem}
     removed_cases = sorted(
-        key for key in _base_cases(base) - planned_cases if key[0] not in unreadable_suites
+        key for key in _base_cases(base) - cases_of(plan).keys() if key[0] not in unreadable_suites
     )
     return dict.fromkeys(removed_cases, CaseStatus.REMOVED) | dict.fromkeys(
         new_cases(suites, base), CaseStatus.NEW
@@ -805,12 +795,10 @@ def edited(
         base_suite = base.project.suites.get(suite.key)
         contents = {}
         if base_suite is not None and _required(base_suite) == _required(suite):
-            contents = {
-                case.case_id: fingerprints.of_case(case) for case in base_suite.eval_set.cases
-            }
+            contents = {case.case_id: fingerprints.of_case(case) for case in base_suite.cases}
         case_keys += [
             (suite.key, case.case_id)
-            for case in suite.eval_set.cases
+            for case in suite.cases
             if contents.get(case.case_id) != fingerprints.of_case(case)
         ]
     return tuple(case_keys)
@@ -836,9 +824,8 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
         if inputs and rerun.inputs.get(key) == inputs:
             notes += _other_environment(rerun.agents.get(key, {}), head_environment, is_same=True)
         if head_suite.key in reused and head_suite.key in stored_agents:
-            notes += _other_environment(
-                stored_agents[head_suite.key][1], head_environment, is_same=False
-            )
+            stored_environment = stored_agents[head_suite.key].environment
+            notes += _other_environment(stored_environment, head_environment, is_same=False)
     yield from dict.fromkeys(notes)
 
 
@@ -846,12 +833,9 @@ def environments_of(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
     """The environment that every agent of the base's run reported, by `agent_key`; the stored one
     if it did not run."""
     agent_environments = dict(run.agents)
-    stored_agents = _stored_agents(base)
-    for suite in run.suites:
-        key, about = stored_agents.get(suite.key, ("", {}))
-        for agent_key in (key, fingerprints.agent_key(suite.agent)):
-            if agent_key and about and not agent_environments.get(agent_key):
-                agent_environments[agent_key] = about
+    for key, stored in _agents_of(base, run):
+        if stored.environment and not agent_environments.get(key):
+            agent_environments[key] = stored.environment
     return agent_environments
 
 
@@ -859,32 +843,39 @@ def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
     """The description of every agent of the base's run by `agent_key`, with the files of the base's
     checkout, if any."""
     agent_descriptions = dict(run.descriptions)
-    stored_agents = _stored_agents(base)
-    for suite in run.suites:
-        key, _ = stored_agents.get(suite.key, ("", {}))
-        stored = base.stored.run.descriptions.get(key) if base.stored is not None else None
-        for agent_key in (key, fingerprints.agent_key(suite.agent)):
-            description = agent_descriptions.get(agent_key, AgentDescription())
-            if stored is not None and not description.packages:
-                agent_descriptions[agent_key] = dataclasses.replace(
-                    stored, files=description.files or stored.files
-                )
+    for key, stored in _agents_of(base, run):
+        description = agent_descriptions.get(key, AgentDescription())
+        if stored.description is not None and not description.packages:
+            files = description.files or stored.description.files
+            agent_descriptions[key] = dataclasses.replace(stored.description, files=files)
     return agent_descriptions
 
 
-def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
-    """The key and the environment of each agent in the stored results, by head's name of a
-    suite."""
+class _StoredAgent(NamedTuple):
+    """An agent in the stored results."""
+
+    key: str
+    environment: Mapping[str, str]
+    description: AgentDescription | None
+
+
+def _agents_of(base: Base, run: Run) -> Iterator[tuple[str, _StoredAgent]]:
+    """The stored agents of a run's suites, each by its own key and by that of the suite's agent."""
+    stored_agents = _stored_agents(base)
+    for suite in run.suites:
+        if stored := stored_agents.get(suite.key):
+            yield stored.key, stored
+            yield fingerprints.agent_key(suite.agent), stored
+
+
+def _stored_agents(base: Base) -> dict[str, _StoredAgent]:
+    """The agents in the stored results, by head's name of a suite."""
     if base.stored is None:
         return {}
-    stored = base.stored.run
-    head_names = _head_names(base)
-    keys = {
-        head_names.get(suite.key, suite.key): fingerprints.agent_key(suite.agent)
-        for suite in stored.suites
-    }
+    run = base.stored.run
+    keys = {suite.key: fingerprints.agent_key(suite.agent) for suite in _stored_suites(base)}
     return {
-        suite: (key, stored.agents.get(key, {}))
+        suite: _StoredAgent(key, run.agents.get(key, {}), run.descriptions.get(key))
         for suite, key in keys.items()
         if suite in base.reusable
     }

@@ -28,16 +28,6 @@ _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 
 @frozen_dataclass
-class CommitObject:
-    """The content of a commit object. `parents`: the real parents, even if a shallow clone lacks
-    them."""
-
-    sha: str
-    parents: tuple[str, ...]
-    subject: str
-
-
-@frozen_dataclass
 class BaseCommit:
     """The commit to compare with; it is in the repository, and can be checked out.
 
@@ -66,17 +56,14 @@ def pick_base(
         return _base_commit(repo, base, head=head_sha)
     # zeros: the push created the branch
     event_base = event_base if git.is_full_sha(event_base) else ""
-    head_commit = parse_commit(head_sha, repo.run_bytes("cat-file", "commit", head_sha))
+    # the real parents, even if a shallow clone lacks them
+    parents, subject = parse_commit(repo.run_bytes("cat-file", "commit", head_sha))
     variables = environ or {}  # the runner reports if head is GitHub's test merge
     is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", variables.get("GITHUB_REF", "")) is not None
-    is_tested = (
-        is_merge_ref
-        and variables.get("GITHUB_SHA") == head_commit.sha
-        and len(head_commit.parents) == 2
-    )
-    if is_tested or (is_test_merge(head_commit) and head_commit.parents[0] == event_base):
-        _ensure(repo, head_commit.parents[0])
-        return BaseCommit(sha=head_commit.parents[0], how="merge-base")
+    is_tested = is_merge_ref and variables.get("GITHUB_SHA") == head_sha and len(parents) == 2
+    if is_tested or (is_test_merge(parents, subject) and parents[0] == event_base):
+        _ensure(repo, parents[0])
+        return BaseCommit(sha=parents[0], how="merge-base")
     if event_base:
         _ensure_of_event(repo, event_base)
         return _merge_base(repo, event_base, head=head_sha)
@@ -91,20 +78,20 @@ def pick_base(
     return _merge_base(repo, tip, head=head_sha)
 
 
-def parse_commit(sha: str, content: bytes) -> CommitObject:
-    """The commit in a commit object."""
+def parse_commit(content: bytes) -> tuple[tuple[str, ...], str]:
+    """The parents and the subject in a commit object."""
     head, _, message = content.decode("utf-8", "replace").partition("\n\n")
     parents = tuple(
         line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent ")
     )
-    return CommitObject(sha=sha, parents=parents, subject=message.lstrip("\n").split("\n", 1)[0])
+    return parents, message.lstrip("\n").split("\n", 1)[0]
 
 
-def is_test_merge(commit: CommitObject) -> bool:
+def is_test_merge(parents: tuple[str, ...], subject: str) -> bool:
     """True if the subject names the parents, as in GitHub's test merge of a pull request
     (`refs/pull/N/merge`). Any author can write this."""
-    match = _TEST_MERGE.fullmatch(commit.subject)
-    return match is not None and commit.parents == (match[2], match[1])
+    match = _TEST_MERGE.fullmatch(subject)
+    return match is not None and parents == (match[2], match[1])
 
 
 def _base_commit(repo: Repository, base: str, *, head: str) -> BaseCommit:

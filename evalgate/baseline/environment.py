@@ -15,7 +15,7 @@ from evalgate.config import variables
 from evalgate.config.settings import Settings, of_agents
 from evalgate.formats import fingerprints
 from evalgate.system import redact
-from evalgate.values import Environ
+from evalgate.values import Environ, without
 
 OF_THE_MACHINE = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "CI", "*_PROXY", "*_proxy",
@@ -58,7 +58,7 @@ def of_agent(
     loaded_parts = None if description is None else dataclasses.asdict(description)
     # the path of its Python does not identify the content, and head and the base have different
     # folders
-    facts = {name: value for name, value in about.items() if name != "interpreter"}
+    facts = without(about, ("interpreter",))
     return fingerprints.digest(
         [
             of_agents(settings),

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import agents, config
-from evalgate.agents import opening, python_process, worker_process
+from evalgate.agents import opening, worker_process
 from evalgate.agents.base import ToolMode, folder_of
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import commit
@@ -40,7 +40,6 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.system import python_env
 from evalgate.values import Sentence, Wording
 
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
@@ -154,7 +153,7 @@ class _Causes:
             {
                 fingerprints.of_task(case, simulator=candidate.simulator)
                 for candidate in suites
-                for case in candidate.eval_set.cases
+                for case in candidate.cases
                 if (candidate.key, case.case_id) == (suite.key, case_id)
             }
             for suites in ((suite,), rules.suites)
@@ -214,21 +213,13 @@ class _Causes:
         assert root is not None
         if interpreter := opening.missing_python(use, root=root, lender=lender):
             return Sentence("cause_environment", interpreter.relative_to(lender))
-        if _has_environment(use, root):
+        if agents.needs_of(use, root):  # its checkout builds its environment
             return ""
-        is_shared = head_agent is None or not _has_environment(head_agent, lender)
+        is_shared = head_agent is None or not agents.needs_of(head_agent, lender)
         changed_file = next(
             _changed(root, lender, base_folders=_import_folders(use, root), is_shared=is_shared), ""
         )
         return Sentence("cause_shared", changed_file) if changed_file else ""
-
-
-def _has_environment(use: AgentUse, root: Path) -> bool:
-    """True if the agent has its own environment, built by its checkout's requirements."""
-    driver = agents.DRIVERS.get(use.driver)
-    if driver is None or not issubclass(driver.options, python_process.PythonOptions):
-        return False
-    return python_env.needs_of(python_process.environment_request(use.options, root)) is not None
 
 
 def _import_folders(use: AgentUse, root: Path) -> frozenset[str]:

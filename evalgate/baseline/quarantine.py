@@ -14,7 +14,7 @@ from evalgate.config.gate_file import QuarantineRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem
 from evalgate.formats import fingerprints
-from evalgate.model import Case, CaseKey, Quarantine, Suite
+from evalgate.model import CaseKey, Quarantine, Suite, cases_of
 from evalgate.results import history
 from evalgate.results.history import PastRuns
 from evalgate.text import words
@@ -112,10 +112,11 @@ def _in_force(
     """`settings`: with the list that applies. `base`: its checkout; None: that of the cases."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
     runs_by_case = {} if past is None else past.by_case()
+    base_cases = {} if base is None else cases_of(base.suites.values())
     cases: dict[CaseKey, Quarantine] = {}
     problems: list[Problem] = []
     for suite in suites if rules else ():
-        for case in suite.eval_set.cases:
+        for case in suite.cases:
             key = (suite.key if base is None else base.name_of(suite.key), case.case_id)
             if ":".join(key) not in rules:
                 continue
@@ -125,7 +126,10 @@ def _in_force(
             problems += _dated(rule, remaining_days, place)
             if not 0 <= remaining_days <= MOST_DAYS:
                 continue
-            if base is not None and not _is_unedited(case, base.suites.get(suite.key)):
+            base_case = base_cases.get((suite.key, case.case_id))
+            if base is not None and (
+                base_case is None or fingerprints.of_case(base_case) != fingerprints.of_case(case)
+            ):
                 message = (
                     f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
                 )
@@ -145,12 +149,3 @@ def _in_force(
         hint = "Set `baseline-folder` (docs/quarantine.md)."
         problems.append(errors.note(UNWATCHED, message, hint=hint))
     return cases, tuple(problems)
-
-
-def _is_unedited(case: Case, base_suite: Suite | None) -> bool:
-    """True if the base has the same case."""
-    base_cases = () if base_suite is None else base_suite.eval_set.cases
-    return any(
-        other.case_id == case.case_id and fingerprints.of_case(other) == fingerprints.of_case(case)
-        for other in base_cases
-    )

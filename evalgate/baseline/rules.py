@@ -18,13 +18,14 @@ from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.config import load, places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.discovery import agents as discovery_agents, project
+from evalgate.discovery import agents as discovery_agents, project, walk
 from evalgate.discovery.agent_source import ImportGraph
 from evalgate.errors import Place, Problem
 from evalgate.formats import FORMATS, fingerprints
 from evalgate.model import (
     AgentUse,
     BaseSource,
+    Case,
     CaseKey,
     CriterionUse,
     EditKind,
@@ -37,7 +38,7 @@ from evalgate.model import (
     Suite,
 )
 from evalgate.text import plain, words
-from evalgate.values import Environ, Sentence, frozen_dataclass
+from evalgate.values import Environ, Sentence, frozen_dataclass, without
 
 UNKNOWN_RULES = "base-rules-unknown"
 UNCHECKED_RULES = "base-rules-unchecked"
@@ -257,7 +258,7 @@ def _lost_suite(base_suite: Suite) -> Suite:
     return project.unmeasured(
         base_suite.key,
         base_suite.criteria_source,
-        str(Sentence("suite_lost", [case.case_id for case in base_suite.eval_set.cases])),
+        str(Sentence("suite_lost", [case.case_id for case in base_suite.cases])),
     )
 
 
@@ -265,21 +266,16 @@ def _with_lost_unmeasured(
     suites: Iterable[Suite], base_suites: Mapping[str, Suite]
 ) -> tuple[Suite, ...]:
     """The suites. A suite is not measured if its file holds another CES evaluation than on the
-    base."""
-    return tuple(
-        _lost_suite(base_suites[suite.key])
-        if _is_lost(suite, base_suites.get(suite.key))
-        else suite
-        for suite in suites
-    )
-
-
-def _is_lost(suite: Suite, base_suite: Suite | None) -> bool:
-    """True if a file holds another CES evaluation than on the base: its name is its identity."""
-    if base_suite is None or not base_suite.is_of_ces or suite.problem:
-        return False
-    ids = {case.case_id for case in suite.eval_set.cases}
-    return len(base_suite.eval_set.cases) == 1 and base_suite.eval_set.cases[0].case_id not in ids
+    base: its name is its identity."""
+    lost_suites = {}
+    for suite in suites:
+        base_suite = base_suites.get(suite.key)
+        base_cases = () if base_suite is None else base_suite.cases
+        ids = {case.case_id for case in suite.cases}
+        is_lost = len(base_cases) == 1 and base_cases[0].case_id not in ids
+        if is_lost and base_suite is not None and base_suite.is_of_ces and not suite.problem:
+            lost_suites[suite.key] = _lost_suite(base_suite)
+    return tuple(lost_suites.get(suite.key, suite) for suite in suites)
 
 
 def _with_severity(
@@ -374,11 +370,7 @@ RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "
 
 
 def _options(use: CriterionUse) -> dict[str, object]:
-    return {
-        name: value
-        for name, value in use.options.items()
-        if name not in ("judge_model_options", "judge")
-    }
+    return without(use.options, ("judge_model_options", "judge"))
 
 
 def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRules) -> Policy:
@@ -387,7 +379,7 @@ def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRu
     sound_keys = {
         suite.key
         for suite in rules.suites
-        if suite.eval_set.cases
+        if suite.cases
         and suite.key not in rules.unruled
         and not baseline_base.is_unknown(suite.agent)
     }
@@ -566,10 +558,7 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
     shared_length = len(os.path.commonprefix(texts))  # noqa: RUF071 - of characters
     start = max(shared_length - CONTEXT_WIDTH, 0) if max(map(len, texts)) > EXCERPT_WIDTH else 0
     excerpts = [f"{'...' if start else ''}{text[start:]}" for text in texts]
-    base_text, head_text = (
-        text if len(text) <= EXCERPT_WIDTH else f"{text[: EXCERPT_WIDTH - 3]}..."
-        for text in excerpts
-    )
+    base_text, head_text = (plain.clip_end(text, EXCERPT_WIDTH) for text in excerpts)
     return base_text, head_text
 
 
@@ -580,7 +569,7 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
     for base_suite in base_suites:
         head_suite = head_suites.get(base_suite.key)
         if head_suite is None:
-            count = words.counted(len(base_suite.eval_set.cases), "case")
+            count = words.counted(len(base_suite.cases), "case")
             yield GateEdit(
                 kind=EditKind.SUITE_REMOVED,
                 subject=base_suite.key,
@@ -588,31 +577,37 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                 base=count,
             )
             continue
-        head_cases = {case.case_id: case for case in head_suite.eval_set.cases}
-        for case in base_suite.eval_set.cases if not head_suite.problem else ():
+        head_cases = {case.case_id: case for case in head_suite.cases}
+        for case in base_suite.cases if not head_suite.problem else ():
             head_case = head_cases.get(case.case_id)
             if head_case is None:
                 yield GateEdit(
                     kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
                 )
                 continue
-            candidates = (row.differences(case, head_case) for row in FORMATS.values())
-            changes = next((listed for listed in candidates if listed is not None), None)
-            is_changed = bool(changes)
-            if changes is None:  # no format lists them
-                is_changed = fingerprints.of_case(head_case) != fingerprints.of_case(case)
-                changes = []
-            more = len(changes) - MAX_DIFFERENCES
-            if is_changed:
+            changes = _changes_of(case, head_case)
+            if changes is not None:
                 yield GateEdit(
                     kind=EditKind.CASE_CHANGED,
                     subject=case.case_id,
                     suite=head_suite.key,
-                    head="; ".join(
-                        (*changes[:MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else ()))
-                    ),
+                    head=changes,
                     place=head_case.place,
                 )
+
+
+def _changes_of(case: Case, head_case: Case) -> str | None:
+    """The changes of a case that its format lists, in words; "" if it lists none; None if the case
+    is unchanged."""
+    candidates = (row.differences(case, head_case) for row in FORMATS.values())
+    changes = next((listed for listed in candidates if listed is not None), None)
+    if changes is None:
+        is_changed = fingerprints.of_case(head_case) != fingerprints.of_case(case)
+        return "" if is_changed else None
+    if len(changes) > MAX_DIFFERENCES:
+        more = len(changes) - MAX_DIFFERENCES
+        changes = [*changes[:MAX_DIFFERENCES], f"and {more} more"]
+    return "; ".join(changes) or None
 
 
 def _file_edits(
@@ -625,8 +620,7 @@ def _file_edits(
         return
     names: set[str] = set()
     for settings in (base, head):
-        names |= {*_measuring_files(settings, suites)} | _cassette_files(settings)
-        names |= {settings.gate_file.tools.mocks} if "mocks" in _tool_files(settings) else set()
+        names |= {*_measuring_files(settings, suites), *_tool_files(settings)}
         names |= _metric_files(suites, settings.root)
     for name in sorted(names - {""}):
         base_text, head_text = (_file_text(settings.root, name) for settings in (base, head))
@@ -710,23 +704,16 @@ def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:
     return agents.DRIVERS[use.driver].files(use.options, discovery_agents.CheckoutView(root))
 
 
-def _tool_files(settings: Settings) -> tuple[str, ...]:
-    """The settings of the files that replace tool answers."""
+def _tool_files(settings: Settings) -> Iterator[str]:
+    """The mock rules and recorded calls that replace tool answers, relative to the checkout."""
+    root = settings.root
+    rule = settings.gate_file.tools
     mode = toolbox.mode_of(settings)
-    if mode is ToolMode.REPLAY:
-        return ("cassettes", "mocks") if settings.gate_file.tools.mocks else ("cassettes",)
-    return ("mocks",) if mode is ToolMode.MOCK else ()
-
-
-def _cassette_files(settings: Settings) -> frozenset[str]:
-    """The recorded tool calls that replace tool answers, relative to the checkout."""
-    folder = settings.gate_file.tools.cassettes
-    if "cassettes" not in _tool_files(settings) or places.refusal_reason(
-        settings.root, folder, trusted=True
-    ):
-        return frozenset()
-    paths = (settings.root / folder).rglob("*.json")
-    return frozenset(path.relative_to(settings.root).as_posix() for path in paths)
+    if mode in (ToolMode.REPLAY, ToolMode.MOCK):
+        yield rule.mocks
+    if mode is ToolMode.REPLAY and not places.refusal_reason(root, rule.cassettes, trusted=True):
+        files = (root / rule.cassettes).rglob("*.json")
+        yield from (path.relative_to(root).as_posix() for path in files)
 
 
 def _digest(path: Path) -> str:
@@ -815,14 +802,11 @@ def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -
     """The imports of modules from the checkout, without the agent and modules that only it
     imports."""
 
+    read = discovery_agents.reader(root, largest=walk.LARGEST_BYTES)
+
     def text_of(name: str) -> str | None:
         path = root / name
-        if path in tested and path not in modules:
-            return None
-        try:
-            return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
-        except OSError:
-            return None
+        return None if path in tested and path not in modules else read(name)
 
     files = (path.relative_to(root).as_posix() for path in modules)
     return (root / name for name in ImportGraph(text_of).reached(files))

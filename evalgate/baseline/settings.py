@@ -21,7 +21,7 @@ from evalgate.errors import Place, Problem
 from evalgate.judges import clients, models
 from evalgate.model import CriterionUse, Suite
 from evalgate.text import plain, words
-from evalgate.values import Json
+from evalgate.values import Json, member, without
 
 OF_DOORS = config.names_with(Settings, Decider.DOOR, Door.FILE)
 """Settings that a change does not decide: the environment of agents, paths, recipients of
@@ -259,68 +259,59 @@ def _with_client_options(
     criteria = []
     problems = []
     for use in suite.criteria:
-        base_options = (
-            _client_options(_config_of(uses[use.name]))
+        base_config = (
+            _config_of(uses[use.name])
             if use.name in uses
-            else _rule_options(use, base_side.settings)
+            else _rule_config(use, base_side.settings)
         )
-        config = _replaced(_config_of(use), base_options)
+        config = _replaced(_config_of(use), base_config)
         if config != _config_of(use):
             judge = {**use.options["judge_model_options"], "judge_model_config": config}
             options = {**use.options, "judge_model_options": judge}
             use = dataclasses.replace(use, options=options)  # noqa: PLW2901 - the same criterion
             place = use.place or Place(suite.key)
-            problems.append(_other_client(f"`{use.name}` in {suite.key}", base_options, place))
+            problems.append(_other_client(f"`{use.name}` in {suite.key}", config, place))
         criteria.append(use)
     simulator = suite.simulator
     base_settings = base_side.settings
     if simulator.config is not None:
         rule = None if base_settings is None else base_settings.gate_file.simulator.config
-        base_options = _client_options(
-            base_suite.simulator.config
-            if base_suite is not None and base_suite.simulator.config
-            else rule
-        )
-        config = _replaced(simulator.config, base_options)
+        base_simulator_config = base_suite.simulator.config if base_suite is not None else None
+        base_config = base_simulator_config or rule or {}
+        config = _replaced(simulator.config, base_config)
         if config != simulator.config:
             place = simulator.place or Place(suite.key)
-            problems.append(
-                _other_client(f"the simulated users of {suite.key}", base_options, place)
-            )
+            problems.append(_other_client(f"the simulated users of {suite.key}", config, place))
             simulator = dataclasses.replace(simulator, config=config)
     return dataclasses.replace(suite, criteria=tuple(criteria), simulator=simulator), problems
 
 
-def _rule_options(use: CriterionUse, base_settings: Settings | None) -> Json:
-    """The options in the base's evalgate.yml for a criterion that the base does not have."""
+def _rule_config(use: CriterionUse, base_settings: Settings | None) -> Json:
+    """The configuration in the base's evalgate.yml of a criterion that the base does not have."""
     if base_settings is None:
         return {}
     judge = base_settings.gate_file.judge
     rule = judge.criteria.get(use.name)
-    return _client_options({**(judge.config or {}), **((rule.config if rule else None) or {})})
+    return {**(judge.config or {}), **((rule.config if rule else None) or {})}
 
 
 def _config_of(use: CriterionUse) -> Json:
     options = use.options.get("judge_model_options")
-    config = options.get("judge_model_config") if isinstance(options, dict) else None
+    config = member(options, "judge_model_config")
     return config if isinstance(config, dict) else {}
 
 
-def _client_options(config: Json | None) -> Json:
-    return {name: value for name, value in (config or {}).items() if name in CLIENT_OPTIONS}
+def _client_options(config: Json) -> Json:
+    return {name: value for name, value in config.items() if name in CLIENT_OPTIONS}
 
 
-def _replaced(config: Json, base_options: Json) -> Json:
-    """The configuration with other client options; unchanged if they are the same."""
-    if _client_options(config) == base_options:
-        return config
-    return {
-        **{name: value for name, value in config.items() if name not in CLIENT_OPTIONS},
-        **base_options,
-    }
+def _replaced(config: Json, base_config: Json) -> Json:
+    """The configuration with the base's client options."""
+    own_options = without(config, CLIENT_OPTIONS)
+    return {**own_options, **_client_options(base_config)}
 
 
-def _other_client(subject: str, base_options: Json, place: Place) -> Problem:
-    reason = "the base's count" if base_options else "the base has none"
+def _other_client(subject: str, config: Json, place: Place) -> Problem:
+    reason = "the base's count" if _client_options(config) else "the base has none"
     message = f"the client options (`http_options`) of {subject}: {reason}, so this change's do not"
     return errors.note(SETTING_OF_BASE, message, place, HINT)

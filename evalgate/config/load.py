@@ -31,7 +31,7 @@ from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.model import FailOn, Policy, Suite, ThresholdRule
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, without
 
 
 def load_settings(raw_settings: Json) -> Settings:
@@ -59,9 +59,7 @@ def load_settings(raw_settings: Json) -> Settings:
         ) from error
     reading = _read_gate_file(root, door_settings.config)
     path_problems = dict(_path_problems(root, reading))
-    usable_settings = {
-        name: value for name, value in reading.raw_settings.items() if name not in path_problems
-    }
+    usable_settings = without(reading.raw_settings, path_problems)
     settings = _validate({**usable_settings, **raw_settings})
     for name in (*places.SETTINGS, "baseline"):
         path = places.of_setting(name, getattr(settings, name))

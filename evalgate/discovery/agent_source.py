@@ -12,18 +12,18 @@ import re
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeAlias, TypeGuard
 
 from evalgate import agents
+from evalgate.agents.base import AgentDriver
 from evalgate.discovery import dotenv
 from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
 from evalgate.system import redact
-from evalgate.values import frozen_dataclass
 
 MOST_FILES = 1000
 EXAMPLES = (
@@ -66,7 +66,7 @@ def is_google(model: str) -> bool:
     return models.parse_name(model).client == "gemini"
 
 
-@frozen_dataclass
+@dataclass(slots=True, kw_only=True)
 class ModuleSource:
     """Facts in the source of modules.
 
@@ -76,17 +76,28 @@ class ModuleSource:
     the source requests credentials of Google Cloud. `toolsets`: classes of toolsets from a server.
     `contexts`: types of the context for tools (`deps_type`)."""
 
-    needs: frozenset[str] = frozenset()
-    sets: Mapping[str, str] = field(default_factory=dict)
-    models: frozenset[str] = frozenset()
-    imports: tuple[tuple[int, str], ...] = ()
+    needs: set[str] = field(default_factory=set)
+    sets: dict[str, str] = field(default_factory=dict)
+    models: set[str] = field(default_factory=set)
+    imports: set[tuple[int, str]] = field(default_factory=set)
     has_own_key: bool = False
     logs_in: bool = False
-    toolsets: frozenset[str] = frozenset()
-    contexts: frozenset[str] = frozenset()
+    toolsets: set[str] = field(default_factory=set)
+    contexts: set[str] = field(default_factory=set)
+
+    def add(self, other: ModuleSource) -> None:
+        """Add the facts of another module."""
+        self.needs |= other.needs
+        self.sets |= other.sets
+        self.models |= other.models
+        self.imports |= other.imports
+        self.has_own_key |= other.has_own_key
+        self.logs_in |= other.logs_in
+        self.toolsets |= other.toolsets
+        self.contexts |= other.contexts
 
 
-@frozen_dataclass
+@dataclass(slots=True, kw_only=True)
 class AgentSource(ModuleSource):
     """Facts in all modules of an agent; the `values` of its `.env`, and the `samples` in the file
     `example`, such as `.env.example`."""
@@ -106,6 +117,9 @@ class AgentSource(ModuleSource):
         return any(flag.strip().lower() in TRUE_WORDS for flag in flags)
 
 
+Imports: TypeAlias = tuple[tuple[int, str], ...]
+"""Level and dotted name of each import."""
+
 ReadText = Callable[[str], str | None]
 """Reads a file by its POSIX path below the root; None if it is missing."""
 
@@ -117,21 +131,16 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     if not files:
         return AgentSource()
     folder = str(PurePosixPath(files[0]).parent)
-    sources = [_facts(file, graph.read(file) or "") for file in graph.reached(files)]
     example, samples = _nearest(EXAMPLES, folder, graph.read)
-    return AgentSource(
-        imports=tuple({module for source in sources for module in source.imports}),
-        toolsets=frozenset().union(*(source.toolsets for source in sources)),
-        contexts=frozenset().union(*(source.contexts for source in sources)),
-        example=example,
-        needs=frozenset().union(*(source.needs for source in sources)),
-        sets={name: value for source in sources for name, value in source.sets.items()},
-        models=frozenset().union(*(source.models for source in sources)),
-        has_own_key=any(source.has_own_key for source in sources),
-        logs_in=any(source.logs_in for source in sources),
-        values=_nearest((dotenv.NAME,), folder, graph.read)[1],
-        samples=samples,
-    )
+    values = _nearest((dotenv.NAME,), folder, graph.read)[1]
+    source = AgentSource(example=example, values=values, samples=samples)
+    for file in graph.reached(files):
+        text = graph.read(file) or ""
+        if file.endswith(".py"):
+            source.add(read_module(text))
+        else:  # an agent's YAML
+            source.models |= set(map(_model_name, _YAML_MODEL.findall(text))) - {""}
+    return source
 
 
 class ImportGraph:
@@ -218,13 +227,6 @@ def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, di
     return "", {}
 
 
-def _facts(file: str, text: str) -> ModuleSource:
-    """The facts in a module, or in an agent's YAML."""
-    if file.endswith(".py"):
-        return read_module(text)
-    return ModuleSource(models=frozenset(filter(None, map(_model_name, _YAML_MODEL.findall(text)))))
-
-
 # --- one module -----------------------------------------------------------------------------------
 
 
@@ -232,7 +234,10 @@ def _facts(file: str, text: str) -> ModuleSource:
 def read_module(text: str) -> ModuleSource:
     """Read a Python module. Empty if it cannot be parsed, which its importer reports."""
     module = parse(text)
-    return ModuleSource() if module is None else _ModuleReader(module).source()
+    source = ModuleSource()
+    if module is not None:
+        _ModuleReader(module, source).read()
+    return source
 
 
 def parse(text: str) -> ast.Module | None:
@@ -245,7 +250,7 @@ def parse(text: str) -> ast.Module | None:
         return None
 
 
-def imports_of(module: ast.Module) -> tuple[tuple[int, str], ...]:
+def imports_of(module: ast.Module) -> Imports:
     """Level and dotted name of each import of a module, and of each name that it imports."""
     imports: dict[tuple[int, str], None] = {}
     for node in _walk_blocks(module):
@@ -284,22 +289,15 @@ class _ModuleReader:
     """Walks a module with its own stack, because source may be nested more deeply than Python can
     recurse."""
 
-    def __init__(self, module: ast.Module) -> None:
+    def __init__(self, module: ast.Module, source: ModuleSource) -> None:
         self._module = module
+        self._source = source
         self._aliases: dict[str, str] = {}
-        self._constants: dict[str, str] = {}
-        self._needs: set[str] = set()
-        self._sets: dict[str, str] = {}
+        self._constants = constants_of(module)
         self._tested: set[str] = set()
-        self._models: set[str] = set()
-        self._has_own_key = False
-        self._logs_in = False
-        self._toolsets: set[str] = set()
-        self._contexts: set[str] = set()
 
-    def source(self) -> ModuleSource:
-        """The facts of the module."""
-        self._constants = constants_of(self._module)
+    def read(self) -> None:
+        """Add the facts of the module to the source."""
         for node in _walk_blocks(self._module):  # imports come first, because they give aliases
             for alias, level, name in _imported_names(node):
                 if alias.asname or isinstance(node, ast.ImportFrom):
@@ -311,27 +309,21 @@ class _ModuleReader:
             for name, value in _pairs(node):
                 self._models_in(value, name)
             pending += _below(node, is_optional=is_optional)
-        return ModuleSource(
-            needs=frozenset(self._needs - self._tested),
-            sets=self._sets,
-            models=frozenset(self._models),
-            imports=imports_of(self._module),
-            has_own_key=self._has_own_key,
-            logs_in=self._logs_in,
-            toolsets=frozenset(self._toolsets),
-            contexts=frozenset(self._contexts),
-        )
+        self._source.needs -= self._tested
+        self._source.imports |= {*imports_of(self._module)}
 
     def _look(self, node: ast.AST, *, is_optional: bool) -> None:
         match node:
             case ast.Subscript(value=value, slice=key, ctx=ast.Load()) if (
                 self._dotted(value) == _ENVIRON
             ):
-                self._needs |= set() if is_optional else self._key(key)
+                self._source.needs |= set() if is_optional else self._key(key)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Subscript) and self._dotted(target.value) == _ENVIRON:
-                        self._sets |= dict.fromkeys(self._key(target.slice), _text(value) or "")
+                        self._source.sets |= dict.fromkeys(
+                            self._key(target.slice), _text(value) or ""
+                        )
             case ast.Compare(left=left, comparators=[right], ops=[ast.In() | ast.NotIn()]):
                 self._tested |= self._key(left) if self._dotted(right) == _ENVIRON else set()
             case ast.Call():
@@ -339,9 +331,9 @@ class _ModuleReader:
             case ast.ClassDef() if any(_name(base).endswith("BaseSettings") for base in node.bases):
                 self._settings_class(node)
             case ast.keyword(arg="api_key"):
-                self._has_own_key = True
+                self._source.has_own_key = True
             case ast.keyword(arg="deps_type" | "context_schema", value=value):
-                self._contexts |= {_name(value)} - {"", "str", "dict"}
+                self._source.contexts |= {_name(value)} - {"", "str", "dict"}
             case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
                 self._model(text)
             case _:
@@ -350,9 +342,9 @@ class _ModuleReader:
     def _call(self, node: ast.Call, *, is_optional: bool) -> None:
         function_name = self._dotted(node.func)
         arguments = node.args
-        self._logs_in |= function_name == "google.auth.default"
+        self._source.logs_in |= function_name == "google.auth.default"
         if _TOOLSET.search(_name(node.func)):
-            self._toolsets.add(_name(node.func))
+            self._source.toolsets.add(_name(node.func))
         if not arguments or function_name not in _READING:
             # the first argument of LiteLlm and of Pydantic AI's Agent is the model
             if any(word in _name(node.func).lower() for word in ("model", "llm", "chat", "agent")):
@@ -365,10 +357,10 @@ class _ModuleReader:
         default = arguments[1] if len(arguments) > 1 else default
         key = self._key(arguments[0])
         if function_name == f"{_ENVIRON}.setdefault":
-            self._sets |= dict.fromkeys(key, _text(default) or "")
+            self._source.sets |= dict.fromkeys(key, _text(default) or "")
         elif not is_optional:
             is_none = isinstance(default, ast.Constant) and default.value is None
-            self._needs |= {name for name in key if is_none or _lacks(default, name)}
+            self._source.needs |= {name for name in key if is_none or _lacks(default, name)}
         if default is not None:
             self._models_in(default, "".join(key))
 
@@ -387,7 +379,7 @@ class _ModuleReader:
                 alias, default = _field(statement.value)
                 name = f"{prefix}{statement.target.id}"
                 name = alias or (name if is_case_sensitive else name.upper())
-                self._needs |= {name} if _lacks(default, name) else set()
+                self._source.needs |= {name} if _lacks(default, name) else set()
 
     def _models_in(self, value: ast.expr, name: str) -> None:
         """Add the models in the value of a name."""
@@ -395,7 +387,7 @@ class _ModuleReader:
             self._model(self._constants.get(leaf.id) if isinstance(leaf, ast.Name) else _text(leaf))
 
     def _model(self, text: str | None) -> None:
-        self._models |= {name} if text and (name := _model_name(text)) else set()
+        self._source.models |= {name} if text and (name := _model_name(text)) else set()
 
     def _key(self, node: ast.expr) -> set[str]:
         """The variable that an expression names; empty if none."""
@@ -413,8 +405,13 @@ class _ModuleReader:
 
 def constants_of(module: ast.Module) -> dict[str, str]:
     """The names that a module's top level sets to texts, with their texts."""
-    pairs = (pair for statement in module.body for pair in _pairs(statement))
-    return {name: text for name, value in pairs if name and (text := _text(value)) is not None}
+    pairs = ((name, _text(value)) for name, value in _pairs_at_top(module))
+    return {name: text for name, text in pairs if name and text is not None}
+
+
+def _pairs_at_top(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a module's top level sets, with their values."""
+    return itertools.chain.from_iterable(map(_pairs, module.body))
 
 
 _READING = frozenset(
@@ -548,12 +545,7 @@ def is_example(place: str) -> bool:
 
 def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[AgentUse]:
     imports = imports_of(module)
-    imported_packages = _packages(imports)
-    folder, dotted = _importable(file, imports, graph)
-    path = {} if folder == "." else {"path": folder}
-    for driver in agents.DRIVERS.values():
-        if imported_packages.isdisjoint(driver.modules):
-            continue
+    for driver in _drivers_of(imports):
         made_agents = _named(module, driver.makers)
         helpers = _helpers(module, made_agents)
         root_names = [
@@ -564,21 +556,33 @@ def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[Agen
         if root_names and any(map(_runs_at_import, module.body)):
             root_names = [PROGRAM]
         for name in root_names:
-            yield AgentUse(
-                driver=driver.name,
-                options={"call": f"{dotted}:{name}", **path},
-                found_by=FIRST_ASKED if name == PROGRAM else "",
-            )
+            found_by = FIRST_ASKED if name == PROGRAM else ""
+            yield _use_of(file, name, imports, graph, driver=driver.name, found_by=found_by)
+
+
+def _drivers_of(imports: Imports) -> list[AgentDriver]:
+    """The drivers of the frameworks that a module imports."""
+    packages = _packages(imports)
+    return [row for row in agents.DRIVERS.values() if not packages.isdisjoint(row.modules)]
+
+
+def _use_of(
+    file: str, name: str, imports: Imports, graph: ImportGraph, *, driver: str, found_by: str = ""
+) -> AgentUse:
+    """The agent with this name in a file."""
+    folder, dotted = _importable(file, imports, graph)
+    path = {} if folder == "." else {"path": folder}
+    options = {"call": f"{dotted}:{name}", **path}
+    return AgentUse(driver=driver, options=options, found_by=found_by)
 
 
 def _named(module: ast.Module, makers: Collection[str]) -> dict[str, ast.expr]:
     """The names at a module's top level for what a maker makes, with its calls."""
-    pairs = (pair for statement in module.body for pair in _pairs(statement))
-    return {name: value for name, value in pairs if name and _makes(value, makers)}
+    return {name: value for name, value in _pairs_at_top(module) if name and _makes(value, makers)}
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _BUILT_BY_NOBODY = frozenset({
     "Any", "Callable", "Dict", "Iterable", "List", "Literal", "Mapping", "Optional", "Path", "Sequence", "Tuple", "Type",
@@ -587,14 +591,19 @@ _BUILT_BY_NOBODY = frozenset({
 """Capitalized annotations that are no classes with a constructor of their own."""
 
 
-def _needs_nothing(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0) -> bool:
+def _needs_nothing(function: Function, *, after: int = 0) -> bool:
     """True if all parameters after the first `after` have defaults, or a class that may be made
     without arguments."""
     names = [_name(parameter.annotation) for parameter in _required(function)[after:]]
     return all(name[:1].isupper() and name not in _BUILT_BY_NOBODY for name in names)
 
 
-def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+def _functions_of(owner: ast.ClassDef) -> dict[str, Function]:
+    """The methods of a class by name."""
+    return {node.name: node for node in owner.body if isinstance(node, _FUNCTIONS)}
+
+
+def _required(function: Function) -> list[ast.arg]:
     """The parameters without a default."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
@@ -616,10 +625,8 @@ def find_functions(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUs
     """The functions and methods with one text parameter and a name for answering, such as `answer`,
     `run_agent`, `Desk.chat`. Tests are left out."""
     for file, module in _parsed(files, graph, _ANSWERING_FUNCTION):
-        folder, dotted = _importable(file, imports_of(module), graph)
-        path = {} if folder == "." else {"path": folder}
-        for call in _answering(module):
-            yield AgentUse(driver=agents.OF_FUNCTIONS, options={"call": f"{dotted}:{call}", **path})
+        for name in _answering(module):
+            yield _use_of(file, name, imports_of(module), graph, driver=agents.OF_FUNCTIONS)
 
 
 def _answering(module: ast.Module) -> Iterator[str]:
@@ -630,9 +637,7 @@ def _answering(module: ast.Module) -> Iterator[str]:
             yield from (f"{statement.name}.{name}" for name in _methods(statement))
 
 
-def _answers(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0, texts: int = 1
-) -> bool:
+def _answers(function: Function, *, after: int = 0, texts: int = 1) -> bool:
     """True if a function has a name for answering, and requires so many texts after the first
     `after` parameters."""
     kinds = [_name(parameter.annotation) for parameter in _required(function)[after:]]
@@ -649,17 +654,19 @@ _TEXT = re.compile(
 def _methods(owner: ast.ClassDef) -> Iterator[str]:
     """The answering methods of a class without constructor arguments; those that need nothing, if
     an object is made of a text."""
-    functions = [node for node in owner.body if isinstance(node, _FUNCTIONS)]
-    by_name = {function.name: function for function in functions if not function.decorator_list}
-    init = by_name.get("__init__")
-    made_of = [] if init is None else _required(init)[1:]
+    by_name = {
+        name: function
+        for name, function in _functions_of(owner).items()
+        if not function.decorator_list
+    }
+    made_of = _required(by_name["__init__"])[1:] if "__init__" in by_name else []
     if owner.bases or len(made_of) > 1 or not all(_TEXT.fullmatch(part.arg) for part in made_of):
         return
     texts = 1 - len(made_of)
     yield from (name for name, method in by_name.items() if _answers(method, after=1, texts=texts))
 
 
-def _makes(value: ast.expr | None, makers: Collection[str]) -> bool:
+def _makes(value: ast.AST | None, makers: Collection[str]) -> bool:
     """True if an expression calls a maker, also as `Agent[Context](...)`."""
     function = value.func if isinstance(value, ast.Call) else None
     if _name(getattr(function, "value", None)) == "re":  # `re.compile` is not a maker
@@ -696,9 +703,7 @@ def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
             )
 
 
-def _returns_agent(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, makers: Collection[str]
-) -> bool:
+def _returns_agent(function: Function, makers: Collection[str]) -> bool:
     """True if a function returns the result of a maker: alone, in a tuple, or given to a class."""
     made_names = {
         name for node in ast.walk(function) for name, value in _pairs(node) if _makes(value, makers)
@@ -724,17 +729,10 @@ def _returns_agent(
 
 def _is_made_alone(owner: ast.ClassDef) -> bool:
     """True for a public class whose objects are made without arguments."""
-    init = next(
-        (node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name == "__init__"),
-        None,
-    )
+    init = _functions_of(owner).get("__init__")
     is_abstract = any(_name(node) == "abstractmethod" for node in ast.walk(owner))
-    is_known = not is_abstract and (init is not None or not owner.bases)
-    return (
-        is_known
-        and not owner.name.startswith("_")
-        and (init is None or _needs_nothing(init, after=1))
-    )
+    is_made = not owner.bases if init is None else _needs_nothing(init, after=1)
+    return is_made and not is_abstract and not owner.name.startswith("_")
 
 
 def _agents_of_class(owner: ast.ClassDef, makers: Collection[str]) -> Iterator[str]:
@@ -747,11 +745,10 @@ def _agents_of_class(owner: ast.ClassDef, makers: Collection[str]) -> Iterator[s
         if isinstance(target, ast.Attribute) and _name(target.value) == "self"
     ]
     methods = [
-        node.name
-        for node in owner.body
-        if isinstance(node, _FUNCTIONS)
-        and _returns_agent(node, makers)
-        and not (len(_required(node)) > 1 or node.name.startswith("_"))
+        name
+        for name, method in _functions_of(owner).items()
+        if _returns_agent(method, makers)
+        and not (len(_required(method)) > 1 or name.startswith("_"))
     ]
     yield from dict.fromkeys(attributes or methods)
 
@@ -774,15 +771,14 @@ def find_programs(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse
     drivers_by_file: dict[str, str] = {}
     files = _nearest_first(files)
     for file, module in _parsed(files, graph, _framework_names()):
-        packages = _packages(imports_of(module))
-        for driver in agents.DRIVERS.values():
-            nodes = () if packages.isdisjoint(driver.modules) else ast.walk(module)
-            if any(isinstance(node, ast.expr) and _makes(node, driver.makers) for node in nodes):
+        for driver in _drivers_of(imports_of(module)):
+            if any(_makes(node, driver.makers) for node in ast.walk(module)):
                 drivers_by_file[file] = driver.name
     for file, imports in _programs(files if drivers_by_file else (), graph, _RUNNING):
         places = [place for place in graph.reached([file]) if place in drivers_by_file]
         if places:
-            yield _program(file, imports, graph, drivers_by_file[places[0]], FIRST_ASKED)
+            name = drivers_by_file[places[0]]
+            yield _use_of(file, PROGRAM, imports, graph, driver=name, found_by=FIRST_ASKED)
 
 
 def find_conversations(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse]:
@@ -790,7 +786,10 @@ def find_conversations(files: Iterable[str], graph: ImportGraph) -> Iterator[Age
     for file, imports in _programs(_nearest_first(files), graph, _TERMINAL):
         modules = (parse(graph.read(place) or "") for place in graph.reached([file]))
         if any(module and _packages(imports_of(module)) & CLIENTS for module in modules):
-            yield _program(file, imports, graph, agents.OF_FUNCTIONS, "a program at the terminal")
+            found_by = "a program at the terminal"
+            yield _use_of(
+                file, PROGRAM, imports, graph, driver=agents.OF_FUNCTIONS, found_by=found_by
+            )
 
 
 CLIENTS = frozenset({
@@ -799,9 +798,6 @@ CLIENTS = frozenset({
 """Packages that call models."""
 
 _TERMINAL = re.compile(r"\binput\(|\bparse_args\(|\bargv\[1")
-
-Imports: TypeAlias = tuple[tuple[int, str], ...]
-"""Level and dotted name of each import."""
 
 
 def _nearest_first(files: Iterable[str]) -> list[str]:
@@ -819,16 +815,6 @@ def _programs(
         and _packages(imports := imports_of(module)).isdisjoint(SERVERS)
     )
     return itertools.islice(programs, MOST_PROGRAMS)
-
-
-def _program(
-    file: str, imports: Imports, graph: ImportGraph, driver: str, found_by: str
-) -> AgentUse:
-    folder, dotted = _importable(file, imports, graph)
-    path = {} if folder == "." else {"path": folder}
-    return AgentUse(
-        driver=driver, options={"call": f"{dotted}:{PROGRAM}", **path}, found_by=found_by
-    )
 
 
 def _parsed(
@@ -892,15 +878,15 @@ def _is_marked(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.Cl
 def _helpers(module: ast.Module, made_agents: Mapping[str, ast.expr]) -> set[str]:
     """The agents that other agents of the module name, or that their tools and guards call."""
     helper_names = {
-        leaf.id
+        helper
         for name, value in made_agents.items()
-        for leaf in ast.walk(value)
-        if isinstance(leaf, ast.Name) and leaf.id != name
+        for helper in _names_in(value)
+        if helper != name
     }
     for statement in module.body:
         match statement:
             case ast.Assign(targets=[ast.Attribute(attr="handoffs")], value=value):
-                helper_names |= {leaf.id for leaf in ast.walk(value) if isinstance(leaf, ast.Name)}
+                helper_names |= _names_in(value)
             case ast.Assign(value=ast.Call(func=func, keywords=keywords)) if _name(func) == "Task":
                 helper_names |= {
                     _name(keyword.value) for keyword in keywords if keyword.arg == "agent"
@@ -908,34 +894,24 @@ def _helpers(module: ast.Module, made_agents: Mapping[str, ast.expr]) -> set[str
             case _:
                 pass
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            marks = [
-                leaf
-                for decorator in statement.decorator_list
-                for leaf in ast.walk(decorator)
-                if isinstance(leaf, ast.Name | ast.Attribute)
-            ]
-            if any(
-                _name(mark) in made_agents or re.search("tool|guardrail", _name(mark))
-                for mark in marks
-            ):
-                called_names = {
-                    leaf.id for leaf in ast.walk(statement) if isinstance(leaf, ast.Name)
-                }
-                helper_names |= called_names - {_name(mark) for mark in marks}
+            marks = {
+                _name(leaf) for mark in statement.decorator_list for leaf in ast.walk(mark)
+            } - {""}
+            if any(mark in made_agents or re.search("tool|guardrail", mark) for mark in marks):
+                helper_names |= _names_in(statement) - marks
     return helper_names & made_agents.keys()
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    """The names in a part of a module."""
+    return {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)}
 
 
 def _agents_of_others(module: ast.Module, uses: Iterable[AgentUse]) -> set[str]:
     """The imported names in a module's agents, as `module:name`."""
     own_names = {str(use.options["call"]).partition(":")[2] for use in uses}
-    used_names = {
-        leaf.id
-        for statement in module.body
-        for name, value in _pairs(statement)
-        if name in own_names
-        for leaf in ast.walk(value)
-        if isinstance(leaf, ast.Name)
-    }
+    made_values = (value for name, value in _pairs_at_top(module) if name in own_names)
+    used_names = set().union(*map(_names_in, made_values))
     return {
         f"{statement.module.rpartition('.')[2]}:{alias.name}"
         for statement in module.body

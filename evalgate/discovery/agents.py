@@ -7,11 +7,12 @@ import functools
 import itertools
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors, formats
+from evalgate.agents.base import Missing
 from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
@@ -68,31 +69,24 @@ def holds_expectations(path: str) -> bool:
         return True
     if not walk.is_evaluation_name(f"{folder}/", name):
         return walk.holds_set(Path(folder), name)
-    text = walk.read_head(Path(folder), name, size=LARGEST_SOURCE_BYTES).decode(errors="replace")
+    head = walk.read_head(Path(folder), name, size=walk.LARGEST_SOURCE_BYTES)
+    text = head.decode(errors="replace")
     return formats.kind_of(text, file=name) in formats.CASE_FILES
 
 
 _GATE_FILES = {PurePosixPath(name).name for name in config_gate_file.NAMES}
 _RECORDING = re.compile(r".*\.(evalset_result|session|recording)\.jsonl?")
-LARGEST_SOURCE_BYTES = 4 * 10**6
 
 
-def reader(root: Path) -> agent_source.ReadText:
+def reader(root: Path, *, largest: int = walk.LARGEST_SOURCE_BYTES) -> agent_source.ReadText:
     """A function that reads files below the root. It does not follow links out of the root."""
     root = root.resolve()
 
     def read(path: str) -> str | None:
-        try:
-            file = root / path
-            # most files that an import may mean are missing
-            if not file.is_file() or file.stat().st_size > LARGEST_SOURCE_BYTES:
-                return None
-            file = file.resolve()
-            if not file.is_relative_to(root):
-                return None
-            return file.read_text(encoding="utf-8", errors="replace")
-        except (OSError, RuntimeError, ValueError):
+        if not os.path.isfile(root / path):  # noqa: PTH113 - most that an import may mean are missing
             return None
+        content = walk.read_bytes(root, path, largest=largest)
+        return None if isinstance(content, Problem) else content.decode("utf-8", "replace")
 
     return read
 
@@ -172,54 +166,46 @@ ReadSource = Callable[[str], str]
 """Reads a file of the repository by its POSIX path; "" if it cannot be read."""
 
 
-@frozen_dataclass
 class AgentFolders:
     """The folders that may hold an agent, by the names of their agent files. Each is read at most
     once."""
 
-    files: Mapping[str, frozenset[str]]
-    read: ReadSource
-    _cache: dict[str, bool] = field(default_factory=dict)
-    _by_name: dict[str, list[str]] = field(default_factory=dict)
-    _children: dict[str, list[str]] = field(default_factory=dict)
-    _top_folders: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        for folder in self.files:
+    def __init__(self, files: Mapping[str, frozenset[str]], read: ReadSource) -> None:
+        self.files = files
+        self._read = read
+        self.holds_agent = functools.cache(self._find_agent)
+        self._by_name: dict[str, list[str]] = defaultdict(list)
+        self._children: dict[str, list[str]] = defaultdict(list)
+        for folder in files:
             if folder != ".":
                 above, _, name = folder.rpartition("/")
-                self._by_name.setdefault(name, []).append(folder)
-                self._children.setdefault(above or ".", []).append(folder)
+                self._by_name[name].append(folder)
+                self._children[above or "."].append(folder)
 
-    def holds_agent(self, folder: str) -> bool:
+    def _find_agent(self, folder: str) -> bool:
         """True if the folder has a root_agent.yaml, or an agent.py or __init__.py that offers an
         agent."""
-        if folder not in self._cache:
-            names = self.files.get(folder, frozenset())
-            self._cache[folder] = "root_agent.yaml" in names or any(
-                offers_agent(self.read(name if folder == "." else f"{folder}/{name}"))
-                for name in sorted(names)
-            )
-        return self._cache[folder]
+        names = self.files.get(folder, ())
+        paths = (name if folder == "." else f"{folder}/{name}" for name in sorted(names))
+        return "root_agent.yaml" in names or any(offers_agent(self._read(path)) for path in paths)
 
     def with_name(self, name: str) -> list[str]:
         """The folders of this name that hold an agent."""
-        return [folder for folder in self._by_name.get(name, ()) if self.holds_agent(folder)]
+        return [folder for folder in self._by_name[name] if self.holds_agent(folder)]
 
     def below(self, folder: str) -> list[str]:
         """The direct subfolders of `folder` that hold an agent."""
-        return sorted(child for child in self._children.get(folder, ()) if self.holds_agent(child))
+        return sorted(child for child in self._children[folder] if self.holds_agent(child))
 
+    @functools.cached_property
     def agents(self) -> list[str]:
         """All agents that do not lie in another agent's folder, so without sub-agents."""
-        if not self._top_folders:
-            for folder in sorted(self.files, key=_depth):
-                if not any(
-                    _is_within(folder, above) for above in self._top_folders
-                ) and self.holds_agent(folder):
-                    self._top_folders.append(folder)
-            self._top_folders.sort()
-        return self._top_folders
+        folders: list[str] = []
+        for folder in sorted(self.files, key=_depth):
+            is_inner = any(_is_within(folder, above) for above in folders)
+            if not is_inner and self.holds_agent(folder):
+                folders.append(folder)
+        return sorted(folders)
 
 
 @frozen_dataclass
@@ -288,15 +274,14 @@ def _find_nearest(key: str, *, folders: AgentFolders) -> AgentFolder | Ambiguous
         subfolders = folders.below(parent)
         if len(subfolders) == 1:
             deeper_count = sum(
-                _is_within(folder, parent) and folder != subfolders[0]
-                for folder in folders.agents()
+                _is_within(folder, parent) and folder != subfolders[0] for folder in folders.agents
             )
             location = "the root" if parent == "." else f"{parent}/"
             note = f"; {words.counted(deeper_count, 'other')} deeper" if deeper_count else ""
             return AgentFolder(folder=subfolders[0], found_by=f"only agent in {location}{note}")
         if subfolders:
             return Ambiguous(candidates=tuple(subfolders), sought="the nearest agent")
-    all_agents = folders.agents()
+    all_agents = folders.agents
     if len(all_agents) == 1:
         return AgentFolder(folder=all_agents[0], found_by="only agent of the repository")
     if all_agents:
@@ -444,7 +429,7 @@ def choose_agents(
 
     A matching rule of the gate file wins (the last one). A rule of the default driver without an
     agent only adds options."""
-    folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
+    folders = AgentFolders(tree.agent_files, tree.read_source)
     other_files = functools.cache(
         lambda: [path for path in tree.other_python if defines_agent(tree.read_source(path))]
     )
@@ -610,7 +595,7 @@ class CheckoutView:
 
     def agent_folders(self) -> Sequence[str]:
         """See base.Checkout."""
-        return AgentFolders(files=self._tree.agent_files, read=self._tree.read_source).agents()
+        return AgentFolders(self._tree.agent_files, self._tree.read_source).agents
 
     def json_files(self) -> Sequence[str]:
         """See base.Checkout."""
@@ -619,6 +604,12 @@ class CheckoutView:
     @functools.cached_property
     def _tree(self) -> Tree:
         return self._walked or Tree(self.root)
+
+
+def missing_of(use: AgentUse, checkout: CheckoutView) -> Missing | None:
+    """What the checkout lacks of the places that the agent's options name; None if nothing."""
+    options = {name: value for name, value in use.options.items() if isinstance(value, str)}
+    return agents.DRIVERS[use.driver].missing(options, checkout)
 
 
 def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) -> Iterator[Problem]:
@@ -634,17 +625,14 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
         if rule is None or driver is None or use.found_by in origins:
             continue
         origins.add(use.found_by)
-        options = {name: value for name, value in use.options.items() if isinstance(value, str)}
-        missing = driver.missing(options, checkout)
+        missing = missing_of(use, checkout)
         if missing is not None:
-            text = options.get(driver.argument, "") if use.driver == agents.DEFAULT else ""
+            text = str(use.options.get(driver.argument, "")) if use.driver == agents.DEFAULT else ""
             yield Problem(
                 severity=Severity.ERROR if missing.certain else Severity.WARNING,
                 code="agent-missing",
                 message=missing.message,
-                place=places("agents", int(rule[1]), missing.option)
-                if places is not None
-                else None,
+                place=places("agents", int(rule[1]), missing.option) if places else None,
                 hint=_driver_hint(text) or missing.hint,
             )
 

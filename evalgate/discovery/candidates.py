@@ -64,7 +64,7 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     if use.found_by.startswith("evalgate.yml"):
         return [use]
     uses = [] if use == discovery_agents.UNKNOWN else [use]
-    folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
+    folders = AgentFolders(tree.agent_files, tree.read_source)
     choice = discovery_agents.find_agent(suite.key, folders=folders)
     if isinstance(choice, Ambiguous) and not uses:
         uses += [

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -35,7 +35,7 @@ from evalgate.model import (
     shapes,
 )
 from evalgate.text import plain, words
-from evalgate.values import Json
+from evalgate.values import Json, grouped, member, without
 
 FOR_ALL = "include_intermediate_responses_in_final"
 """ADK's option of every criterion (BaseCriterion); two of them use it."""
@@ -177,7 +177,7 @@ def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list
     fields = spec.options.model_fields.items()
     option_names = {name for field, info in fields for name in (field, info.alias) if name}
     unknown_names = set() if spec.is_beyond_adk else set(use.options) - option_names
-    options = {name: value for name, value in use.options.items() if name not in unknown_names}
+    options = without(use.options, unknown_names)
     problems = [
         problem
         for name in use.options
@@ -309,11 +309,11 @@ class CriteriaFinder:
         self._specs = specs
         self._gate_file = settings.locate().file
         self._read: dict[str, tuple[CriterionUse, ...]] = {}
-        self._foreign: dict[str, bool] = {}
+        self._holds_criteria = cache(self._find_criteria)
+        self._is_foreign = cache(self._report_foreign)
         self._other_configs: dict[str, None] = {}
-        self._by_folder: dict[PurePosixPath, list[str]] = {}
-        for path in (*tree.config_files, *tree.other_json):
-            self._by_folder.setdefault(PurePosixPath(path).parent, []).append(path)
+        paths = (*tree.config_files, *tree.other_json)
+        self._by_folder = grouped((PurePosixPath(path).parent, path) for path in paths)
         self._simulators: dict[str, SimulatorUse] = {}
 
     def criteria_of(
@@ -412,32 +412,21 @@ class CriteriaFinder:
                 self.problems.append(errors.warning("near-name", message, Place(alike[0]), hint))
         return None
 
-    def _holds_criteria(self, path: str) -> bool:
+    def _find_criteria(self, path: str) -> bool:
         """True if a file has ADK's shape, whatever its name: `criteria` by name, one of them known
         or with code."""
-        if path not in self._foreign:
-            data = self.tree.read(path, largest=LARGEST_CONFIG) if path.endswith(".json") else b""
-            is_config = PurePosixPath(path).name in walk.CONFIG_NAMES
-            raw = None
-            holds = isinstance(data, bytes) and b'"criteria"' in data
-            if isinstance(data, bytes) and holds:
-                with suppress(ValueError, RecursionError):
-                    raw = json.loads(data.decode("utf-8-sig"))
-                fields = raw if isinstance(raw, dict) else {}
-                uses = fields.get("criteria")
-                names = (
-                    {*self._specs, *(fields.get("custom_metrics") or ())}
-                    if isinstance(uses, dict)
-                    else set()
-                )
-                # an eval_config.json that cannot be read is reported by its reader
-                holds = (
-                    (uses is not None or raw is None)
-                    if is_config
-                    else not names.isdisjoint(uses or ())
-                )
-            self._foreign[path] = not holds
-        return not self._foreign[path]
+        data = self.tree.read(path, largest=LARGEST_CONFIG) if path.endswith(".json") else b""
+        if not isinstance(data, bytes) or b'"criteria"' not in data:
+            return False
+        raw = None
+        with suppress(ValueError, RecursionError):
+            raw = json.loads(data.decode("utf-8-sig"))
+        uses = member(raw, "criteria")
+        # an eval_config.json that cannot be read is reported by its reader
+        if PurePosixPath(path).name in walk.CONFIG_NAMES:
+            return uses is not None or raw is None
+        names = {*self._specs, *(member(raw, "custom_metrics") or ())}
+        return isinstance(uses, dict) and not names.isdisjoint(uses)
 
     def elsewhere(self) -> Iterator[Problem]:
         """One note about all configs with names that ADK itself does not read."""
@@ -446,21 +435,17 @@ class CriteriaFinder:
             message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
             yield errors.note("criteria-elsewhere", message, Place(next(iter(self._other_configs))))
 
-    def _is_foreign(self, path: str) -> bool:
+    def _report_foreign(self, path: str) -> bool:
         """True if the file is not a config of agents-cli: others use the name eval_config.yaml too.
         Unreadable files are reported by their reader."""
-        if path not in self._foreign:
-            content = self.tree.read(path)
-            text = plain.decode(content, file=path)
-            self._foreign[path] = (
-                isinstance(text, str) and formats.kind_of(text, file=path) is FileKind.OTHER
-            )
-            if self._foreign[path]:
-                message = f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
-                message += "agents-cli config, and criteria are not read from YAML"
-                hint = f"If it holds criteria, write them into a test_config.json beside the dataset: {EXAMPLE}."
-                self.problems.append(errors.warning("foreign-config", message, Place(path), hint))
-        return self._foreign[path]
+        text = plain.decode(self.tree.read(path), file=path)
+        if not isinstance(text, str) or formats.kind_of(text, file=path) is not FileKind.OTHER:
+            return False
+        message = f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
+        message += "agents-cli config, and criteria are not read from YAML"
+        hint = f"If it holds criteria, write them into a test_config.json beside the dataset: {EXAMPLE}."
+        self.problems.append(errors.warning("foreign-config", message, Place(path), hint))
+        return True
 
     def _of_file(
         self, path: str, *, named_by: str = "", read: Callable[[str], bytes | Problem] | None = None
@@ -474,11 +459,10 @@ class CriteriaFinder:
                     errors.error(text.code, text.message, text.place, text.hint or named_by)
                 )
             else:
-                kind = formats.kind_of(text, file=path)
-                parse = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)
-                if kind is FileKind.DATASET_CONFIG:
-                    parse = partial(parse, read=self.tree.read)
-                reading = parse(text, file=path)
+                if formats.kind_of(text, file=path) is FileKind.DATASET_CONFIG:
+                    reading = formats.parse_dataset_config(text, file=path, read=self.tree.read)
+                else:
+                    reading = formats.parse_criteria(text, file=path)
                 self._read[path] = self._checked(reading, Place(path))
                 if reading.simulator is not None:
                     self._simulators[path] = reading.simulator

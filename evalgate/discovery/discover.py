@@ -23,7 +23,7 @@ from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
-from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, errors_in
+from evalgate.errors import ConfigError, NothingToDo, Place, Problem, errors_in
 from evalgate.formats import FileKind, scenarios
 from evalgate.formats.base import FormatFiles
 from evalgate.model import (
@@ -33,7 +33,6 @@ from evalgate.model import (
     EvalSet,
     SimulatorUse,
     Suite,
-    Text,
 )
 from evalgate.system import patterns
 from evalgate.text import plain, words
@@ -100,25 +99,24 @@ class _Search:
 
     def __init__(self, settings: Settings, tree: Tree | None, *, unrun_suffices: bool) -> None:
         self.settings = settings
-        self._texts = [_relative(text, settings.root) for text in settings.paths]
+        self.texts = [_relative(text, settings.root) for text in settings.paths]
         self.tree = self._walk(tree)
-        chosen, library_selections = self._select()
-        exact_keys = {key for selection in chosen if selection.is_file for key in selection.keys}
+        selections, library_files = self._select()
+        own = [item for item in selections if not library_files.issuperset(item.keys)]
+        exact_keys = {key for selection in own if selection.is_file for key in selection.keys}
         _add_configs(self.tree, exact_keys)
-        self.keys = (
-            {key for selection in chosen for key in selection.keys}
-            if settings.paths
-            else set(self.tree.evaluation_files)
-        )
+        self.keys = set(self.tree.evaluation_files)
+        if settings.paths:
+            self.keys = {key for selection in own for key in selection.keys} - library_files
         self.reading = _read_sets(self.tree, sorted(self.keys), exact_keys=exact_keys)
-        self.sets, unknown = self._pick(self.reading.sets, chosen)
+        self.sets, unknown = self._pick(self.reading.sets, own)
         self.problems = (
             *self._unmatched,
             *self.tree.problems,
             *self.reading.problems,
             *unknown,
         )
-        self.others, self.unrun = self._read_libraries(library_selections)
+        self.others, self.unrun = self._read_libraries(selections)
         if unrun_suffices:
             self._drop_without_agent()
 
@@ -127,41 +125,41 @@ class _Search:
         exclude = settings.gate_file.exclude
         tree = tree or Tree(settings.root, exclude=exclude)
         files = Files(settings.root, tree.evaluation_files)
-        ignored_folders = unsearched_folders(self._texts, files=files)
+        ignored_folders = unsearched_folders(self.texts, files=files)
         if ignored_folders:
             return Tree(settings.root, exclude=exclude, extra_folders=ignored_folders)
         return tree
 
-    def _select(self) -> tuple[list[Selection], list[Selection]]:
-        """The selections of ADK's files, and those of the libraries' files."""
+    def _select(self) -> tuple[list[Selection], set[str]]:
+        """The selections, and the files of the libraries."""
         root = self.settings.root
         exclude = self.settings.gate_file.exclude
-        texts = self._texts
-        selections = _selections(texts, Files(root, self.tree.evaluation_files))
+        evaluation_files = self.tree.evaluation_files
         named_files = {
-            key for selection in selections if selection.is_file for key in selection.keys
+            key
+            for selection in _selections(self.texts, Files(root, evaluation_files))
+            if selection.is_file
+            for key in selection.keys
         }
         files_by_format = [
             (row, row.find(self.tree, exclude=exclude, named_files=named_files))
             for row in formats.FORMATS.values()
         ]
-        library_files = tuple(sorted({file for _, files in files_by_format for file in files}))
-        library_selections = _selections(texts, Files(root, library_files, has_others=False))
-        library_keys = set(library_files)
-        if texts:
-            library_keys = {key for selection in library_selections for key in selection.keys}
+        library_files = {file for _, files in files_by_format for file in files}
+        all_files = Files(root, (*evaluation_files, *sorted(library_files)))
+        parsed = [parse_selection(text, files=all_files) for text in self.texts]
+        self._unmatched = [problem for problem in parsed if isinstance(problem, Problem)]
+        selections = [selection for selection in parsed if isinstance(selection, Selection)]
+        chosen = library_files
+        if self.texts:
+            chosen = {key for selection in selections for key in selection.keys}
         libraries = (
-            row.read(self.tree, files, chosen=library_keys.intersection(files))
+            row.read(self.tree, files, chosen=chosen.intersection(files))
             for row, files in files_by_format
-            if not library_keys.isdisjoint(files)
+            if not chosen.isdisjoint(files)
         )
         self.libraries = tuple(filter(None, libraries))
-        matched = {selection.text for selection in (*selections, *library_selections)}
-        all_files = Files(root, (*self.tree.evaluation_files, *library_files))
-        problems = (parse_selection(text, files=all_files) for text in texts if text not in matched)
-        self._unmatched = [problem for problem in problems if isinstance(problem, Problem)]
-        chosen = [item for item in selections if not library_keys.issuperset(item.keys)]
-        return chosen, library_selections
+        return selections, library_files
 
     def _pick(
         self, sets: Mapping[str, EvalSet], selections: Sequence[Selection]
@@ -353,8 +351,7 @@ def _ignored_within(search: _Search) -> set[str]:
     tree = search.tree
     if not search.settings.paths or not tree.ignored:
         return set(tree.ignored)
-    texts = (_relative(text, tree.root) for text in search.settings.paths)
-    selections = _selections(texts, Files(tree.root, tree.ignored, has_others=False))
+    selections = _selections(search.texts, Files(tree.root, tree.ignored))
     return {key for selection in selections for key in selection.keys}
 
 
@@ -399,18 +396,18 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
         content = tree.read(key)
         text = plain.decode(content, file=key)
         if isinstance(text, Problem):
-            problem: Problem | None = text
-            if not is_intended and isinstance(content, Problem):  # the file may not be ADK's
-                problem = errors.warning(text.code, text.message, text.place, text.hint)
-            elif not is_intended and not isinstance(content, Problem):
-                kind = formats.kind_of(content.decode("utf-8", errors="replace"), file=key)
-                problem = text if kind in formats.CASE_FILES else None
-            read.problems.extend([problem] if problem is not None else [])
-            (
-                read.failed
-                if problem is not None and problem.severity is Severity.ERROR
-                else read.lookalikes
-            ).add(key)
+            if is_intended or (
+                isinstance(content, bytes)
+                and formats.kind_of(content.decode("utf-8", "replace"), file=key)
+                in formats.CASE_FILES
+            ):
+                read.problems.append(text)
+                read.failed.add(key)
+                continue
+            read.lookalikes.add(key)  # the file may not be ADK's
+            if isinstance(content, Problem):
+                warning = errors.warning(text.code, text.message, text.place, text.hint)
+                read.problems.append(warning)
             continue
         kind = formats.kind_of(text, file=key)
         if kind is FileKind.EVAL_SET and key.endswith(scenarios.ENDING):
@@ -530,17 +527,14 @@ class Selection:
 class Files:
     """The files for selections; POSIX paths relative to the root.
 
-    `eval_files`: the evaluation files of the walk. `has_others`: other files can be selected by
-    their names."""
+    `eval_files`: the evaluation files of the walk. Other files can be selected by their names."""
 
     root: Path
     eval_files: tuple[str, ...]
-    has_others: bool = True
 
     def is_file(self, path: str) -> bool:
         """True if a path can be selected as a file, walked or not."""
-        is_other = self.has_others and os.path.isfile(self.root / path)  # noqa: PTH113 - a list of cases is too long a name for Path
-        return path in self.eval_files or is_other
+        return path in self.eval_files or os.path.isfile(self.root / path)  # noqa: PTH113 - a list of cases is too long a name for Path
 
     def is_folder(self, path: str) -> bool:
         """True for a folder within the root."""
@@ -645,9 +639,7 @@ def opening_text(case: Case) -> str:
         return case.scenario.starting_prompt
     if not case.conversation:
         return ""
-    return "\n".join(
-        part.text for part in case.conversation[0].user_content.parts if isinstance(part, Text)
-    )
+    return case.conversation[0].user_content.text(with_thoughts=True)
 
 
 def _matched(text: str, files: Files) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from evalgate.errors import UnavailableError
 from evalgate.model import AgentUse
 from evalgate.system import git
 from evalgate.text import words
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass, without
 
 NAME = ".env"
 LARGEST_BYTES = 256 * 1024
@@ -78,12 +78,8 @@ def of_judges(
                     f"`{file}` sets {words.listed(addresses)}, which never decides the judges' address, so the key beside "
                     "it does not count either; set both in the environment."
                 )
-                file_values = {
-                    name: value for name, value in file_values.items() if name not in keys
-                }
-        new_values = {
-            name: value for name, value in file_values.items() if name not in judge_values
-        }  # the first of two agents' files counts
+                file_values = without(file_values, keys)
+        new_values = without(file_values, judge_values)  # the first of two agents' files counts
         if new_values:
             judge_values |= new_values
             used[file] = tuple(new_values)

@@ -12,9 +12,10 @@ from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import NoEvaluationFile, NothingToDo, Place, Problem, Severity
+from evalgate.errors import NoEvaluationFile, NothingToDo, Place, Problem, errors_in
 from evalgate.model import ConfigOrigin, Suite
 from evalgate.text import plain as text_plain, words
+from evalgate.values import grouped
 
 MOST_LOOKED_AT = 2_000
 
@@ -133,9 +134,7 @@ def ignored_files(
 ) -> Iterator[Problem]:
     """A warning for the git-ignored evaluation files in `within`, except copies of a file in `run`
     (as builds make them) and files that `exclude` matches."""
-    by_name: dict[str, list[str]] = {}
-    for key in run:
-        by_name.setdefault(PurePosixPath(key).name, []).append(key)
+    by_name = grouped((PurePosixPath(key).name, key) for key in run)
 
     def is_copy(path: str) -> bool:
         same_name_files = by_name.get(PurePosixPath(path).name, ())
@@ -329,11 +328,9 @@ def _other_content(tree: Tree, path: str) -> str:
     """The first error in a file that is not an evaluation set, with its hint; "" if there is no
     error."""
     content = tree.read(path, largest=LARGEST_BYTES)
-    text = content if isinstance(content, Problem) else text_plain.decode(content, file=path)
+    text = text_plain.decode(content, file=path)
     problems = (
         [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
     )
-    first_error = next(
-        (problem for problem in problems if problem.severity is Severity.ERROR), None
-    )
+    first_error = next(iter(errors_in(problems)), None)
     return f"{first_error.message}. {first_error.hint}".rstrip(". ") + "." if first_error else ""

@@ -19,12 +19,12 @@ from evalgate.model import (
     Invocation,
     Need,
     Suite,
-    Text,
     turns as model_turns,
 )
 from evalgate.model.case import TRAJECTORY
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.text import templates, words
+from evalgate.values import grouped
 
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
@@ -51,16 +51,13 @@ def _case_names(cases: Sequence[Case]) -> str:
 def identical_cases(suite: Suite) -> Iterator[Problem]:
     """Cases with the same input and expectations: they count twice and add no information. One
     warning."""
-    by_opening: dict[tuple[str, int], list[Case]] = {}
-    for case in suite.eval_set.cases:
-        by_opening.setdefault(
-            (discover.opening_text(case), len(case.conversation or ())), []
-        ).append(case)
+    by_opening = grouped(
+        ((discover.opening_text(case), len(case.conversation or ())), case) for case in suite.cases
+    )
     identical: list[tuple[Case, Sequence[Case]]] = []
     for similar_cases in by_opening.values():
-        by_content: dict[str, list[Case]] = {}
-        for case in similar_cases if len(similar_cases) > 1 else ():
-            by_content.setdefault(_content(case), []).append(case)
+        several = similar_cases if len(similar_cases) > 1 else ()
+        by_content = grouped((_content(case), case) for case in several)
         identical += ((first_case, copies) for first_case, *copies in by_content.values() if copies)
     if identical:
         message = words.listed(
@@ -72,21 +69,19 @@ def identical_cases(suite: Suite) -> Iterator[Problem]:
         )
         hint = "To repeat a case, use `runs`; a copy only counts twice."
         place = _place_of(suite, identical[0][1][0])
-        yield errors.warning("identical-cases", message, place=place, hint=hint)
+        yield errors.warning("identical-cases", message, place, hint)
 
 
 def silent_conversations(suite: Suite) -> Iterator[Problem]:
     """A conversation without turns: no criterion can score it. A turn without user text: models
     refuse it or invent an answer."""
-    empty_cases = [
-        case for case in suite.eval_set.cases if case.scenario is None and not case.conversation
-    ]
+    empty_cases = [case for case in suite.cases if case.scenario is None and not case.conversation]
     if empty_cases:
         message = f"{_case_names(empty_cases)}: the conversation has no turns, so the agent is never called"
-        yield errors.error("empty-conversation", message, place=_place_of(suite, empty_cases[0]))
+        yield errors.error("empty-conversation", message, _place_of(suite, empty_cases[0]))
     silent_cases = [
         case
-        for case in suite.eval_set.cases
+        for case in suite.cases
         if any(
             not _has_text(turn.user_content)
             and not any(isinstance(part, Attachment) for part in turn.user_content.parts)
@@ -95,11 +90,11 @@ def silent_conversations(suite: Suite) -> Iterator[Problem]:
     ]
     if silent_cases:
         message = f"{_case_names(silent_cases)}: a turn has no user text"
-        yield errors.warning("empty-user-text", message, place=_place_of(suite, silent_cases[0]))
+        yield errors.warning("empty-user-text", message, _place_of(suite, silent_cases[0]))
 
 
 def _has_text(content: Content) -> bool:
-    return any(isinstance(part, Text) and part.text.strip() for part in content.parts)
+    return bool(content.text(with_thoughts=True).strip())
 
 
 def _content(case: Case) -> str:
@@ -128,7 +123,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
     use = next((use for use in suite.criteria if use.name == TRAJECTORY and use.code is None), None)
     scripted_cases = [
         case
-        for case in suite.eval_set.cases
+        for case in suite.cases
         if case.conversation and use is not None and use.applies_to(case)
     ]
     if (
@@ -147,7 +142,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
         )
         message = f"`{TRAJECTORY}`: no case expects a tool call, so {effect}"
         hint = "Add the expected `tool_uses` to `intermediate_data`, or remove the criterion."
-        yield errors.warning("nothing-expected", message, place=Place(suite.key), hint=hint)
+        yield errors.warning("nothing-expected", message, Place(suite.key), hint)
         return
     silent_cases = [
         case
@@ -159,7 +154,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
             "nothing-expected-in-case",
             f"`{TRAJECTORY}`: {_case_names(silent_cases)} say{'s' if len(silent_cases) == 1 else ''} nothing about tools, "
             f"which means that none are expected",
-            place=_place_of(suite, silent_cases[0]),
+            _place_of(suite, silent_cases[0]),
         )
 
 
@@ -168,7 +163,7 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
     pass."""
     if not any(use.where_applicable for use in suite.criteria):
         return
-    cases = suite.eval_set.cases
+    cases = suite.cases
     idle_cases = [case for case in cases if case.conversation and not _deciding(suite, case)]
     if idle_cases:
         is_whole = len(idle_cases) == len(cases)
@@ -183,13 +178,13 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
         hint = "Add `final_response` or `intermediate_data`; or a test_config.json with criteria that need no reference"
         hint += ", such as rubrics."
         report = errors.error if is_whole else errors.warning
-        yield report("asserts-nothing", message, place=_place_of(suite, idle_cases[0]), hint=hint)
+        yield report("asserts-nothing", message, _place_of(suite, idle_cases[0]), hint)
 
 
 def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterator[Problem]:
     """A reference-based criterion without references: an error if no case has one, a warning if
     some lack one."""
-    scripted_cases = [case for case in suite.eval_set.cases if case.conversation]
+    scripted_cases = [case for case in suite.cases if case.conversation]
     reference_uses = {use.name for use in _uses_with(suite, Need.REFERENCE)}
     for use in suite.criteria:
         if use.code is not None or (use.name not in reference_uses and use.name != STATE):
@@ -216,7 +211,7 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
             file = suite.criteria_source.file
             source = file or "the criteria (ADK's defaults are in use: add a test_config.json)"
             hint = f"Add one to each case, or remove `{use.name}` from {source}."
-            yield errors.error("reference-missing", message, place=Place(suite.key), hint=hint)
+            yield errors.error("reference-missing", message, Place(suite.key), hint)
         else:
             message = f"`{use.name}`: no {expectation} in {_turns_without(lacking_cases, use)}"
             in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(
@@ -228,35 +223,33 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
             yield errors.warning(
                 "reference-missing-in-case",
                 message,
-                place=_place_of(suite, lacking_cases[0]),
-                hint=hint,
+                _place_of(suite, lacking_cases[0]),
+                hint,
             )
 
 
 def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
     """A reference-based criterion on a scenario, which has no expected turns; or a criterion of
     simulated users, or of how conversations end, on a conversation with fixed turns."""
-    scenario_cases = [case for case in suite.eval_set.cases if case.scenario is not None]
+    scenario_cases = [case for case in suite.cases if case.scenario is not None]
     if scenario_cases:
         for use in _uses_with(suite, Need.REFERENCE):
             yield errors.error(
                 "criterion-needs-reference",
                 f"`{use.name}` compares with expected turns, but {_case_names(scenario_cases)} "
                 f"{'is a scenario and has' if len(scenario_cases) == 1 else 'are scenarios and have'} none",
-                place=_place_of(suite, scenario_cases[0]),
-                hint="Move scenarios to a separate file with criteria that need no reference.",
+                _place_of(suite, scenario_cases[0]),
+                "Move scenarios to a separate file with criteria that need no reference.",
             )
-    scripted_cases = [case for case in suite.eval_set.cases if case.scenario is None]
+    scripted_cases = [case for case in suite.cases if case.scenario is None]
     if scripted_cases:
         for use in _uses_with(suite, Need.SCENARIO):
-            report = (
-                errors.error if len(scripted_cases) == len(suite.eval_set.cases) else errors.warning
-            )
+            report = errors.error if len(scripted_cases) == len(suite.cases) else errors.warning
             yield report(
                 "criterion-needs-scenario",
                 f"`{use.name}` judges a simulated user, but {_case_names(scripted_cases)} "
                 f"{'is not a conversation scenario' if len(scripted_cases) == 1 else 'are not conversation scenarios'}",
-                place=_place_of(suite, scripted_cases[0]),
+                _place_of(suite, scripted_cases[0]),
             )
     end_uses = (
         use
@@ -266,15 +259,13 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
     for use in end_uses if scripted_cases and not scenario_cases else ():
         message = f"`{ENDED}`: no case is a conversation scenario, so it always passes"
         hint = "Remove it: suites with scenarios have it by default."
-        yield errors.warning(
-            "nothing-to-end", message, place=use.place or Place(suite.key), hint=hint
-        )
+        yield errors.warning("nothing-to-end", message, use.place or Place(suite.key), hint)
 
 
 def rubrics_missing(suite: Suite) -> Iterator[Problem]:
     """A rubric criterion without rubrics in its options, in the case or in a turn."""
     for use in _uses_with(suite, Need.RUBRICS):
-        cases = suite.eval_set.cases
+        cases = suite.cases
         lacking_cases = [
             case
             for case in cases
@@ -287,14 +278,10 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
         if lacking_cases and len(lacking_cases) == len(cases):
             message = f"`{use.name}` has no rubrics, and neither has any case"
             hint = 'Add `"rubrics": [{"rubric_id": "...", "rubric_content": {"text_property": "..."}}]`.'
-            yield errors.error(
-                "no-rubrics", message, place=use.place or Place(suite.key), hint=hint
-            )
+            yield errors.error("no-rubrics", message, use.place or Place(suite.key), hint)
         elif lacking_cases:
             message = f"`{use.name}`: no rubrics for {_case_names(lacking_cases)}"
-            yield errors.warning(
-                "no-rubrics-in-case", message, place=_place_of(suite, lacking_cases[0])
-            )
+            yield errors.warning("no-rubrics-in-case", message, _place_of(suite, lacking_cases[0]))
 
 
 def metrics_not_run(suite: Suite) -> Iterator[Problem]:
@@ -309,8 +296,8 @@ def metrics_not_run(suite: Suite) -> Iterator[Problem]:
                 "metric-not-run",
                 f"`{use.name}` is Python code (`{use.code}`), which the driver `{suite.agent.driver}` does not "
                 f"support: it can never be measured",
-                place=use.place or Place(suite.key),
-                hint="Run the agent with the driver `adk` or `python`, or give this suite other criteria.",
+                use.place or Place(suite.key),
+                "Run the agent with the driver `adk` or `python`, or give this suite other criteria.",
             )
 
 
@@ -379,38 +366,36 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
         yield errors.warning(
             "pass-rate-zero",
             f"`{name}` is 0, so no threshold can fail the gate",
-            place=place,
-            hint=hint,
+            place,
+            hint,
         )
     if not settings.fail_on:
         message = "`fail-on` is empty: the job always passes"
         hint = "List the results that fail the job: `threshold`, `regression`, `not_measured`, `inconclusive`."
-        yield errors.warning("nothing-blocks", message, place=setting_places["fail_on"], hint=hint)
+        yield errors.warning("nothing-blocks", message, setting_places["fail_on"], hint)
 
 
 def starting_prompts(suite: Suite) -> Iterator[Problem]:
     """A scenario whose first message is empty, or already contains the stop signal."""
     signal = suite.simulator.stop_signal
-    scenario_cases = [
-        (case, case.scenario) for case in suite.eval_set.cases if case.scenario is not None
-    ]
+    scenario_cases = [(case, case.scenario) for case in suite.cases if case.scenario is not None]
     for case, scenario in scenario_cases:
         if not scenario.starting_prompt.strip():
             message = f"{_case_names([case])}: the starting prompt is empty"
-            yield errors.error("empty-starting-prompt", message, place=_place_of(suite, case))
+            yield errors.error("empty-starting-prompt", message, _place_of(suite, case))
         elif signal.lower() in scenario.starting_prompt.lower():
             yield errors.error(
                 "stop-signal-in-prompt",
                 f"{_case_names([case])}: the starting prompt contains the stop signal `{signal}`, so ADK ends the "
                 f"conversation before the agent is called",
-                place=_place_of(suite, case),
+                _place_of(suite, case),
             )
     silent_cases = [
         case for case, scenario in scenario_cases if not scenario.conversation_plan.strip()
     ]
     if silent_cases:
         message = f"{_case_names(silent_cases)}: the conversation plan is empty, so the simulated user has nothing to say"
-        yield errors.warning("empty-plan", message, place=_place_of(suite, silent_cases[0]))
+        yield errors.warning("empty-plan", message, _place_of(suite, silent_cases[0]))
 
 
 def simulator_settings(suite: Suite) -> Iterator[Problem]:
@@ -419,7 +404,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
     template = suite.simulator.custom_instructions
     persona_cases = [
         case
-        for case in suite.eval_set.cases
+        for case in suite.cases
         if case.scenario is not None and case.scenario.persona is not None
     ]
     if template is not None and persona_cases and "persona" not in templates.names_in(template):
@@ -427,8 +412,8 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             "bad-instructions",
             f"the custom instructions never use `{{{{ persona }}}}`, and {_case_names(persona_cases)} "
             f"{'has' if len(persona_cases) == 1 else 'have'} a persona",
-            place=suite.simulator.place or Place(suite.key),
-            hint="ADK rejects such instructions, too: use the persona, or remove it from the cases.",
+            suite.simulator.place or Place(suite.key),
+            "ADK rejects such instructions, too: use the persona, or remove it from the cases.",
         )
     for use in _uses_with(suite, Need.SCENARIO):
         stop_signal = use.options.get("stop_signal")
@@ -436,17 +421,15 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             message = f"`{use.name}` uses the stop signal `{stop_signal}`, the simulated user `{suite.simulator.stop_signal}`"
             hint = "Remove `stop_signal` from the criterion; it defaults to the simulated user's."
             yield errors.warning(
-                "stop-signals-differ", message, place=use.place or Place(suite.key), hint=hint
+                "stop-signals-differ", message, use.place or Place(suite.key), hint
             )
 
 
 def empty_sets(suite: Suite) -> Iterator[Problem]:
     """An evaluation set without cases always passes."""
-    if not suite.eval_set.cases:
+    if not suite.cases:
         hint = "Add a case, delete the file, or exclude it in evalgate.yml."
-        yield errors.error(
-            "no-cases", "the evaluation set has no cases", place=Place(suite.key), hint=hint
-        )
+        yield errors.error("no-cases", "the evaluation set has no cases", Place(suite.key), hint)
 
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
@@ -480,7 +463,5 @@ def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Pro
         if len(keys) > 1 and set_id:
             message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
             hint = "evalgate identifies them by path; `adk eval` refuses to run them together."
-            problems.append(
-                errors.warning("duplicate-set-id", message, place=Place(keys[1]), hint=hint)
-            )
+            problems.append(errors.warning("duplicate-set-id", message, Place(keys[1]), hint))
     return tuple(problems)

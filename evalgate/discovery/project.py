@@ -15,7 +15,7 @@ from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents, discover, dotenv, lint, walk
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.walk import Tree
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem, Severity, errors_in
 from evalgate.formats.base import FormatFiles
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
 from evalgate.simulation import user
@@ -70,8 +70,7 @@ class Project:
 
     def fatal(self) -> bool:
         """True if an error concerns the whole run."""
-        errors_only = (problem for problem in self.problems if problem.severity is Severity.ERROR)
-        return any(not self._concerned(problem) for problem in errors_only)
+        return any(not self._concerned(problem) for problem in errors_in(self.problems))
 
     def sound(self) -> tuple[Suite, ...]:
         """The suites without their own errors."""
@@ -81,9 +80,7 @@ class Project:
     def refusals(self) -> tuple[Problem, ...]:
         """The errors for which a run refuses suites, or everything, even if all keys are set."""
         return tuple(
-            problem
-            for problem in self.problems
-            if problem.severity is Severity.ERROR and problem.code not in OF_ENVIRONMENT
+            problem for problem in errors_in(self.problems) if problem.code not in OF_ENVIRONMENT
         )
 
     def takes(self) -> tuple[Suite, ...]:
@@ -165,8 +162,8 @@ def prepare(
         not problem.place.json_path
         or problem.place.json_path.startswith("$.agents")
         or "`agents`" in str(problem.hint)
-        for problem in settings.problems
-        if problem.severity is Severity.ERROR and problem.place is not None
+        for problem in errors_in(settings.problems)
+        if problem.place is not None
     ):
         discovery_problems = tuple(
             problem for problem in discovery_problems if problem.code not in discovery_agents.CODES
@@ -194,17 +191,8 @@ def prepare(
         unread=criteria_judges.settle_suites(discovery.unread, defaults),
         libraries=discovery.libraries,
     )
-    judge_problems: tuple[Problem, ...] = ()
-    if not project.fatal():
-        judge_problems = unready(settings, project.sound(), environ=environ)
-    elif not settings.skip_judged:
-        judge_problems = tuple(
-            criteria_judges.missing(
-                project.suites,
-                defaults,
-                environment_of_judges(settings, project.suites, environ).environ,
-            )
-        )
+    measured_suites = project.suites if project.fatal() else project.sound()
+    judge_problems = unready(settings, measured_suites, environ=environ)
     return replace(project, problems=tuple(dict.fromkeys((*project.problems, *judge_problems))))
 
 

@@ -48,9 +48,8 @@ VISIBLE_HIDDEN_FOLDERS = frozenset({".github"})
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
 """Names at the top of a Python environment."""
 
-MOST_OTHER_JSON = 5000
-MOST_OTHER_YAML = 5000
-MOST_OTHER_PYTHON = 5000
+MOST_OTHERS = 5000
+"""The most files of one kind with other names."""
 MOST_IGNORED_ENTRIES = 50_000
 """The most entries of git-ignored folders that are examined."""
 
@@ -192,7 +191,6 @@ class Tree:
         they would be skipped. `is_base`: the root is the checkout of a base, without a repository:
         all of its files are committed."""
         self.root = root
-        self.config_files: set[str] = set()
         self.agent_files: dict[str, frozenset[str]] = {}
         self.other_json: list[str] = []
         self.other_yaml: list[str] = []
@@ -202,28 +200,25 @@ class Tree:
         self.problems: list[Problem] = []
         self._contents: dict[str, bytes] = {}
         self._ignored_folders: list[str] = []
-        evaluation_files: set[str] = set()
+        used: set[str] = set()
         ignored: set[str] = set()
-        ignored_configs: set[str] = set()
-        evaluation_paths = (evaluation_files, ignored)
-        config_paths = (self.config_files, ignored_configs)
-        self._walk("", self._checkout_rules(), evaluation_paths, config_paths)
+        self._walk("", self._checkout_rules(), used, ignored)
         for folder in extra_folders:
             prefix = "" if folder == "." else f"{folder}/"
-            self._walk(prefix, IgnoreRules(), evaluation_paths, config_paths)
+            self._walk(prefix, IgnoreRules(), used, ignored)
         ignored.update(self._in_ignored_folders())
         # a .gitignore has no effect on committed files
-        matched = ignored | ignored_configs
-        tracked = _committed(root, matched, is_base=is_base)
-        evaluation_files.update(ignored & tracked)
-        self.config_files |= ignored_configs & tracked
+        used |= ignored & _committed(root, ignored, is_base=is_base)
+        ignored -= used
+        self.config_files = _configs(used)
+        self.ignored_configs = frozenset(_configs(ignored))
+        evaluation_files = used - self.config_files
         evaluation_files.update(path for path in self.other_json if holds_set(root, path))
         patterns = tuple(exclude)
         excluded = {path for path in evaluation_files if places.matches(path, patterns)}
         self.evaluation_files = tuple(sorted(evaluation_files - excluded))
         self.excluded = tuple(sorted(excluded))
-        self.ignored = tuple(sorted(ignored - evaluation_files))
-        self.ignored_configs = frozenset(ignored_configs - self.config_files)
+        self.ignored = tuple(sorted(ignored - self.ignored_configs))
         self.agent_files = dict(sorted(self.agent_files.items()))
         for paths in (self.other_json, self.other_yaml, self.other_python, self.near_names):
             paths.sort()
@@ -252,11 +247,11 @@ class Tree:
         self,
         start: str,
         start_rules: IgnoreRules,
-        evaluation_paths: tuple[set[str], set[str]],
-        config_paths: tuple[set[str], set[str]],
+        used: set[str],
+        ignored: set[str],
     ) -> None:
-        """Collect the files below `start`, a prefix like `a/b/`: evaluation files and criteria
-        files, each as a set of used and one of ignored paths."""
+        """Collect the evaluation files and criteria files below `start`, a prefix like `a/b/`: the
+        used and the ignored ones."""
         pending = [(start, start_rules)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
             self.origins += (prefix, f"{prefix}.gitignore")[: 1 + (".gitignore" in entries)]
@@ -265,16 +260,15 @@ class Tree:
             for name, entry in entries.items():
                 path = f"{prefix}{name}"
                 is_config = name in CONFIG_NAMES
-                used_paths, ignored_paths = config_paths if is_config else evaluation_paths
                 if not is_config and not is_evaluation_name(prefix, name):
                     self._note_other(path, entry, rules)
                 elif rules.is_ignored(path):
                     if _is_own_file(entry):
-                        ignored_paths.add(path)
+                        ignored.add(path)
                 elif problem := _file_problem(self.root, path, entry):
                     self.problems.append(problem)
                 elif is_config or _is_file(entry):
-                    used_paths.add(path)
+                    used.add(path)
             for subfolder in _folders(prefix, entries):
                 if rules.is_ignored(subfolder):
                     self._ignored_folders.append(subfolder)
@@ -282,18 +276,13 @@ class Tree:
                     pending.append((subfolder, rules))
 
     def _note_other(self, path: str, entry: os.DirEntry[str], rules: IgnoreRules) -> None:
-        if (
-            path.endswith(".json")
-            and len(self.other_json) < MOST_OTHER_JSON
-            and not rules.is_ignored(path)
+        for paths, endings in (
+            (self.other_json, ".json"),
+            (self.other_yaml, (".yaml", ".yml")),
+            (self.other_python if entry.name not in AGENT_NAMES else [], ".py"),
         ):
-            self.other_json.append(path)
-        is_yaml = path.endswith((".yaml", ".yml")) and len(self.other_yaml) < MOST_OTHER_YAML
-        if is_yaml and not rules.is_ignored(path):
-            self.other_yaml.append(path)
-        is_python = path.endswith(".py") and entry.name not in AGENT_NAMES
-        if is_python and len(self.other_python) < MOST_OTHER_PYTHON and not rules.is_ignored(path):
-            self.other_python.append(path)
+            if path.endswith(endings) and len(paths) < MOST_OTHERS and not rules.is_ignored(path):
+                paths.append(path)
         is_near = NEAR_CONFIG.fullmatch(entry.name) or _NEAR_SET.fullmatch(entry.name)
         is_new = path not in self.near_names  # a folder may be walked again
         if is_near and is_new and not rules.is_ignored(path) and _is_own_file(entry):
@@ -321,6 +310,11 @@ class Tree:
                 )
                 yield from (f"{prefix}{name}" for name, entry in candidates if _is_own_file(entry))
                 pending_folders.extend(_folders(prefix, entries))
+
+
+def _configs(paths: Iterable[str]) -> set[str]:
+    """The criteria files among the paths, by their names."""
+    return {path for path in paths if path.rpartition("/")[2] in CONFIG_NAMES}
 
 
 def _committed(root: Path, paths: set[str], *, is_base: bool) -> AbstractSet[str]:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
 from evalgate.formats.agents_cli_config import parse_dataset_config
 from evalgate.formats.base import FORMATS
 from evalgate.formats.criteria_file import parse_criteria
 from evalgate.formats.eval_set import parse_eval_set
 from evalgate.formats.kind import CriteriaReading, Dialect, EvalSetReading, FileKind, kind_of
 
-CASE_FILES: Mapping[FileKind, Callable[..., EvalSetReading]] = MappingProxyType(
-    {FileKind.EVAL_SET: parse_eval_set, FileKind.DATASET: parse_eval_set}
-)
-"""Kinds with cases; each is read with `(text, file=...)`."""
-
-CRITERIA_FILES: Mapping[FileKind, Callable[..., CriteriaReading]] = MappingProxyType(
-    {FileKind.CRITERIA: parse_criteria, FileKind.DATASET_CONFIG: parse_dataset_config}
-)
-"""Kinds with criteria; each is read with `(text, file=...)`."""
+CASE_FILES = (FileKind.EVAL_SET, FileKind.DATASET)
+"""Kinds with cases, which `parse_eval_set` reads."""
 
 __all__ = [
     "CASE_FILES",
-    "CRITERIA_FILES",
     "FORMATS",
     "CriteriaReading",
     "Dialect",

@@ -72,10 +72,7 @@ def turn_of_steps(
         if event.final and event.content is not None and event.content.parts
     ]
     text_events = [
-        event
-        for event in final_events
-        if event.content
-        and any(isinstance(part, Text) and part.text for part in event.content.parts)
+        event for event in final_events if event.content and event.content.text(with_thoughts=True)
     ]
     answer = next(reversed(text_events or final_events), None)
     steps = []
@@ -509,17 +506,6 @@ def _session_from(app_name: str, user_id: str, session_id: str | None) -> Sessio
     return SessionInput(app_name=app_name, user_id=user_id, session_id=session_id)
 
 
-class PersonaBehaviorWire(Wire):
-    """ADK's UserBehavior."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    name: str
-    description: str
-    behavior_instructions: list[str]
-    violation_rubrics: list[str]
-
-
 class PersonaWire(Wire):
     """ADK's UserPersona."""
 
@@ -527,20 +513,11 @@ class PersonaWire(Wire):
 
     id: str
     description: str
-    behaviors: list[PersonaBehaviorWire]
+    behaviors: tuple[PersonaBehavior, ...]
 
     def to_model(self) -> Persona:
         """The persona as a value."""
-        behaviors = tuple(
-            PersonaBehavior(
-                name=behavior.name,
-                description=behavior.description,
-                instructions=tuple(behavior.behavior_instructions),
-                violation_rubrics=tuple(behavior.violation_rubrics),
-            )
-            for behavior in self.behaviors
-        )
-        return Persona(persona_id=self.id, description=self.description, behaviors=behaviors)
+        return Persona(persona_id=self.id, description=self.description, behaviors=self.behaviors)
 
 
 class ScenarioWire(Wire):
@@ -763,13 +740,5 @@ def scenario_json(scenario: ConversationScenario) -> JsonObject:
 def _persona_json(persona: Persona) -> Any:
     if not persona.description and not persona.behaviors:
         return persona.persona_id
-    behaviors = [
-        {
-            "name": behavior.name,
-            "description": behavior.description,
-            "behavior_instructions": list(behavior.instructions),
-            "violation_rubrics": list(behavior.violation_rubrics),
-        }
-        for behavior in persona.behaviors
-    ]
+    behaviors = [dataclasses.asdict(behavior) for behavior in persona.behaviors]
     return {"id": persona.persona_id, "description": persona.description, "behaviors": behaviors}

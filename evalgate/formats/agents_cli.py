@@ -23,8 +23,8 @@ from evalgate.model import (
     ToolCall,
     TrialView,
 )
-from evalgate.model.shapes import to_snake
-from evalgate.values import JsonObject
+from evalgate.model.shapes import to_fields, to_snake
+from evalgate.values import JsonObject, member
 
 _OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
 _OF_ADK = _OF_RUN | {"eval_id", "conversation", "session_input"}
@@ -54,7 +54,7 @@ def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> 
     (`reference`)."""
     if not is_dataset_case(raw):
         return _read_adk_case(raw, spot, place=place)
-    reader = _SessionReader({to_snake(key): value for key, value in raw.items()}, spot)
+    reader = _SessionReader(to_fields(raw), spot)
     earlier_errors = spot.problems.error_count
     scenario = reader.scenario()
     turns = reader.turns() if scenario is None else []
@@ -187,7 +187,7 @@ class _SessionReader:
             raw = self.fields.get(key)
             if isinstance(raw, dict):
                 fields = {"app_name": "", "user_id": "", "state": {}}
-                fields |= {to_snake(name): value for name, value in raw.items()}
+                fields |= to_fields(raw)
                 wire = self.spot.at(key).validated(SessionInputWire, fields)
                 if wire is not None:
                     return wire.to_model()
@@ -197,7 +197,7 @@ class _SessionReader:
         groups = self.fields.get("rubric_groups")
         rubrics: list[Rubric] = []
         for group in groups.values() if isinstance(groups, dict) else ():
-            raw_rubrics = group.get("rubrics") if isinstance(group, dict) else None
+            raw_rubrics = member(group, "rubrics")
             for rubric in raw_rubrics if isinstance(raw_rubrics, list) else ():
                 if isinstance(rubric, dict):
                     rubrics.append(_rubric(rubric, number=len(rubrics) + 1))
@@ -226,13 +226,13 @@ class _SessionReader:
 
     def _recorded_turns(self) -> list[Invocation]:
         agent_data = self.fields.get("agent_data")
-        turns = agent_data.get("turns") if isinstance(agent_data, dict) else None
+        turns = member(agent_data, "turns")
         if turns is not None and not isinstance(turns, list):
             self.spot.at("agent_data", "turns").wrong_type("a list", turns)
         recorded_turns: list[Invocation] = []
         for index, turn in enumerate(turns if isinstance(turns, list) else ()):
             turn_spot = self.spot.at("agent_data", "turns", index)
-            raw = turn.get("events") if isinstance(turn, dict) else None
+            raw = member(turn, "events")
             if not isinstance(raw, list):
                 turn_spot.error("missing-key", "`events` is missing")
                 continue
@@ -309,7 +309,7 @@ def service_instance(view: TrialView) -> JsonObject:
     messages = {
         "prompt": instance.get("prompt"),
         "response": instance.get("response"),
-        "reference": reference.get("response") if isinstance(reference, dict) else None,
+        "reference": member(reference, "response"),
     }
     contents = {name: message for name, message in messages.items() if message}
     return {

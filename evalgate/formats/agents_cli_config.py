@@ -18,7 +18,7 @@ from evalgate.formats.json_source import Problems, Spot, described
 from evalgate.formats.kind import CriteriaReading
 from evalgate.model import OPEN, CriterionUse
 from evalgate.text import plain, words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, without
 
 _LONGEST = 1_000_000  # characters
 _DOTTED = re.compile(r"\s*[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\s*")
@@ -384,7 +384,7 @@ def _template_of(metric: JsonObject) -> str:
                 return text
     if not any(metric.get(key) for key in _WORDS):
         return ""
-    fields = {key: field for key, field in metric.items() if key not in _NOT_WORDS}
+    fields = without(metric, _NOT_WORDS)
     metric_text = json.dumps(fields, ensure_ascii=False, indent=1, default=str)
     return f"{metric_text}\nWhere no scale is shown, grade from 0 (not met) to 1 (met)."
 

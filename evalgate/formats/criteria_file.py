@@ -18,7 +18,7 @@ from evalgate.formats.kind import CriteriaReading, describe_keys
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, member, without
 
 _MOST_LEVELS = 100
 """Levels of nested objects and lists in an option."""
@@ -77,14 +77,9 @@ def _report_unknown_user_keys(raw: JsonObject, spot: Spot) -> None:
     field_names = {shapes.field(key) for key in raw}
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
-            guess = words.nearest(
-                key, [name for name in SimulatorWire.model_fields if name not in field_names]
-            )
-            hint = (
-                f"did you mean `{guess}`?"
-                if guess
-                else f"known: {', '.join(SimulatorWire.model_fields)}"
-            )
+            free_names = [name for name in SimulatorWire.model_fields if name not in field_names]
+            hint = words.suggest(key, free_names)
+            hint = hint or f"known: {', '.join(SimulatorWire.model_fields)}"
             spot.at(key).warning("unknown-key", f"unknown key `{key}` in a simulated user", hint)
 
 
@@ -151,7 +146,8 @@ def parse_criteria(
     problems = Problems(text, file=file)
     if locate is not None:
         problems.use_places(locate)
-    members = _members(text, problems)
+    spot = Spot(problems)
+    members = _members(text, spot)
     if members is None:
         return CriteriaReading(problems=problems.all())
     fields = {
@@ -159,10 +155,10 @@ def parse_criteria(
         for key, value in members.items()
         if (name := shapes.field(key)) in _KNOWN_KEYS
     }
-    _report_unknown_keys(members, problems)
-    uses = _uses(fields, problems)
+    _report_unknown_keys(members, spot)
+    uses = _uses(fields, spot)
     key, raw = fields.get("user_simulator_config", ("", None))
-    simulator = None if raw is None else parse_simulator(raw, Spot(problems, (key,)))
+    simulator = None if raw is None else parse_simulator(raw, spot.at(key))
     _, custom = fields.get("custom_metrics", ("", None))
     return CriteriaReading(
         criteria=uses,
@@ -172,13 +168,13 @@ def parse_criteria(
     )
 
 
-def _members(text: str, problems: Problems) -> JsonObject | None:
+def _members(text: str, spot: Spot) -> JsonObject | None:
     """The members of the file's object; None, with a problem, if it is not an object of
     criteria."""
     # a list gives its elements to the consumer: the first one shows what the file is
     values: list[Any] = []
     document = json_source.read(
-        text, problems, consumer=lambda _path, raw, _offset: values.append(raw)
+        text, spot.problems, consumer=lambda _path, raw, _offset: values.append(raw)
     )
     if document is None:
         return None
@@ -186,54 +182,46 @@ def _members(text: str, problems: Problems) -> JsonObject | None:
     kind = describe_keys(keys)
     if (kind and not kind.startswith("criteria")) or "data" in keys:
         kind = kind or "an evaluation set in the old format (`data`)"
-        stem = problems.file.rpartition("/")[2].partition(".")[0]
+        stem = spot.problems.file.rpartition("/")[2].partition(".")[0]
         hint = f"rename it to {stem}.evalset.json, or delete it"
         message = f"expected criteria, found {kind}"
-        problems.error("not-a-config", message, hint=hint if "evaluation set" in kind else "")
+        spot.error("not-a-config", message, hint if "evaluation set" in kind else "")
         return None
     if document.kind != "object":
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
-        problems.error(
-            "not-a-config", json_source.expected("an object with `criteria`", document), hint=hint
-        )
+        message = json_source.expected("an object with `criteria`", document)
+        spot.error("not-a-config", message, hint)
         return None
     deep_keys = [
         key for key, value in document.members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)
     ]
     for key in deep_keys:
-        problems.error("json-too-deep", "the values are nested too deeply", path=(key,))
-    return {key: value for key, value in document.members.items() if key not in deep_keys}
+        spot.at(key).error("json-too-deep", "the values are nested too deeply")
+    return without(document.members, deep_keys)
 
 
-def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[CriterionUse, ...]:
+def _uses(fields: Mapping[str, tuple[str, Any]], spot: Spot) -> tuple[CriterionUse, ...]:
     """The valid criteria. `fields`: the key in the file and its value, by ADK's name of the key."""
-    metric_paths = _metric_paths(fields, problems)
-    scales = _scales(fields, problems)
+    metrics = _metrics(fields, spot)
     key, raw = fields.get("criteria", ("criteria", {}))
     if not isinstance(raw, dict):
         hint = 'write `"criteria": {"tool_trajectory_avg_score": 1.0}`'
         message = f"expected an object of criteria by name, found {described(raw)}"
-        problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
+        spot.at(key).error("criteria-not-an-object", message, hint)
         raw = {}
     candidates = [
-        _use(
-            name,
-            value,
-            metric_paths.get(name),
-            Spot(problems, (key, name)),
-            scale=scales.get(name, OPEN),
-        )
+        _use(name, value, spot.at(key, name), *metrics.get(name, (None, Scale())))
         for name, value in raw.items()
     ]
     uses = tuple(use for use in candidates if use is not None)
-    for name in metric_paths.keys() - {use.name for use in uses}:
+    for name in metrics.keys() - {use.name for use in uses}:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
         message = "this metric is not used by any criterion, so it never runs"
-        problems.warning("unused-key", message, path=(fields["custom_metrics"][0], name), hint=hint)
+        spot.at(fields["custom_metrics"][0], name).warning("unused-key", message, hint)
     return uses
 
 
-def _report_unknown_keys(members: JsonObject, problems: Problems) -> None:
+def _report_unknown_keys(members: JsonObject, spot: Spot) -> None:
     field_names = {shapes.field(key) for key in members}
     for key, value in members.items():
         name = shapes.field(key)
@@ -243,7 +231,7 @@ def _report_unknown_keys(members: JsonObject, problems: Problems) -> None:
                     "the agent cannot be run in live mode yet, so this file cannot be evaluated"
                 )
                 hint = f"remove `{key}` to evaluate the agent by text, one turn at a time"
-                problems.error("not-supported", message, path=(key,), hint=hint)
+                spot.at(key).error("not-supported", message, hint)
             continue
         if key.startswith(("_", "$")):
             continue
@@ -254,53 +242,46 @@ def _report_unknown_keys(members: JsonObject, problems: Problems) -> None:
             hint = 'ADK reads criteria only from `"criteria": {name: threshold}`'
         else:
             hint = words.suggest(name, _KNOWN_KEYS - field_names)
-        problems.warning(
-            "unknown-key",
-            f"unknown key `{key}` in a test_config.json (ignored)",
-            path=(key,),
-            hint=hint,
-        )
+        message = f"unknown key `{key}` in a test_config.json (ignored)"
+        spot.at(key).warning("unknown-key", message, hint)
 
 
 # --- custom metrics -------------------------------------------------------------------------------
 
 
-def _metric_paths(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[str, str]:
-    """The dotted path of each custom metric's function."""
+def _metrics(fields: Mapping[str, tuple[str, Any]], spot: Spot) -> dict[str, tuple[str, Scale]]:
+    """The dotted path of each custom metric's function, and the metric's scale."""
     key, raw = fields.get("custom_metrics", ("custom_metrics", None))
     if raw is None:
         return {}
     if not isinstance(raw, dict):
         hint = 'write `{"name": {"code_config": {"name": "package.module.function"}}}`'
-        Spot(problems, (key,)).wrong_type("an object of metrics by name", raw, hint)
+        spot.at(key).wrong_type("an object of metrics by name", raw, hint)
         return {}
-    metric_paths: dict[str, str] = {}
+    metrics: dict[str, tuple[str, Scale]] = {}
     for name, metric in raw.items():
-        code = _metric_path(metric, Spot(problems, (key, name)))
+        code = _metric_path(metric, spot.at(key, name))
+        scale = _scale(metric, spot.at(key, name))
         if code is not None:
-            metric_paths[name] = code
-    return metric_paths
+            metrics[name] = code, scale
+    return metrics
 
 
-def _scales(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[str, Scale]:
-    """The scale of each custom metric with an interval in its `metric_info`."""
-    key, raw = fields.get("custom_metrics", ("custom_metrics", None))
-    scales: dict[str, Scale] = {}
-    for name, metric in raw.items() if isinstance(raw, dict) else ():
-        # metric_info.metric_value_info.interval, each in either spelling
-        interval = metric
-        for member in ("metric_info", "metric_value_info", "interval"):
-            interval = _member(interval, member)
-        if interval is None:
-            continue
-        ends = [_member(interval, member) for member in ("min_value", "max_value")]
-        if any(type(end) not in (int, float) for end in ends) or not ends[0] < ends[1]:
-            hint = 'write `"interval": {"min_value": 0.0, "max_value": 1.0}`'
-            message = "the interval of `metric_info` needs two numbers, the smaller one first"
-            problems.error("wrong-value", message, path=(key, name), hint=hint)
-        else:
-            scales[name] = Scale(lowest=float(ends[0]), highest=float(ends[1]))
-    return scales
+def _scale(metric: Any, spot: Spot) -> Scale:
+    """The scale of a custom metric, by the interval in its `metric_info`."""
+    # metric_info.metric_value_info.interval, each in either spelling
+    interval = metric
+    for step in ("metric_info", "metric_value_info", "interval"):
+        interval = _member(interval, step)
+    if interval is None:
+        return OPEN
+    ends = [_member(interval, end) for end in ("min_value", "max_value")]
+    if any(type(end) not in (int, float) for end in ends) or not ends[0] < ends[1]:
+        hint = 'write `"interval": {"min_value": 0.0, "max_value": 1.0}`'
+        message = "the interval of `metric_info` needs two numbers, the smaller one first"
+        spot.error("wrong-value", message, hint)
+        return OPEN
+    return Scale(lowest=float(ends[0]), highest=float(ends[1]))
 
 
 def _member(parent: Any, name: str) -> Any:
@@ -320,7 +301,7 @@ def _metric_path(metric: Any, spot: Spot) -> str | None:
         spot.error("missing-key", "`code_config` is missing", hint)
         return None
     config = metric[config_key]
-    name = config.get("name") if isinstance(config, dict) else None
+    name = member(config, "name")
     if not isinstance(name, str) or not name.strip():
         actual = name if isinstance(config, dict) else config
         spot.at(config_key).wrong_type("a dotted path", actual, hint)
@@ -335,7 +316,7 @@ def _metric_path(metric: Any, spot: Spot) -> str | None:
 # --- criteria -------------------------------------------------------------------------------------
 
 
-def _use(name: str, raw: Any, code: str | None, spot: Spot, *, scale: Scale) -> CriterionUse | None:
+def _use(name: str, raw: Any, spot: Spot, code: str | None, scale: Scale) -> CriterionUse | None:
     """The criterion as configured, with its options in snake_case at the top level; None if it is
     invalid."""
     earlier_errors = spot.problems.error_count
@@ -371,7 +352,7 @@ def _use(name: str, raw: Any, code: str | None, spot: Spot, *, scale: Scale) -> 
         options=options,
         **flags,
         code=code,
-        scale=Scale() if code is None else scale,
+        scale=scale,
         place=spot.place,
     )
 

@@ -15,10 +15,11 @@ from evalgate.errors import ConfigError, Place
 from evalgate.formats import adk_shapes, agents_cli, json_source, repair
 from evalgate.formats.json_source import Path, Problems, Spot, described
 from evalgate.formats.kind import CASE_IDS, Dialect, EvalSetReading, describe_keys
+from evalgate.formats.repair import Fields
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, member
 
 _KNOWN = frozenset({"eval_set_id", "name", "description", "eval_cases", "creation_timestamp"})
 _DATASET_KNOWN = _KNOWN | {"candidate_name"}
@@ -36,9 +37,8 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
     if document is not None and document.kind == "list":
         return _of_list(cases, problems)
     if document is not None:
-        problems.error(
-            "not-an-eval-set", json_source.expected("an evaluation set (an object)", document)
-        )
+        message = json_source.expected("an evaluation set (an object)", document)
+        problems.error("not-an-eval-set", message)
     return EvalSetReading(eval_set=None, problems=problems.all())
 
 
@@ -116,20 +116,15 @@ def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSe
         message = f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_describe_actual(members)}"
         problems.error("not-an-eval-set", message, hint=hint)
         return EvalSetReading(eval_set=None, problems=problems.all())
-    is_camel = any(key in members for key in ("evalSetId", "evalCases"))
-    dialect = (
-        Dialect.AGENTS_CLI
-        if cases.dialect is Dialect.AGENTS_CLI
-        else Dialect.ADK_CAMEL
-        if is_camel
-        else Dialect.ADK
-    )
-    fields = _fields(members, dialect, problems)
+    is_dataset = cases.dialect is Dialect.AGENTS_CLI
+    dialect = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
+    spot = Spot(problems)
+    fields = _fields(members, dialect, spot)
     if not isinstance(fields["eval_cases"], list):
-        Spot(problems, (cases_key,)).wrong_type("a list of cases", fields["eval_cases"])
-    eval_set_id = _eval_set_id(fields, dialect, problems)
-    name = _text_or_none(fields, "name", problems)
-    description = _text_or_none(fields, "description", problems)
+        spot.at(cases_key).wrong_type("a list of cases", fields["eval_cases"])
+    eval_set_id = _eval_set_id(fields, dialect, spot)
+    name = _text_or_none(fields, "name", spot)
+    description = _text_or_none(fields, "description", spot)
     eval_set = None
     if not problems.error_count:
         eval_set = EvalSet(
@@ -163,7 +158,7 @@ def _stem(file: str) -> str:
     return name or "eval_set"
 
 
-def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonObject:
+def _fields(members: JsonObject, dialect: Dialect, spot: Spot) -> JsonObject:
     """The members by ADK's names, with a problem for each unknown one (which ADK drops
     silently)."""
     known_names = _DATASET_KNOWN if dialect is Dialect.AGENTS_CLI else _KNOWN
@@ -179,43 +174,41 @@ def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonOb
                 message = (
                     f"`{key}` is read as `{name}`. ADK itself rejects camelCase at the top level"
                 )
-                problems.warning("adk-rejects-spelling", message, path=(key,))
+                spot.at(key).warning("adk-rejects-spelling", message)
             fields[name] = value
         elif not key.startswith(("_", "$")):
             guess = words.nearest(
                 name, known_names - {to_snake(member_key) for member_key in members}, cutoff=0.8
             )
-            Spot(problems, (key,)).unknown_key("an evaluation set", near=guess)
+            spot.at(key).unknown_key("an evaluation set", near=guess)
     return fields
 
 
-def _eval_set_id(fields: JsonObject, dialect: Dialect, problems: Problems) -> str:
+def _eval_set_id(fields: JsonObject, dialect: Dialect, spot: Spot) -> str:
     eval_set_id = fields.get("eval_set_id")
     if isinstance(eval_set_id, str) and eval_set_id:
         return eval_set_id
-    default_id = _stem(problems.file)
+    default_id = _stem(spot.problems.file)
     if dialect is Dialect.AGENTS_CLI:
         return default_id
     if eval_set_id is None or eval_set_id == "":
-        message = f"there is no `eval_set_id`; using {default_id} from the file name. ADK itself rejects this"
-        problems.warning("missing-eval-set-id", message)
+        message = f"there is no `eval_set_id`; using {default_id} from the file name"
+        spot.adk_warning("missing-eval-set-id", message)
     elif isinstance(eval_set_id, int | float):
-        problems.warning(
-            "adk-rejects-type", "the id is a number; ADK itself rejects it", path=("eval_set_id",)
-        )
+        message = "the id is a number; ADK itself rejects it"
+        spot.at("eval_set_id").warning("adk-rejects-type", message)
         return str(eval_set_id)
     else:
-        Spot(problems, ("eval_set_id",)).wrong_type("text", eval_set_id)
+        spot.at("eval_set_id").wrong_type("text", eval_set_id)
     return default_id
 
 
-def _text_or_none(fields: JsonObject, key: str, problems: Problems) -> str | None:
+def _text_or_none(fields: JsonObject, key: str, spot: Spot) -> str | None:
     value = fields.get(key)
     if value is None or isinstance(value, str):
         return value
-    problems.warning(
-        "adk-rejects-type", f"expected text, found {described(value)}; it is dropped", path=(key,)
-    )
+    message = f"expected text, found {described(value)}; it is dropped"
+    spot.at(key).warning("adk-rejects-type", message)
     return None
 
 
@@ -240,18 +233,6 @@ def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
     return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=cases.dialect)
 
 
-_KEYS = frozenset(
-    {"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"}
-)
-# ADK's own keys, which expect nothing
-_UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})
-_OLD = {"final_response": "reference", "intermediate_data": "expected_tool_use"}
-_SESSION = frozenset({"app_name", "user_id", "state"})
-_CALL = frozenset({"tool_name", "tool_input"})
-_CALL_OTHERS = {"name": "tool_name", **dict.fromkeys(set(repair.ARGUMENTS) - _CALL, "tool_input")}
-_CALL_UNREAD = _UNREAD | {"id", "tool_output"}
-
-
 def _turn(raw: Any, spot: Spot) -> Invocation | None:
     """The turn at `spot` as ADK converts it; None, with a problem, if it is invalid.
 
@@ -261,18 +242,17 @@ def _turn(raw: Any, spot: Spot) -> Invocation | None:
         spot.wrong_type("a turn with a `query`", raw)
         return None
     earlier_errors = spot.problems.error_count
-    raw = _renamed(raw, spot)
-    query = _value(raw, "query", "", spot, required=True)
-    is_expected = raw.get("reference", "") is not None
-    reference = _value(raw, "reference", "", spot) if is_expected else ""
+    turn = Fields(raw, repair.OLD_TURN, spot)
+    query = _value(turn, "query", "", required=True)
+    is_expected = turn.get("reference", "") is not None
+    reference = _value(turn, "reference", "") if is_expected else ""
     key = "expected_tool_use"
     parsed_calls = [
-        _call(raw_call, spot.at(key, index))
-        for index, raw_call in enumerate(_value(raw, key, [], spot))
+        _call(raw_call, turn.under(key).at(index))
+        for index, raw_call in enumerate(_value(turn, key, []))
     ]
     calls = tuple(call for call in parsed_calls if call is not None)
-    spoken_events = _intermediate_events(raw, spot)
-    _report_unused_keys(raw, spot)
+    spoken_events = _intermediate_events(turn)
     if spot.problems.error_count > earlier_errors:
         return None
     answer = (Text(text=reference),) if is_expected else ()
@@ -294,51 +274,46 @@ def _session(raw: Any, spot: Spot) -> SessionInput | None:
     if not isinstance(raw, dict):
         spot.wrong_type("an object", raw)
         return None
-    fields: JsonObject = {}
-    for key, value in raw.items():
-        name = to_snake(key)
-        if name in _SESSION and name != key:
-            message = f"`{key}` is read as `{name}`; ADK itself ignores it"
-            spot.at(key).warning("adk-rejects-spelling", message)
-        fields[name] = value
-    texts = {key: _value(fields, key, "", spot) for key in ("app_name", "user_id")}
-    return SessionInput(**texts, state=_value(fields, "state", {}, spot))
+    fields = Fields(raw, repair.OLD_SESSION, spot)
+    texts = {key: _value(fields, key, "") for key in ("app_name", "user_id")}
+    return SessionInput(**texts, state=_value(fields, "state", {}))
 
 
 _KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
 
 
-def _value(
-    fields: JsonObject,
-    key: str,
-    default: Any,
-    spot: Spot,
-    *,
-    required: bool = False,
-) -> Any:
+def _value(fields: Fields, key: str, default: Any, *, required: bool = False) -> Any:
     """The value of `key`, else `default`, which has the same type."""
     value = fields.get(key, default)
     if required and key not in fields:
-        spot.error("missing-key", f"`{key}` is missing", json_source.instead_of(key, fields))
+        hint = json_source.instead_of(key, fields.raw)
+        fields.spot.error("missing-key", f"`{key}` is missing", hint)
     elif isinstance(value, type(default)):
         return value
     elif value is None and not required:
-        spot.at(key).adk_warning("adk-rejects-missing", f"`{key}` is null; read as empty")
+        fields.under(key).adk_warning("adk-rejects-missing", f"`{key}` is null; read as empty")
     else:
-        spot.at(key).wrong_type(_KINDS[type(default)], value)
+        fields.under(key).wrong_type(_KINDS[type(default)], value)
     return default
 
 
 def _call(raw: Any, spot: Spot) -> ToolCall | None:
     """One expected call. Other forms than `{tool_name, tool_input}` are read with a warning,
-    because ADK rejects them."""
+    because ADK rejects them. A key that may hold arguments is either read or an error, because a
+    call without arguments asserts less."""
     if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
-        name, args = _call_members(raw, spot)
+        earlier_errors = spot.problems.error_count
+        fields = Fields(raw, repair.OLD_CALL, spot)
+        name = fields.get("tool_name")
+        args = fields.get("tool_input")
+        if "tool_input" not in fields and spot.problems.error_count == earlier_errors:
+            spot.adk_warning("adk-rejects-missing", "`tool_input` is missing; read as no arguments")
+        elif isinstance(args, str) and "tool_input" not in raw:
+            args = repair.object_in(args)
     else:
         call = repair.repair_call(raw, spot)
-        name, args = (
-            (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
-        )
+        name = member(call, "name")
+        args = member(call, "args")
     if not isinstance(name, str):
         spot.error("missing-key", "`tool_name` is missing")
         return None
@@ -348,92 +323,24 @@ def _call(raw: Any, spot: Spot) -> ToolCall | None:
     return ToolCall(name=name, args=args)
 
 
-def _call_members(raw: JsonObject, spot: Spot) -> tuple[Any, Any]:
-    """Name and arguments of a call. A key that may hold arguments is either read or an error,
-    because a call without arguments asserts less."""
-    earlier_errors = spot.problems.error_count
-    call: JsonObject = {key: raw[key] for key in _CALL if key in raw}
-    unknown_keys = []
-    for key, value in raw.items():
-        name = to_snake(key)
-        adk_key = name if name in _CALL else _CALL_OTHERS.get(name)
-        if key in _CALL:
-            continue
-        if adk_key is not None and adk_key not in call:
-            spot.at(key).adk_warning("adk-rejects-name", f"`{key}` is read as `{adk_key}`")
-            call[adk_key] = (
-                repair.object_in(value)
-                if isinstance(value, str) and adk_key == "tool_input"
-                else value
-            )
-        elif name not in _CALL_UNREAD and not key.startswith("_"):
-            unknown_keys.append(key)
-    absent_keys = _CALL - call.keys()
-    for key in unknown_keys:
-        guess = words.nearest(key, absent_keys, cutoff=0.8)
-        if guess is None and "tool_input" in absent_keys and isinstance(raw[key], dict):
-            guess = "tool_input"
-        spot.at(key).unknown_key("an expected tool call", near=guess, is_error=guess is not None)
-    if "tool_input" not in call and spot.problems.error_count == earlier_errors:
-        spot.adk_warning("adk-rejects-missing", "`tool_input` is missing; read as no arguments")
-    return call.get("tool_name"), call.get("tool_input")
-
-
-def _intermediate_events(turn: JsonObject, spot: Spot) -> tuple[Event, ...]:
+def _intermediate_events(turn: Fields) -> tuple[Event, ...]:
     events: list[Event] = []
     key = "expected_intermediate_agent_responses"
-    for index, raw_event in enumerate(_value(turn, key, [], spot)):
-        author, text = (
-            (raw_event.get("author"), raw_event.get("text"))
-            if isinstance(raw_event, dict)
-            else (None, None)
-        )
+    for index, raw_event in enumerate(_value(turn, key, [])):
+        spot = turn.under(key).at(index)
+        author = member(raw_event, "author")
+        text = member(raw_event, "text")
         if isinstance(raw_event, str):
-            spot.at(key, index).adk_warning(
-                "adk-rejects-shape", "plain text; read as text of any agent"
-            )
+            spot.adk_warning("adk-rejects-shape", "plain text; read as text of any agent")
             author = ""
             text = raw_event
         if isinstance(author, str) and isinstance(text, str):
             events.append(Event(author=author, content=Content(parts=(Text(text=text),))))
         else:
-            spot.at(key, index).wrong_type("{author, text}", raw_event)
+            spot.wrong_type("{author, text}", raw_event)
     return tuple(events)
 
 
-def _report_unused_keys(raw: JsonObject, spot: Spot) -> None:
-    for key in raw.keys() - _KEYS - _UNREAD:
-        guess = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
-        if guess:
-            spot.at(key).unknown_key("a turn", near=guess, is_error=True)
-        elif repair.expects(to_snake(key), raw[key]):
-            repair.report_lost(key, raw[key], spot)
-        elif not key.startswith("_"):
-            spot.at(key).unknown_key("a turn", near=None)
-
-
-def _renamed(raw: JsonObject, spot: Spot) -> JsonObject:
-    """The turn with its expected answer and calls under the keys of this format."""
-    turn = dict(raw)
-    for key, value in raw.items():
-        adk_key = _OLD.get(repair.INVOCATION.others.get(to_snake(key), ""))
-        has_right_type = (
-            isinstance(value, list) if adk_key == "expected_tool_use" else isinstance(value, str)
-        )
-        if (
-            adk_key
-            and adk_key != key
-            and adk_key not in turn
-            and has_right_type
-            and key not in _UNREAD
-        ):
-            message = f"`{key}` is read as `{adk_key}`; ADK itself ignores it"
-            spot.at(key).warning("adk-rejects-name", message)
-            turn[adk_key] = turn.pop(key)
-    return turn
-
-
-_NAMED_KEYS = frozenset({"name", "data", "initial_session"})
 _OLD_FORMATS = "ADK's old formats are a list of `{query, reference, expected_tool_use}`, or of `{name, data: [...]}`"
 
 
@@ -456,15 +363,11 @@ def _dataset_case(raw: Any, spot: Spot, *, place: Place) -> Case | None:
         spot.wrong_type("a case with `name` and `data`", raw)
         return None
     earlier_errors = spot.problems.error_count
-    name = _value(raw, "name", "", spot, required=True)
-    raw_turns = _value(raw, "data", [], spot, required=True)
-    turns = [_turn(turn, spot.at("data", index)) for index, turn in enumerate(raw_turns)]
-    session = _session(raw.get("initial_session", {}), spot.at("initial_session"))
-    for key in raw.keys() - _NAMED_KEYS:
-        if repair.expects(to_snake(key), raw[key]):
-            repair.report_lost(key, raw[key], spot)
-        elif not key.startswith("_"):
-            spot.at(key).unknown_key("a case", near=None)
+    fields = Fields(raw, repair.OLD_CASE, spot)
+    name = _value(fields, "name", "", required=True)
+    raw_turns = _value(fields, "data", [], required=True)
+    turns = [_turn(turn, fields.under("data").at(index)) for index, turn in enumerate(raw_turns)]
+    session = _session(fields.get("initial_session", {}), fields.under("initial_session"))
     if spot.problems.error_count > earlier_errors:
         return None
     return Case(

@@ -6,7 +6,7 @@ again: if anything except that turn of that case would change, the edit is refus
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,10 @@ from evalgate.model import (
     Text,
     ToolCall,
     call_diff,
+    turns,
 )
 from evalgate.model.shapes import to_snake
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass, member
 
 _OTHER_NAMES = repair.INVOCATION.others
 _ANSWERS = (
@@ -58,17 +59,16 @@ def change(
     Raises ConfigError if the file cannot be read, has no such turn, or cannot be edited without
     other changes."""
     old_set, dialect = _read(text, file=file)
-    case_index = next(
-        (case_index for case_index, case in enumerate(old_set.cases) if case.case_id == case_id),
-        None,
-    )
-    conversation = old_set.cases[case_index].conversation if case_index is not None else None
-    if case_index is None or conversation is None or turn >= len(conversation):
+    case_index = _find(old_set, case_id)
+    conversation = () if case_index is None else old_set.cases[case_index].conversation or ()
+    if case_index is None or turn >= len(conversation):
         raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", place=Place(file))
     editor = _Editor(text, dialect, case_index, turn, of=len(conversation))
     if answer is not None and answer != _answer_of(conversation[turn]):
         editor.set_answer(answer)
-    calls = None if steps is None else tuple(part for step in steps for part in _calls_of(step))
+    calls = None
+    if steps is not None:
+        calls = Invocation(user_content=Content(), events=tuple(steps)).tool_calls
     if calls is not None and steps is not None and not _same(conversation[turn], calls):
         editor.set_calls(calls, steps, old_turn=conversation[turn])
     revision = Changed(text=editor.text, pointers=tuple(editor.pointers))
@@ -110,10 +110,13 @@ def delete_case(text: str, *, file: str, case_id: str) -> str:
     )
 
 
+def _find(eval_set: EvalSet, case_id: str) -> int | None:
+    cases = enumerate(eval_set.cases)
+    return next((index for index, case in cases if case.case_id == case_id), None)
+
+
 def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
-    index = next(
-        (index for index, case in enumerate(eval_set.cases) if case.case_id == case_id), None
-    )
+    index = _find(eval_set, case_id)
     if index is None:
         raise ConfigError(
             f"there is no case {case_id!r}", place=Place(file), hint="Load the page again."
@@ -122,8 +125,8 @@ def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
 
 
 def _cases_path(text: str, dialect: Dialect) -> Path:
-    """The path of the list of cases in ADK's dialects with a list of objects; () in others."""
-    top = rewrite.find(text, ()) if dialect in (Dialect.ADK, Dialect.ADK_CAMEL) else None
+    """The path of the list of cases in ADK's dialect with a list of objects; () in others."""
+    top = rewrite.find(text, ()) if dialect is Dialect.ADK else None
     keys = [key for key in top.value if to_snake(key) == "eval_cases"] if top is not None else []
     return tuple(keys) if len(keys) == 1 else ()
 
@@ -132,14 +135,16 @@ def _require_cases(
     new_text: str | None, expected_cases: Sequence[Case], *, file: str, subject: str
 ) -> str:
     """The new text, if it reads as exactly these cases. Raises ConfigError."""
-    new_set = None if new_text is None else eval_set.parse_eval_set(new_text, file=file).eval_set
-    if (
-        new_text is not None
-        and new_set is not None
-        and _without_places(new_set.cases) == _without_places(expected_cases)
-    ):
+    new_cases = _cases_in(new_text or "", file=file)
+    if new_text and _without_places(new_cases) == _without_places(expected_cases):
         return new_text
     raise _unchangeable(subject, Place(file))
+
+
+def _cases_in(text: str, *, file: str) -> Sequence[Case]:
+    """The cases of a new text; none if it cannot be read."""
+    new_set = eval_set.parse_eval_set(text, file=file).eval_set
+    return () if new_set is None else new_set.cases
 
 
 def _unchangeable(subject: str, place: Place) -> ConfigError:
@@ -162,19 +167,7 @@ def _read(text: str, *, file: str) -> tuple[EvalSet, Dialect]:
 
 
 def _answer_of(turn: Invocation) -> str | None:
-    parts = turn.final_response.parts if turn.final_response is not None else ()
-    texts = [
-        part.text for part in parts if isinstance(part, Text) and not part.thought and part.text
-    ]
-    return "\n".join(texts) if texts else None
-
-
-def _calls_of(event: Event) -> list[ToolCall]:
-    return [
-        part
-        for part in (event.content.parts if event.content else ())
-        if isinstance(part, ToolCall)
-    ]
+    return turns.answer(turn) or None
 
 
 def _same(turn: Invocation, calls: Sequence[ToolCall]) -> bool:
@@ -191,14 +184,11 @@ def _is_exact_change(
     calls: Sequence[ToolCall] | None,
 ) -> bool:
     """True if the file still parses, with that turn as requested and everything else unchanged."""
-    new_set = eval_set.parse_eval_set(text, file=file).eval_set
+    new_cases = _cases_in(text, file=file)
     case, turn = at
-    new_turns = (
-        new_set.cases[case].conversation
-        if new_set is not None and len(new_set.cases) == len(old_set.cases)
-        else None
-    )
-    if new_set is None or new_turns is None or turn >= len(new_turns):
+    is_same_length = len(new_cases) == len(old_set.cases)
+    new_turns = (new_cases[case].conversation or ()) if is_same_length else ()
+    if turn >= len(new_turns):
         return False
     new_turn = new_turns[turn]
     conversation = list(old_set.cases[case].conversation or ())
@@ -213,7 +203,7 @@ def _is_exact_change(
     expected_cases = [replace(old_case, place=None) for old_case in old_set.cases]
     expected_cases[case] = replace(expected_cases[case], conversation=tuple(conversation))
     return (
-        expected_cases == [replace(new_case, place=None) for new_case in new_set.cases]
+        expected_cases == [replace(new_case, place=None) for new_case in new_cases]
         and (answer is None or _answer_of(new_turn) == (answer or None))
         and (calls is None or _same(new_turn, calls))
     )
@@ -234,7 +224,7 @@ class _Editor:
         self._turn: Path = (turn,) if dialect is Dialect.FLAT_LIST else (case, "data", turn)
         if dialect not in eval_set.OLD:
             self._turn = (self._key((), "eval_cases") or "eval_cases", case)
-        if dialect in (Dialect.ADK, Dialect.ADK_CAMEL):
+        if dialect is Dialect.ADK:
             self._turn = (
                 *self._turn,
                 self._key(self._turn, "conversation", "data") or "conversation",
@@ -280,7 +270,7 @@ class _Editor:
 
     @staticmethod
     def _content(answer: str, old: Any) -> JsonObject:
-        role = old.get("role") if isinstance(old, Mapping) else None
+        role = member(old, "role")
         return adk_shapes.content_json(Content(parts=(Text(text=answer),), role=role or "model"))
 
     def set_calls(

@@ -4,7 +4,6 @@ values."""
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -21,6 +20,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.model.deviations import Deviations
+from evalgate.values import digest_of
 
 VERSION = 1
 """Increase it whenever a change of evalgate makes earlier transcripts or grades incomparable."""
@@ -33,9 +33,7 @@ _CANONICAL = json.JSONEncoder(
 
 def digest(value: Any) -> str:
     """16 hex digits of the canonical JSON of a value."""
-    return hashlib.sha256(_CANONICAL.encode(value).encode("utf-8", "surrogatepass")).hexdigest()[
-        :16
-    ]
+    return digest_of(_CANONICAL.encode(value), 16)
 
 
 def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
@@ -115,7 +113,7 @@ class CaseFingerprints:
         return {
             (suite.key, case.case_id): self.find(suite, case)[1]
             for suite in suites
-            for case in suite.eval_set.cases
+            for case in suite.cases
         }
 
 

@@ -3,10 +3,11 @@ all problems."""
 
 from __future__ import annotations
 
-import bisect
+import functools
 import itertools
 import json
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -146,16 +147,14 @@ class JsonText:
         return value
 
 
+_COMMENT = ("a comment: JSON has none", 'remove it, or use a key such as "_comment"')
 _FOREIGN = {
     **dict.fromkeys(
         ("<<<<<<<", "=======", ">>>>>>>"),
         ("unresolved merge conflict", "resolve it and commit again"),
     ),
     "<": ("this is markup (HTML or XML), not JSON", ""),
-}
-_COMMENT = ("a comment: JSON has none", 'remove it, or use a key such as "_comment"')
-_COMMENTS = dict.fromkeys(("#", "//", "/*"), _COMMENT)
-_QUOTES = {
+    **dict.fromkeys(("#", "//", "/*"), _COMMENT),
     "'": ("single quotes: JSON needs double quotes", ""),
     **dict.fromkeys(
         "\u201c\u201d\u2018\u2019", ("typographic quotes: JSON needs straight double quotes", "")
@@ -167,16 +166,12 @@ _COMPLAINTS = {
         "a comma is missing before {found}, or a quote inside a string is not escaped",
         'write `\\"` for a quote inside a string',
     ),
-}
-_LATE_COMPLAINTS = {
     "Invalid control character": ("{control} inside a string", "write `\\n` or `\\t` instead"),
     "Invalid \\": ("an invalid backslash escape", "write `\\\\` for a backslash"),
-}
-_EXTRA = {
     "Extra data": (
         "extra text after the end of the JSON value",
         "a file must contain one JSON value; JSON Lines are not supported here",
-    )
+    ),
 }
 _CONTROLS = {"\n": "a line break", "\t": "a tab", "\r": "a line break"}
 _LITERALS = {"none": "null", "undefined": "null", "true": "true", "false": "false", "null": "null"}
@@ -196,23 +191,17 @@ def fault_at(text: str, offset: int, complaint: str) -> JsonFault:
         return JsonFault(
             f"extra comma before the closing `{character}`", offset=offset, hint="remove the comma"
         )
-    row = (
-        _row(_FOREIGN | _COMMENTS, text, offset)
-        or _row(_COMPLAINTS, complaint)
-        or _row(_QUOTES, text, offset)
-    )
+    row = _row(_FOREIGN, text, offset) or _row(_COMPLAINTS, complaint)
     if row is None and word and complaint.startswith("Expecting property name"):
         row = "the key {found} needs double quotes", ""
-    row = row or _row(_LATE_COMPLAINTS, complaint)
-    if row is None and word and word.group().lower() in _LITERALS:
-        row = f"`{word.group()}` is not JSON", f"write `{_LITERALS[word.group().lower()]}`"
-    message, hint = (
-        row or _row(_EXTRA, complaint) or ("this is not JSON: {complaint}, found {found}", "")
+    elif row is None and name.lower() in _LITERALS:
+        row = f"`{name}` is not JSON", f"write `{_LITERALS[name.lower()]}`"
+    message, hint = row or ("this is not JSON: {complaint}, found {found}", "")
+    message = message.format(
+        found=token,
+        control=_CONTROLS.get(character, "a control character"),
+        complaint=f"{complaint[:1].lower()}{complaint[1:]}",
     )
-    replacements = {"{found}": token, "{control}": _CONTROLS.get(character, "a control character")}
-    replacements["{complaint}"] = f"{complaint[:1].lower()}{complaint[1:]}"
-    for mark, replacement in replacements.items():
-        message = message.replace(mark, replacement)
     return JsonFault(message, offset=offset, hint=hint)
 
 
@@ -292,40 +281,23 @@ class Problems:
         self._counts: dict[tuple[Severity, str, str], int] = {}
         self._last: dict[tuple[Severity, str, str], int] = {}  # index of the last shown problem
         self._locate: Callable[[Path], Place] | None = None
-        self._has_lines = True
-        self._line_starts: list[int] | None = None
         self._last_line = (0, 1, 0)  # an offset, its line, and the offset of that line
 
-    def use_text(self, text: str) -> None:
-        """Count offsets in `text` from now on. It comes from a JSON string, so it has no lines."""
-        self._text = text
-        self._has_lines = False
-        self.starts = {(): (0, 0)}
-
     def use_places(self, locate: Callable[[Path], Place]) -> None:
-        """Find places with `locate` from now on, because the text is not JSON."""
+        """Find places with `locate` from now on, because the text has no JSON with lines."""
         self._locate = locate
 
     def place_at(self, offset: int, path: Path = ()) -> Place:
-        """Line and column of an offset. Fast for increasing offsets, also within one very long
-        line."""
-        if not self._has_lines:
-            return Place(self.file, json_path=path_text(path))
+        """Line and column of an offset. Fast for an offset near the last one, also within one very
+        long line."""
+        if self._locate is not None:
+            return self._locate(path)
         last_offset, line, start = self._last_line
-        if offset < last_offset:
-            if self._line_starts is None:
-                self._line_starts = [
-                    0,
-                    *(line_break.end() for line_break in re.finditer("\n", self._text)),
-                ]
-            line = bisect.bisect_right(self._line_starts, offset)
-            start = self._line_starts[line - 1]
-        else:
-            line_breaks = self._text.count("\n", last_offset, offset)
-            if line_breaks:
-                line = line + line_breaks
-                start = self._text.rfind("\n", last_offset, offset) + 1
-            self._last_line = (offset, line, start)
+        line_breaks = self._text.count("\n", *sorted((last_offset, offset)))
+        if line_breaks:
+            line += line_breaks if offset > last_offset else -line_breaks
+            start = self._text.rfind("\n", 0, offset) + 1
+        self._last_line = offset, line, start
         column = offset - start + 1
         if line == 1 and self._text.startswith(BYTE_ORDER_MARK):
             column = max(1, column - 1)
@@ -335,11 +307,7 @@ class Problems:
         """The place of the value at `path`, or of its nearest parent in the text."""
         if self._locate is not None:
             return self._locate(path)
-        depth = next(
-            (depth for depth in range(len(path), -1, -1) if path[:depth] in self.starts), None
-        )
-        if depth is None:
-            return Place(self.file, json_path=path_text(path))
+        depth = next(depth for depth in range(len(path), -1, -1) if path[:depth] in self.starts)
         member, start = self.starts[path[:depth]]
         text = JsonText(self._text)
         for part in path[depth:]:
@@ -354,15 +322,16 @@ class Problems:
 
     def error(self, code: str, message: Wording, **more: Unpack[_More]) -> None:
         """Report something that cannot be understood."""
-        self._add(Severity.ERROR, code, message, **more)
+        self.add(Severity.ERROR, code, message, **more)
 
     def warning(self, code: str, message: Wording, **more: Unpack[_More]) -> None:
         """Report something that others would reject, or that was probably not intended."""
-        self._add(Severity.WARNING, code, message, **more)
+        self.add(Severity.WARNING, code, message, **more)
 
-    def note(self, code: str, message: Wording, **more: Unpack[_More]) -> None:
-        """Report a useful fact."""
-        self._add(Severity.NOTE, code, message, **more)
+    def fault(self, fault: JsonFault) -> None:
+        """Report that the text is not JSON."""
+        place = self.place_at(fault.offset)
+        self.error(fault.code, fault.message, place=place, hint=fault.hint)
 
     def validation(self, error: ValidationError, raw: Any, *, path: Path) -> None:
         """Report pydantic's findings about `raw`, the value at `path`."""
@@ -381,13 +350,10 @@ class Problems:
         hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
         if kind == "missing":
             key = to_snake(str(inner_path[-1])) if inner_path else ""
-            self.error(
-                "missing-key",
-                f"`{key}` is missing",
-                path=path,
-                hint=instead_of(key, _at(raw, inner_path[:-1])),
-            )
-        elif kind == "extra_forbidden":
+            container = functools.reduce(operator.getitem, inner_path[:-1], raw)
+            hint = instead_of(key, container)
+            self.error("missing-key", f"`{key}` is missing", path=path, hint=hint)
+        elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
             self.error(
                 "unknown-key",
                 f"`{inner_path[-1] if inner_path else ''}` is not known here",
@@ -413,7 +379,7 @@ class Problems:
                 problems[index] = replace(problems[index], message=message)
         return tuple(sorted(problems, key=lambda problem: _position(problem.place)))
 
-    def _add(
+    def add(
         self,
         severity: Severity,
         code: str,
@@ -423,6 +389,7 @@ class Problems:
         hint: Wording = "",
         place: Place | None = None,
     ) -> None:
+        """Report a finding at a path, or at a place."""
         key = (
             severity,
             code,
@@ -466,7 +433,7 @@ class Spot:
 
     def note(self, code: str, message: Wording) -> None:
         """Report a useful fact."""
-        self.problems.note(code, message, path=self.path)
+        self.problems.add(Severity.NOTE, code, message, path=self.path)
 
     def adk_warning(self, code: str, message: str) -> None:
         """Report something that is read and that ADK rejects."""
@@ -505,7 +472,8 @@ _TWO = "a list of two: author and parts"
 _EXPECTED = {
     "string_type": "text",
     **dict.fromkeys(
-        ("dict_type", "mapping_type", "model_type", "model_attributes_type"), "an object"
+        ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
+        "an object",
     ),
     "list_type": "a list",
     **dict.fromkeys(("tuple_type", "too_short", "too_long"), _TWO),
@@ -545,17 +513,6 @@ def fault_path(steps: Sequence[str | int], raw: Any) -> Path:
             continue
         path.append(name)
     return tuple(path)
-
-
-def _at(raw: Any, path: Path) -> Any:
-    for part in path:
-        if (isinstance(raw, dict) and part in raw) or (
-            isinstance(raw, list) and isinstance(part, int)
-        ):
-            raw = raw[part]  # type: ignore[index]  # the keys were checked above
-        else:
-            return None
-    return raw
 
 
 def instead_of(key: str, keys: Any) -> str:
@@ -604,9 +561,7 @@ def read(
         try:
             document = _JsonReader(text, problems, consumer=consumer, streamed=streamed).read()
         except JsonFault as fault:
-            problems.error(
-                fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint
-            )
+            problems.fault(fault)
             return None
         if not isinstance(document.value, str) or not document.value.lstrip().startswith(
             ("{", "[", '"')
@@ -617,36 +572,35 @@ def read(
             "json-in-string",
             "the whole file is one JSON string that contains JSON; its content is used",
         )
-        problems.use_text(text)
+        problems.use_places(lambda path: Place(problems.file, json_path=path_text(path)))
     problems.error("json-in-string", "JSON within JSON strings, nested too deeply")
     return None
 
 
-class _JsonReader:
+class _JsonReader(JsonText):
     def __init__(
         self, text: str, problems: Problems, *, consumer: Consumer, streamed: frozenset[str]
     ) -> None:
-        self._json = JsonText(text)
+        super().__init__(text)
         self._problems = problems
         self._consumer = consumer
         self._streamed = streamed
         self._may_break = SURROGATE.search(text) is not None
 
     def read(self) -> Document:
-        json_text = self._json
         starts = self._problems.starts
-        start = json_text.start()
+        start = self.start()
         starts[()] = start, start
-        kind = {"{": "object", "[": "list"}.get(json_text.text[start], "other")
+        kind = {"{": "object", "[": "list"}.get(self.text[start], "other")
         members: JsonObject = {}
         value = None
         if kind == "object":
-            for name, member, offset in json_text.members(start):
+            for name, member, offset in self.members(start):
                 key = str(name)
                 starts[(key,)] = member, offset
                 if key in members:
-                    json_text.noted.append(("duplicate-key", key))
-                if to_snake(key) in self._streamed and json_text.text.startswith("[", offset):
+                    self.noted.append(("duplicate-key", key))
+                if to_snake(key) in self._streamed and self.text.startswith("[", offset):
                     members[key] = []
                     self._read_items((key,), offset)
                 else:
@@ -654,17 +608,17 @@ class _JsonReader:
         elif kind == "list":
             self._read_items((), start)
         else:
-            value = json_text.value(start)
-        end = json_text.next_at(json_text.end)
-        if end < len(json_text.text):
-            raise fault_at(json_text.text, end, "Extra data")
+            value = self.value(start)
+        end = self.next_at(self.end)
+        if end < len(self.text):
+            raise fault_at(self.text, end, "Extra data")
         return Document(kind=kind, members=members, value=value)
 
     def _read_items(self, path: Path, offset: int) -> None:
         """Pass the elements of a list to the consumer. Only the current element has a place,
         because all places would need much memory."""
         starts = self._problems.starts
-        for index, member, start in self._json.members(offset):
+        for index, member, start in self.members(offset):
             element_path = (*path, index)
             starts[element_path] = member, start
             value, is_storable = self._value(element_path, start)
@@ -674,8 +628,8 @@ class _JsonReader:
 
     def _value(self, path: Path, offset: int) -> tuple[Any, bool]:
         """The value at a path, and True if its texts can be stored. Oddities are reported."""
-        value = self._json.value(offset)
-        for code, name in self._json.noted:
+        value = self.value(offset)
+        for code, name in self.noted:
             message = f"`{name}` is not a JSON number; read anyway"
             if code == "duplicate-key":
                 message = f"duplicate key `{name[:60]}`; the last value is used"
@@ -683,7 +637,7 @@ class _JsonReader:
                 digits = name if len(name) <= 20 else f"{name[:12]}...{name[-5:]}"
                 message = f"`{digits}` is too large; read as infinite"
             self._problems.warning(code, message, path=path)
-        self._json.noted.clear()
+        self.noted.clear()
         return value, self._check_text(path, value)
 
     def _check_text(self, path: Path, value: Any) -> bool:

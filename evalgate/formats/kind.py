@@ -15,21 +15,18 @@ from evalgate.values import frozen_dataclass
 
 
 class FileKind(enum.StrEnum):
-    """The kinds of files."""
+    """The kinds of files that names do not tell apart."""
 
     EVAL_SET = "eval-set"  # *.evalset.json, *.test.json of ADK
-    CRITERIA = "criteria"  # test_config.json
     DATASET = "dataset"  # agents-cli: *-dataset.json
     DATASET_CONFIG = "dataset-config"  # agents-cli: eval_config.yaml
-    RESULTS = "results"  # *.evalset_result.json
-    OTHER = "other"  # not an evaluation file
+    OTHER = "other"  # neither cases nor a config of agents-cli
 
 
 class Dialect(enum.StrEnum):
     """The forms of evaluation files."""
 
-    ADK = "adk"  # {eval_set_id, eval_cases}
-    ADK_CAMEL = "adk-camel"  # {evalSetId, evalCases}: clear, but rejected by ADK
+    ADK = "adk"  # {eval_set_id, eval_cases}; also in camelCase, which ADK rejects
     FLAT_LIST = "flat-list"  # [{query, reference, expected_tool_use}]: one case
     NAMED_LIST = "named-list"  # [{name, data: [{query, ...}], initial_session}]
     AGENTS_CLI = "agents-cli"  # {eval_cases: [{eval_case_id, prompt, reference, agent_data}]}
@@ -96,22 +93,19 @@ _SCENARIO_KEYS = frozenset({"starting_prompt", "conversation_plan"})
 _OLD_KEYS = frozenset({"query", "expected_tool_use"})
 _SET_KEYS = frozenset({"eval_set_id", "name", "description", "data", "initial_session", "query"})
 _CONFIG_KEYS = frozenset({"criteria", "custom_metrics", "user_simulator_config"})
-_CONFIG_NAMES = re.compile(r"(test|eval)[_-]?config\.json|(.*[_.-])?config\.json")
 _METRICS = re.compile(r"""^[\s{]{0,6}["']?(metrics_to_run|custom_metrics)["']?\s*:""", re.MULTILINE)
 _OTHER_METRICS = re.compile(r"^(metrics|criteria)\s*:", re.MULTILINE)
 _PROSE_KEYS = re.compile(
     r"^(\s+|\s*-\s+)(prompt_template|prompt|rubric|description)\s*:", re.MULTILINE
 )
-_SURE_CONFIG_NAMES = frozenset({"test_config.json", "test-config.json"})
 
 
 def kind_of(text: str, *, file: str) -> FileKind:
     """The kind of the file named `file` with the content `text`.
 
-    A name that only ADK uses (`*.evalset.json`, `test_config.json`, `*.evalset_result.json`)
-    decides even if the content is broken, so that its errors are reported. A common name
-    (`*.test.json`) needs ADK's content, which is recognized even after conflict markers, comments
-    and binary bytes, and in truncated files."""
+    A name that only ADK uses (`*.evalset.json`) decides even if the content is broken, so that its
+    errors are reported. A common name (`*.test.json`) needs ADK's content, which is recognized even
+    after conflict markers, comments and binary bytes, and in truncated files."""
     name = basename(file.replace("\\", "/")).lower()
     if name.endswith((".yaml", ".yml")):
         has_keys = _METRICS.search(text[:_HEAD]) or (
@@ -119,10 +113,6 @@ def kind_of(text: str, *, file: str) -> FileKind:
         )
         is_config = name in ("eval_config.yaml", "eval_config.yml") and has_keys
         return FileKind.DATASET_CONFIG if is_config else FileKind.OTHER
-    if name.endswith((".evalset_result.json", ".evalsetresult.json")):
-        return FileKind.RESULTS
-    if name in _SURE_CONFIG_NAMES:
-        return FileKind.CRITERIA
     if not name.endswith(".json"):
         return FileKind.OTHER
     kind = _content_kind(text, name)
@@ -147,7 +137,7 @@ def is_cut_off(text: str) -> bool:
 def _content_kind(text: str, name: str) -> FileKind:
     top, opening, inner, innermost = first_keys(text)
     if top & {"eval_case_results", "eval_set_result_id"}:
-        return FileKind.RESULTS
+        return FileKind.OTHER
     is_named_set = "eval_set_id" in top and name.endswith((".evalset.json", ".test.json"))
     is_list_of_cases = opening == "[" and inner & CASE_IDS
     if "eval_cases" in top or is_named_set or is_list_of_cases:
@@ -159,11 +149,8 @@ def _content_kind(text: str, name: str) -> FileKind:
     )
     if is_old_list or ("scenarios" in top and inner & _SCENARIO_KEYS):
         return FileKind.EVAL_SET
-    if _CONFIG_NAMES.fullmatch(name) and top & _CONFIG_KEYS:
-        return FileKind.CRITERIA
-    if name.startswith("eval_config") and "metrics_to_run" in top:
-        return FileKind.DATASET_CONFIG
-    return FileKind.OTHER
+    is_config = name.startswith("eval_config") and "metrics_to_run" in top
+    return FileKind.DATASET_CONFIG if is_config and not top & _CONFIG_KEYS else FileKind.OTHER
 
 
 def first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:

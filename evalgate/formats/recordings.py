@@ -8,16 +8,17 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalgate.errors import Problem
 from evalgate.formats import adk_shapes, agents_cli, base, json_source, repair
-from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent
+from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent, UsageWire
 from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, Spot
-from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
-from evalgate.model.shapes import to_snake
+from evalgate.model import CallTime, Case, Content, Invocation, Timings, Transcript
+from evalgate.model.conversation import Seconds as Duration
+from evalgate.model.shapes import Seconds, to_fields, to_snake
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import Json, JsonObject, frozen_dataclass
 
@@ -25,7 +26,54 @@ Recorded = list[tuple[str, Transcript]]
 _UNSAID = frozenset({
     "hello", "ready", "bye", "fatal", "metric", "metric_result", "started", "tool_call", "tool_response", "tool_result",
 })  # fmt: skip
-_AGENTS = TypeAdapter(list[AgentDetailsWire])
+
+
+class WorkerWire(BaseModel):
+    """A message of the worker; unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+class SessionWire(WorkerWire):
+    """A message of one session."""
+
+    session: str
+
+
+class TurnTimings(WorkerWire):
+    """Seconds of wall time of a turn."""
+
+    total_s: Duration
+    model_s: Seconds = None
+    tool_s: Seconds = None
+    calls: list[CallTime] = Field(default_factory=list)
+
+    def to_model(self) -> Timings:
+        """The timings as a value."""
+        return Timings(
+            total_s=self.total_s,
+            model_s=self.model_s,
+            tool_s=self.tool_s,
+            calls=tuple(self.calls),
+        )
+
+
+class ModelCallWire(WorkerWire):
+    """The token usage in a model's response."""
+
+    usage_metadata: UsageWire
+    model_version: str = ""
+
+
+class TurnEnd(SessionWire):
+    """The turn has ended."""
+
+    type: Literal["turn_end"]
+    timings: TurnTimings | None = None
+    agents: list[AgentDetailsWire] = Field(default_factory=list)
+    model_calls: list[ModelCallWire] = Field(default_factory=list)
+    invocation_id: str = ""
+    state: JsonObject | None = None
 
 
 def read_lines(text: str, problems: Problems) -> Recorded:
@@ -38,9 +86,7 @@ def read_lines(text: str, problems: Problems) -> Recorded:
             messages.append(json_text.value(offset))
             offset = json_text.next_at(json_text.end)
     except JsonFault as fault:
-        problems.error(
-            fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint
-        )
+        problems.fault(fault)
         return []
     return read_items(messages, problems)
 
@@ -105,12 +151,17 @@ def _add_message(message: Json, session: _RecordedSession, spot: Spot) -> None:
             if event is not None:
                 session.steps.append(event.step(final=message.get("final") is True))
         case "turn_end":
+            raw = {key: value for key, value in message.items() if value is not None}
+            end = spot.validated(TurnEnd, raw | {"session": session.case_id})
+            if end is None:
+                session.failed = True
+                return
             turn = adk_shapes.turn_of_steps(
                 session.user_content or Content(),
                 session.steps,
-                invocation_id=str(message.get("invocation_id") or ""),
-                agents=_agents(message.get("agents"), spot.at("agents")),
-                timings=_timings(message.get("timings"), spot.at("timings")),
+                invocation_id=end.invocation_id,
+                agents=tuple(agent.to_model() for agent in end.agents),
+                timings=end.timings.to_model() if end.timings else None,
             )
             session.turns.append(turn)
         case "turn_failed":
@@ -124,30 +175,6 @@ def _add_message(message: Json, session: _RecordedSession, spot: Spot) -> None:
             spot.error(
                 "unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message"
             )
-
-
-def _agents(raw: Any, spot: Spot) -> tuple[AgentDetails, ...]:
-    try:
-        parsed_agents = _AGENTS.validate_python(raw or [])
-    except ValidationError as error:
-        spot.problems.validation(error, raw, path=spot.path)
-        return ()
-    return tuple(agent.to_model() for agent in parsed_agents)
-
-
-def _timings(raw: Any, spot: Spot) -> Timings | None:
-    if raw is None:
-        return None
-    numbers = [
-        raw.get(key) if isinstance(raw, dict) else None for key in ("total_s", "model_s", "tool_s")
-    ]
-    total, model, tool = (
-        shapes.seconds(value) if isinstance(value, int | float) else None for value in numbers
-    )
-    if total is None:
-        spot.wrong_type("{total_s: seconds}", raw)
-        return None
-    return Timings(total_s=total, model_s=model, tool_s=tool)
 
 
 # as OpenTelemetry's console exporter writes spans
@@ -233,11 +260,11 @@ def split_cases(text: str) -> CaseList | None:
     )
     if len(keys) != 1 or text.count(f'"{keys[0]}"') != 1 or not isinstance(document[keys[0]], list):
         return None
-    names: list[Any] = [_fields(raw).get("eval_id") for raw in document[keys[0]]]
+    names: list[Any] = [to_fields(raw).get("eval_id") for raw in document[keys[0]]]
     if not all(isinstance(name, str) and name for name in names):
         return None
     cases = tuple(zip(names, document[keys[0]], strict=True))
-    eval_set_id = _fields(document).get("eval_set_id")
+    eval_set_id = to_fields(document).get("eval_set_id")
     return CaseList(
         key=keys[0], eval_set_id=eval_set_id if isinstance(eval_set_id, str) else None, cases=cases
     )
@@ -293,7 +320,7 @@ class _RecordingReader:
                 "not-a-recording", json_source.expected("recorded conversations", document)
             )
             return [], None
-        members = _fields(document.members)
+        members = to_fields(document.members)
         eval_set_id = members.get("eval_set_id")
         if row := base.format_of_traces([document.members]):
             self.by_case = row.read_traces([document.members], self._problems)
@@ -305,7 +332,7 @@ class _RecordingReader:
         return self.by_case, eval_set_id if isinstance(eval_set_id, str) else None
 
     def _result(self, raw: Any, spot: Spot) -> None:
-        fields = _fields(raw)
+        fields = to_fields(raw)
         name = fields.get("eval_id")
         per_turn = fields.get("eval_metric_result_per_invocation")
         if not isinstance(name, str) or not isinstance(per_turn, list):
@@ -319,16 +346,16 @@ class _RecordingReader:
         key_name = next(key for key in raw if to_snake(key) == "eval_metric_result_per_invocation")
         turns = [
             self._invocation(
-                _fields(turn).get("actual_invocation"),
+                to_fields(turn).get("actual_invocation"),
                 spot.at(key_name, number, "actual_invocation"),
             )
             for number, turn in enumerate(per_turn)
         ]
-        self._keep(name, turns, _fields(fields.get("session_details")).get("state"))
+        self._keep(name, turns, to_fields(fields.get("session_details")).get("state"))
 
     def _case(self, raw: Any, spot: Spot, offset: int) -> None:
         place = self._problems.place_at(offset)
-        actual = _fields(raw).get("actual_conversation")
+        actual = to_fields(raw).get("actual_conversation")
         case: Case | None
         if agents_cli.is_dataset_case(raw):
             case = agents_cli.read_case(raw, spot, place=place, recorded=True)
@@ -337,7 +364,7 @@ class _RecordingReader:
                 self._invocation(turn, spot.at("actual_conversation", i))
                 for i, turn in enumerate(actual)
             ]
-            self._keep(str(_fields(raw).get("eval_id") or f"case_{spot.path[-1]}"), turns, None)
+            self._keep(str(to_fields(raw).get("eval_id") or f"case_{spot.path[-1]}"), turns, None)
             return
         else:
             case = repair.read_case(raw, spot, place=place)
@@ -382,7 +409,3 @@ class _RecordingReader:
             self.by_case.append(
                 (name, Transcript(invocations=plain_turns, final_state=final_state))
             )
-
-
-def _fields(raw: Any) -> JsonObject:
-    return {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}

@@ -4,7 +4,7 @@ problems."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -25,11 +25,11 @@ from evalgate.formats.adk_shapes import (
     ToolCallWire,
     ToolResponseWire,
 )
-from evalgate.formats.json_source import Spot, listed_keys
+from evalgate.formats.json_source import REJECTED, Spot, listed_keys
 from evalgate.model import Case, Content
-from evalgate.model.shapes import Wire, to_camel, to_snake
-from evalgate.text import words
-from evalgate.values import Json, JsonObject
+from evalgate.model.shapes import to_camel, to_snake
+from evalgate.text import plain, words
+from evalgate.values import Json, JsonObject, member, without
 
 _EXPECTED = frozenset(
     {"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"}
@@ -92,8 +92,7 @@ def expects(name: str, value: Any) -> bool:
 def report_lost(key: str, value: Any, spot: Spot, *, has_expectations: bool = False) -> None:
     """Report a key with an expectation that is not read, with its value. `has_expectations`: the
     agent has other expectations, so that a warning is enough."""
-    text = json.dumps(value, ensure_ascii=False)
-    text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    text = plain.clip_end(json.dumps(value, ensure_ascii=False), _SHOWN)
     name = to_snake(key)
     spot = spot.at(key)
     hint = "write answers as `final_response` and tool calls as `intermediate_data` of a turn, and what an answer must be "
@@ -105,28 +104,39 @@ def report_lost(key: str, value: Any, spot: Spot, *, has_expectations: bool = Fa
 
 
 _SHOWN = 160
-_LOST: Mapping[str, Callable[[str, Any, Collection[str]], str]] = {
-    "a turn": lost_key,
-    "intermediate_data": lambda name, value, _: "tool_uses" if _holds_calls(name, value) else "",
-    "a tool call": lambda _, value, beside: (
-        "args" if isinstance(value, dict) and value and "args" not in beside else ""
-    ),
-}
-"""The function for each other kind of object, by its name in messages. Unknown keys of all other
-objects are harmless."""
 
 
 class Shape:
-    """The keys of one kind of object: ADK's own, alternative names, and True (`is_open`) if ADK
-    accepts unknown ones."""
+    """The keys of one kind of object: ADK's own, and alternative names.
+
+    `is_open`: unknown keys are not reported. `is_old`: of a format of which ADK reads one spelling,
+    and ignores other keys; `unread`: keys of that format without an effect. `is_lost`: True if an
+    unknown key (in snake_case) with this value holds an expectation. `meaning`: the key that one
+    probably means, beside the keys that were read; "" if it is harmless."""
 
     def __init__(
-        self, name: str, wire: type[Wire], /, *, is_open: bool = False, **alternatives: str
+        self,
+        name: str,
+        known: Iterable[str],
+        /,
+        *,
+        is_open: bool = False,
+        is_old: bool = False,
+        remark: str = REJECTED,
+        unread: Collection[str] = (),
+        is_lost: Callable[[str, Any], bool] = lambda *_: False,
+        meaning: Callable[[str, Any, Collection[str]], str] = lambda *_: "",
+        **alternatives: str,
     ) -> None:
         """`alternatives`: ADK's key = other names for it, separated by blanks."""
         self.name = name
-        self.known = frozenset(wire.model_fields)
+        self.known = frozenset(known)
         self.is_open = is_open
+        self.is_old = is_old
+        self.remark = remark
+        self.unread = unread
+        self.is_lost = is_lost
+        self.meaning = meaning
         self.others = {
             alias: key for key, aliases in alternatives.items() for alias in aliases.split()
         }
@@ -137,7 +147,7 @@ _ANSWERS = "expected_output expected_response reference_final_response expected_
 
 CASE = Shape(
     "a case",
-    EvalCaseWire,
+    EvalCaseWire.model_fields,
     is_open=True,
     eval_id="id case_id eval_case_id test_id name",
     conversation="turns invocations data",
@@ -146,21 +156,30 @@ CASE = Shape(
 )
 INVOCATION = Shape(
     "a turn",
-    InvocationWire,
+    InvocationWire.model_fields,
+    is_lost=lambda name, value: name in _NEVER_DROPPED and bool(value),
+    meaning=lost_key,
     user_content="user query prompt user_message user_input input",
     final_response=f"reference {_ANSWERS} expected_final",
     intermediate_data=f"tool_uses {_CALLS}",
 )
-SESSION = Shape("a session", SessionInputWire, is_open=True)
-SCENARIO = Shape("a scenario", ScenarioWire, user_persona="persona")
+SESSION = Shape("a session", SessionInputWire.model_fields, is_open=True)
+SCENARIO = Shape("a scenario", ScenarioWire.model_fields, user_persona="persona")
 RUBRIC = Shape(
-    "a rubric", RubricWire, rubric_id="id name", rubric_content="content text text_property"
+    "a rubric",
+    RubricWire.model_fields,
+    rubric_id="id name",
+    rubric_content="content text text_property",
 )
 STEPS = Shape(
-    "intermediate_data", IntermediateDataWire, tool_uses=_CALLS, invocation_events="events"
+    "intermediate_data",
+    IntermediateDataWire.model_fields,
+    meaning=lambda name, value, _: "tool_uses" if _holds_calls(name, value) else "",
+    tool_uses=_CALLS,
+    invocation_events="events",
 )
-CONTENT = Shape("a content", ContentWire, parts="content text")
-PART = Shape("a part", PartWire, text="content")
+CONTENT = Shape("a content", ContentWire.model_fields, parts="content text")
+PART = Shape("a part", PartWire.model_fields, text="content")
 ARGUMENTS = [
     "args",
     "arguments",
@@ -172,14 +191,55 @@ ARGUMENTS = [
     "tool_parameters",
 ]
 """Common names for the arguments of a tool call."""
-CALL = Shape("a tool call", ToolCallWire, name="tool_name", args=" ".join(ARGUMENTS), id="tool_id")
+CALL = Shape(
+    "a tool call",
+    ToolCallWire.model_fields,
+    meaning=lambda _, value, beside: (
+        "args" if isinstance(value, dict) and value and "args" not in beside else ""
+    ),
+    name="tool_name",
+    args=" ".join(ARGUMENTS),
+    id="tool_id",
+)
 RESPONSE = Shape(
     "a tool response",
-    ToolResponseWire,
+    ToolResponseWire.model_fields,
     name="tool_name",
     response="content result output",
     id="tool_id",
 )
+# ADK's two old list formats
+_IGNORED = "ADK itself ignores it"
+_UNREAD = ("mock_tool_output", "actual_tool_use", "response")
+OLD_CASE = Shape(
+    "a case", ("name", "data", "initial_session"), is_old=True, remark=_IGNORED, is_lost=expects
+)
+OLD_SESSION = Shape(
+    "a session", ("app_name", "user_id", "state"), is_open=True, is_old=True, remark=_IGNORED
+)
+OLD_TURN = Shape(
+    "a turn",
+    ("query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"),
+    is_old=True,
+    remark=_IGNORED,
+    unread=_UNREAD,
+    is_lost=expects,
+    reference=f"{_ANSWERS} expected_final",
+    expected_tool_use=f"tool_uses {_CALLS}",
+)
+OLD_CALL = Shape(
+    "an expected tool call",
+    ("tool_name", "tool_input"),
+    is_old=True,
+    unread=(*_UNREAD, "id", "tool_output"),
+    meaning=lambda _, value, beside: (
+        "tool_input" if isinstance(value, dict) and "tool_input" not in beside else ""
+    ),
+    tool_name="name",
+    tool_input=" ".join(ARGUMENTS),
+)
+_OF_OLD = {"reference": str, "expected_tool_use": list}
+"""The types of values under another name that an old turn takes."""
 
 
 Repair = Callable[[Any, Spot], Any]
@@ -193,6 +253,7 @@ class Fields(JsonObject):
 
     def __init__(self, raw: Json, shape: Shape, spot: Spot) -> None:
         super().__init__()
+        self.raw = raw
         self.spot = spot
         self.spelling: dict[str, str] = {}
         unknown_keys = []
@@ -200,38 +261,45 @@ class Fields(JsonObject):
         for key, value in raw.items():
             name = to_snake(key)
             adk_key = shape.others.get(name)
-            if name in shape.known:
-                if key not in (name, to_camel(name)):
-                    spot.at(key).adk_warning("adk-rejects-spelling", f"`{key}` is read as `{name}`")
+            is_exact = key == name or (not shape.is_old and key == to_camel(name))
+            if name in shape.known and (is_exact or not shape.is_old or name not in raw):
+                if not is_exact:
+                    message = f"`{key}` is read as `{name}`. {shape.remark}"
+                    spot.at(key).warning("adk-rejects-spelling", message)
                 self[name] = value
                 self.spelling[name] = key
-            elif adk_key is not None and adk_key not in names and adk_key not in self:
+            elif (
+                adk_key is not None
+                and adk_key not in names
+                and adk_key not in self
+                and isinstance(value, _OF_OLD.get(adk_key, object))
+            ):
                 meaning = (
                     "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
                 )
-                spot.at(key).adk_warning("adk-rejects-name", f"`{key}` is read as {meaning}")
+                message = f"`{key}` is read as {meaning}. {shape.remark}"
+                spot.at(key).warning("adk-rejects-name", message)
                 self[adk_key] = value
                 self.spelling[adk_key] = key
-            elif not shape.is_open:
+            elif not shape.is_open and name not in shape.unread:
                 unknown_keys.append(key)
-        meaning_of = _LOST.get(shape.name)
         for key in unknown_keys:
             name = to_snake(key)
             key_spot = spot.at(key)
-            nearest_name = words.nearest(name, shape.known - names, cutoff=0.8)
-            adk_key = nearest_name or (
-                ""
-                if meaning_of is None or key.startswith("_")
-                else meaning_of(name, raw[key], self.keys())
-            )
-            if shape.name == "a turn" and name in _NEVER_DROPPED and raw[key]:
+            near = words.nearest(name, shape.known - names, cutoff=0.8)
+            if not near and shape.is_lost(name, raw[key]):
                 report_lost(key, raw[key], spot)
-            elif adk_key:
-                key_spot.unknown_key(shape.name, near=adk_key, is_error=True)
-            else:
+                continue
+            if not near and not key.startswith("_"):
+                near = shape.meaning(name, raw[key], self.keys())
+            if near:
+                key_spot.unknown_key(shape.name, near=near, is_error=True)
+            elif not shape.is_old:
                 key_spot.adk_warning(
                     "adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored)"
                 )
+            elif not key.startswith("_"):
+                key_spot.unknown_key(shape.name, near=None)
 
     def under(self, key: str) -> Spot:
         """The place of `key`, as the file spells it."""
@@ -287,7 +355,7 @@ def _read_beside(raw: Json, case: Fields, spot: Spot) -> None:
         adk_keys.get, turn_values
     ):
         case["conversation"] = [repair_invocation(turn_values, spot)]
-        other_keys = {key: name for key, name in other_keys.items() if key not in turn_values}
+        other_keys = without(other_keys, turn_values)
     if case.keys().isdisjoint(("conversation", "conversation_scenario")):
         return
     turns = case.get("conversation")
@@ -328,7 +396,7 @@ def _move_to_turn(value: Any, adk_key: str, turns: list[Any], spot: Spot) -> boo
 
 
 def _texts(content: Any) -> str:
-    parts = content.get("parts") if isinstance(content, dict) else None
+    parts = member(content, "parts")
     texts = [part.get("text") for part in parts or () if isinstance(part, dict)]
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
@@ -501,7 +569,7 @@ def _steps_of_tools(raw: list[Any], spot: Spot) -> JsonObject:
             name = tool.get("name") or tool.get("tool_name")
             response = _as_object(tool["result"])
             responses.append({"id": tool.get("id"), "name": name, "response": response})
-            tool = {key: value for key, value in tool.items() if key != "result"}  # noqa: PLW2901 - without its result
+            tool = without(tool, ("result",))  # noqa: PLW2901 - without its result
         calls.append(repair_call(tool, spot.at(index)))
     return {"tool_uses": calls, "tool_responses": responses} if responses else {"tool_uses": calls}
 
@@ -548,8 +616,8 @@ def read_case(raw: Any, spot: Spot, *, place: Place) -> Case | None:
         return None
     if isinstance(repaired_case, dict) and repaired_case.get("eval_id") is None:
         default_id = f"case_{spot.path[-1] if spot.path else 0}"
-        message = f"the case has no `eval_id`; using {default_id}. ADK itself rejects this"
-        spot.warning("missing-eval-id", message)
+        message = f"the case has no `eval_id`; using {default_id}"
+        spot.adk_warning("missing-eval-id", message)
         repaired_case["eval_id"] = default_id
     wire = spot.validated(EvalCaseWire, repaired_case)
     return wire.to_model(place=place) if wire else None

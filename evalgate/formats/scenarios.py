@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
-from evalgate.model.shapes import to_snake
+from evalgate.model.shapes import to_fields
+from evalgate.values import digest_of
 
 ENDING = "conversation_scenarios.json"
 SESSION = "session_input.json"
@@ -28,7 +28,5 @@ def eval_set_of(text: str, session_text: str, *, name: str) -> str:
 
 def _id(scenario: Any) -> str:
     """The id that ADK gives to a case, so that a case of both files is run once."""
-    fields = {"user_persona": None}
-    if isinstance(scenario, dict):
-        fields |= {to_snake(key): value for key, value in scenario.items()}
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:8]
+    fields = {"user_persona": None, **to_fields(scenario)}
+    return digest_of(json.dumps(fields, sort_keys=True), 8)

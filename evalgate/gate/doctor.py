@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evalgate import agents, errors
-from evalgate.agents import opening, python_process
+from evalgate.agents import opening
 from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.python_process import PythonOptions
 from evalgate.baseline import base as baseline_base, rules as baseline_rules
@@ -273,7 +273,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     needs = None
     python = ""
     if isinstance(options, PythonOptions):
-        needs = python_env.needs_of(python_process.environment_request(use.options, settings.root))
+        needs = agents.needs_of(use, settings.root)
         python = "" if options.python == python_env.AUTO else options.python
         yield _environment(agent, needs, python)
     if isinstance(agent, AgentFailure):

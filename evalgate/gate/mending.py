@@ -11,12 +11,11 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from evalgate import agents
-from evalgate.agents import python_process
 from evalgate.agents.python_process import PythonOptions
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.model import AgentFailure, AgentUse, FailureKind
-from evalgate.system import git, python_env, python_needs
+from evalgate.system import git, python_needs
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.values import Json, JsonObject
 
@@ -44,10 +43,7 @@ _CHANGED = re.compile(
 
 def needs_of(use: AgentUse, settings: Settings) -> Needs | None:
     """The declared needs of an agent's environment; None if nothing declares them."""
-    options = agents.with_defaults(use, settings).options
-    if not issubclass(agents.DRIVERS[use.driver].options, PythonOptions):
-        return None
-    return python_env.needs_of(python_process.environment_request(options, settings.root))
+    return agents.needs_of(agents.with_defaults(use, settings), settings.root)
 
 
 def requirements_of(use: AgentUse, settings: Settings) -> list[str] | None:

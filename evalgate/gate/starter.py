@@ -351,7 +351,7 @@ def _candidates(
     """The suites without an agent, grouped by candidates: the comments with the candidates for
     evalgate.yml, the candidates, and the keys of their suites."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
-    folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
+    folders = AgentFolders(tree.agent_files, tree.read_source)
     framework_agents = list(
         agent_source.find_frameworks(
             discovery_agents.code_files(settings.root),

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from typing import ClassVar
 
 from evalgate.errors import Place
-from evalgate.model.conversation import Invocation, Rubric, Text
+from evalgate.model.conversation import Invocation, Rubric
 from evalgate.values import Json, frozen_dataclass
 
 TRAJECTORY = "tool_trajectory_avg_score"
@@ -27,12 +27,12 @@ class SessionInput:
 
 @frozen_dataclass
 class PersonaBehavior:
-    """One habit of a simulated user, and signs of its violation."""
+    """One habit of a simulated user, and signs of its violation; named as in ADK's UserBehavior."""
 
     name: str
     description: str
-    instructions: tuple[str, ...] = ()
-    violation_rubrics: tuple[str, ...] = ()
+    behavior_instructions: tuple[str, ...]
+    violation_rubrics: tuple[str, ...]
 
 
 @frozen_dataclass
@@ -208,11 +208,7 @@ class CriterionUse:
         if self.name == TRAJECTORY:
             return any(turn.events is not None for turn in turns)
         answers = (turn.final_response for turn in turns if turn.final_response is not None)
-        return any(
-            isinstance(part, Text) and part.text.strip()
-            for answer in answers
-            for part in answer.parts
-        )
+        return any(answer.text(with_thoughts=True).strip() for answer in answers)
 
 
 @frozen_dataclass
@@ -301,6 +297,11 @@ class Suite:
         """True if a simulated user speaks in any of its cases."""
         return any(case.scenario is not None for case in self.eval_set.cases)
 
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The cases of its file."""
+        return self.eval_set.cases
+
     def with_cases(self, cases: tuple[Case, ...]) -> Suite:
         """The suite with other cases."""
         return replace(self, eval_set=replace(self.eval_set, cases=cases))
@@ -312,4 +313,4 @@ class Suite:
 
 def cases_of(suites: Iterable[Suite]) -> dict[tuple[str, str], Case]:
     """The cases of suites, by suite and id."""
-    return {(suite.key, case.case_id): case for suite in suites for case in suite.eval_set.cases}
+    return {(suite.key, case.case_id): case for suite in suites for case in suite.cases}

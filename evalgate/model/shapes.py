@@ -46,6 +46,11 @@ def to_snake(key: str) -> str:
     return alias_generators.to_snake(key) if len(key) <= _LONGEST_KEY else key
 
 
+def to_fields(raw: Any) -> JsonObject:
+    """The members of a JSON object by their keys in snake_case; empty for other values."""
+    return {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}
+
+
 @lru_cache(maxsize=4096)
 def to_camel(key: str) -> str:
     """A key in camelCase; unchanged if it is too long to be known."""

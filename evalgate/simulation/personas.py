@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(r"\{\{\s*stop_signal\s*\}\}")
 _FULL_REQUESTS = PersonaBehavior(
     name="Asks with all details",
     description="One goal of the plan at a time, each asked for with everything that the agent needs to know for it.",
-    instructions=(
+    behavior_instructions=(
         "When the agent has done what you asked, go on to the next goal of the plan.",
         "Pass over a goal that is reached already.",
         "Name the goal and give, in the same message, every detail that the plan has for it.",
@@ -36,7 +36,7 @@ _FULL_REQUESTS = PersonaBehavior(
 _BARE_GOALS = PersonaBehavior(
     name="Asks for goals only",
     description="One goal of the plan at a time, without details: the agent has to ask for what it needs.",
-    instructions=(
+    behavior_instructions=(
         "When the agent has done what you asked, go on to the next goal of the plan.",
         "Pass over a goal that is reached already.",
         "Name only the goal. Keep every detail to yourself until the agent asks for it.",
@@ -54,7 +54,7 @@ _ANSWERS_THE_RELEVANT = PersonaBehavior(
     name="Answers what matters to the plan",
     description="Questions that serve a goal of the plan are answered; small talk and side issues are not. Where the "
     "agent asks nothing else, it is led back to the plan.",
-    instructions=(
+    behavior_instructions=(
         "Answer from the plan, and only what was asked.",
         "Say so where the plan does not hold the answer; never make one up.",
         "Leave questions that have nothing to do with the plan's goals unanswered.",
@@ -67,7 +67,7 @@ _ANSWERS_THE_RELEVANT = PersonaBehavior(
 _ANSWERS_EVERYTHING = PersonaBehavior(
     name="Answers every question",
     description="Whatever the agent asks gets an answer, small talk included.",
-    instructions=(
+    behavior_instructions=(
         "Take up each question of the agent's last message.",
         "Answer from the plan, and only what was asked.",
         "Say that you do not know where the plan does not hold the answer; never make one up.",
@@ -81,7 +81,7 @@ _ANSWERS_EVERYTHING = PersonaBehavior(
 _CORRECTS = PersonaBehavior(
     name="Corrects mistakes",
     description="What the agent gets wrong is pointed out.",
-    instructions=(
+    behavior_instructions=(
         "Contradict what is wrong or makes no sense.",
         "Where the agent did the wrong thing, ask it to put that right.",
     ),
@@ -94,7 +94,7 @@ _CORRECTS = PersonaBehavior(
 _NO_CORRECTION = PersonaBehavior(
     name="Leaves mistakes uncorrected",
     description="What the agent gets wrong is not put right; it ends the conversation.",
-    instructions=(
+    behavior_instructions=(
         "Where the agent says something false or senseless, end the conversation with {{ stop_signal }}.",
     ),
     violation_rubrics=(
@@ -107,7 +107,7 @@ _ONE_MORE_TRY = PersonaBehavior(
     description="A failure of the agent (a wrong call, or no answer where the plan expects one) is helped once in a "
     "conversation, never twice. Answering a question of the agent is no such help. The failures so far can be counted "
     "in the conversation.",
-    instructions=(
+    behavior_instructions=(
         "At the agent's first failure, help it to get there.",
         "Where the conversation shows that you have helped once already, do not help again.",
     ),
@@ -122,7 +122,7 @@ _ENDS_AFTER_TWO_FAILURES = PersonaBehavior(
     description="The conversation is over when the agent has confirmed that every goal of the plan is reached, has "
     "handed over to a person, or has failed more than once. To fail is to do a thing wrongly or not to give what the "
     "plan expects; to ask back is no failure.",
-    instructions=(
+    behavior_instructions=(
         "Stay until one of these holds, and leave when it does.",
         "Wait for the agent to confirm the last goal before you leave.",
         "Leave by writing {{ stop_signal }}.",
@@ -139,7 +139,7 @@ _ENDS_AFTER_A_FAILURE = PersonaBehavior(
     description="The conversation is over when the agent has confirmed that every goal of the plan is reached, has "
     "handed over to a person, or has failed once. To fail is to do a thing wrongly or not to give what the plan "
     "expects; to ask back is no failure.",
-    instructions=(
+    behavior_instructions=(
         "Stay until one of these holds, and leave when it does.",
         "Wait for the agent to confirm the last goal before you leave.",
         "Leave by writing {{ stop_signal }}.",
@@ -155,7 +155,7 @@ _ENDS_AFTER_A_FAILURE = PersonaBehavior(
 _MATTER_OF_FACT = PersonaBehavior(
     name="Speaks like a specialist",
     description="Clear and technical. {{ stop_signal }} is no matter of tone.",
-    instructions=(
+    behavior_instructions=(
         "Use the exact terms of the field.",
         "No slang, no chains of abbreviations, no emoji, no pleasantries, nothing personal.",
     ),
@@ -170,7 +170,7 @@ _MATTER_OF_FACT = PersonaBehavior(
 _SMALL_TALK = PersonaBehavior(
     name="Speaks as people chat",
     description="Informal. {{ stop_signal }} is no matter of tone.",
-    instructions=(
+    behavior_instructions=(
         "Write as somebody does who talks to a shop assistant.",
         "Neither stiff nor overly polite.",
         "Not in bare commands either: put a request in a few natural words.",
@@ -239,7 +239,7 @@ def resolve(persona: Persona) -> Persona:
 
 def instructions(persona: Persona, *, stop_signal: str) -> str:
     """The persona's behavior, as text for the model that plays it."""
-    return _described(persona, attrgetter("instructions"), stop_signal=stop_signal)
+    return _described(persona, attrgetter("behavior_instructions"), stop_signal=stop_signal)
 
 
 def violations(persona: Persona, *, stop_signal: str) -> str:

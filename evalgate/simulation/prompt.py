@@ -192,9 +192,9 @@ def _in_template(persona: Persona) -> SimpleNamespace:
         SimpleNamespace(
             name=behavior.name,
             description=behavior.description,
-            behavior_instructions=list(behavior.instructions),
+            behavior_instructions=list(behavior.behavior_instructions),
             violation_rubrics=list(behavior.violation_rubrics),
-            get_behavior_instructions_str=partial(listed, behavior.instructions),
+            get_behavior_instructions_str=partial(listed, behavior.behavior_instructions),
             get_violation_rubrics_str=partial(listed, behavior.violation_rubrics),
         )
         for behavior in persona.behaviors

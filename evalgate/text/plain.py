@@ -88,8 +88,7 @@ def clip_end(text: str, limit: int) -> str:
 
 def short_json(document: Any) -> str:
     """A value as JSON, at most 60 characters of it."""
-    text = json.dumps(document, ensure_ascii=False, default=repr)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return clip_end(json.dumps(document, ensure_ascii=False, default=repr), 60)
 
 
 def keep_advice(text: str, limit: int) -> str:

@@ -11,24 +11,28 @@ from evalgate.errors import Severity
 from evalgate.formats import Dialect, FileKind
 
 PAGE = (Path(__file__).parents[2] / "docs/formats.md").read_text(encoding="utf-8")
-READERS = {**formats.CASE_FILES, **formats.CRITERIA_FILES}
+READERS = {
+    **dict.fromkeys(formats.CASE_FILES, formats.parse_eval_set),
+    FileKind.OTHER: formats.parse_criteria,
+    FileKind.DATASET_CONFIG: formats.parse_dataset_config,
+}
 
 SMALLEST = {
     FileKind.EVAL_SET: '{"eval_set_id": "s", "eval_cases": []}',
     FileKind.DATASET: '{"eval_cases": [{"eval_case_id": "c", "prompt": {"role": "user", "parts": [{"text": "x"}]}}]}',
-    FileKind.CRITERIA: '{"criteria": {"response_match_score": 0.8}}',
+    FileKind.OTHER: '{"criteria": {"response_match_score": 0.8}}',
     FileKind.DATASET_CONFIG: "metrics_to_run: []",
 }
 NAMES = {
     FileKind.EVAL_SET: "a.evalset.json",
     FileKind.DATASET: "a-dataset.json",
-    FileKind.CRITERIA: "test_config.json",
+    FileKind.OTHER: "test_config.json",
     FileKind.DATASET_CONFIG: "eval_config.yaml",
 }
 
 
-def test_every_kind_is_in_a_table_or_is_read_elsewhere():
-    assert READERS.keys() | {FileKind.RESULTS, FileKind.OTHER} == set(FileKind)
+def test_every_kind_has_a_reader():
+    assert READERS.keys() == set(FileKind)
 
 
 @pytest.mark.parametrize("kind", READERS)

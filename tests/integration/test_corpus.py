@@ -92,6 +92,10 @@ def rows() -> list[dict[str, str]]:
         return list(csv.DictReader(lines, delimiter="\t"))
 
 
+RESULTS = (".evalset_result.json", ".evalsetresult.json")
+CRITERIA = ("test_config.json", "test-config.json", "eval_config.json")
+
+
 def text_of(row: dict[str, str]) -> str:
     text = plain.decode((CORPUS / "files" / row["file"]).read_bytes(), file=row["file"])
     assert isinstance(text, str)
@@ -101,11 +105,11 @@ def text_of(row: dict[str, str]) -> str:
 def read(row: dict[str, str]):
     text = text_of(row)
     kind = formats.kind_of(text, file=row["file"])
-    if kind is FileKind.RESULTS:
+    if row["file"].endswith(RESULTS):
         return recordings.parse_recordings(text, file=row["file"])
-    parse = (
-        formats.CASE_FILES.get(kind) or formats.CRITERIA_FILES.get(kind) or formats.parse_eval_set
-    )
+    if kind is FileKind.DATASET_CONFIG:
+        return formats.parse_dataset_config(text, file=row["file"])
+    parse = formats.parse_criteria if row["file"].endswith(CRITERIA) else formats.parse_eval_set
     return parse(text, file=row["file"])
 
 
@@ -172,6 +176,7 @@ def test_common_names_with_other_content_are_none_of_ours():
         row["file"]
         for row in rows()
         if formats.kind_of(text_of(row), file=row["file"]) is FileKind.OTHER
+        and not row["file"].endswith((*RESULTS, *CRITERIA))
     }
     assert passed_by == COMMON_NAMES
 

@@ -164,7 +164,7 @@ class EvalCases:
         reading = eval_set.parse_eval_set(source.text, file=file)
         if reading.eval_set is None:
             raise Refused("FAILED_PRECONDITION", str(errors_in(reading.problems)[0]))
-        if reading.dialect not in (Dialect.ADK, Dialect.ADK_CAMEL):
+        if reading.dialect is not Dialect.ADK:
             message = f"{file} is not in ADK's current format: `evalgate migrate` writes it"
             raise Refused("FAILED_PRECONDITION", message)
         document = json.loads(source.text.lstrip("\ufeff"))

@@ -186,7 +186,7 @@ def test_spelling_does_not_matter():
     other = parse({"eval_set_id": "s", "eval_cases": [camel(case)]})
     top = parse(camel({"eval_set_id": "s", "eval_cases": [case]}))
     assert only_turn(snake) == only_turn(other) == only_turn(top)
-    assert (codes(other), top.dialect) == ([], Dialect.ADK_CAMEL)
+    assert (codes(other), top.dialect) == ([], Dialect.ADK)
     assert codes(top) == ["adk-rejects-spelling", "adk-rejects-spelling"]
 
 
@@ -702,8 +702,8 @@ def old_call(**keys) -> EvalSetReading:
         ({"tool_name": "t", "tool_input": {"a": 1}}, {"a": 1}, None),
         ({"tool_name": "t", "tool_input": None}, None, None),  # ADK takes it
         ({"tool_name": "t"}, None, "adk-rejects-missing"),
-        ({"tool_name": "t", "toolInput": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
-        ({"toolName": "t", "tool_input": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
+        ({"tool_name": "t", "toolInput": {"a": 1}}, {"a": 1}, "adk-rejects-spelling"),
+        ({"toolName": "t", "tool_input": {"a": 1}}, {"a": 1}, "adk-rejects-spelling"),
         ({"name": "t", "tool_input": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
         ({"tool_name": "t", "args": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
         ({"tool_name": "t", "arguments": '{"a": 1}'}, {"a": 1}, "adk-rejects-name"),

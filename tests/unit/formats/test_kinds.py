@@ -70,13 +70,13 @@ RESULT = '{"eval_set_result_id": "r", "eval_case_results": []}'
         ("evals/datasets/x.json", '[{"eval_id": "a", "input": "hi"}]', FileKind.DATASET),
         ("evals/datasets/x.json", '[{"id": "a", "input": "hi"}]', FileKind.OTHER),
         ("any.json", '{"eval_set_id": "s", "score": 1}', FileKind.OTHER),
-        # criteria
-        ("a/test_config.json", CONFIG, FileKind.CRITERIA),
-        ("a/test_config.json", "{oops", FileKind.CRITERIA),
-        ("a/test-config.json", '{"metrics": []}', FileKind.CRITERIA),
-        ("a/eval_config.json", CONFIG, FileKind.CRITERIA),
+        # criteria of ADK, which names tell apart
+        ("a/test_config.json", CONFIG, FileKind.OTHER),
+        ("a/test_config.json", "{oops", FileKind.OTHER),
+        ("a/test-config.json", '{"metrics": []}', FileKind.OTHER),
+        ("a/eval_config.json", CONFIG, FileKind.OTHER),
         ("a/eval_config.json", '{"compilerOptions": {}}', FileKind.OTHER),
-        ("a/config.json", CONFIG, FileKind.CRITERIA),
+        ("a/config.json", CONFIG, FileKind.OTHER),
         ("a/tsconfig.json", '{"compilerOptions": {}}', FileKind.OTHER),
         ("a/eval_config.json", '{"metrics_to_run": []}', FileKind.DATASET_CONFIG),
         ("a/eval_config.yaml", "metrics_to_run:\n- x\n", FileKind.DATASET_CONFIG),
@@ -87,12 +87,12 @@ RESULT = '{"eval_set_result_id": "r", "eval_case_results": []}'
         ("a/eval_config.yaml", "criteria:\n  safety_v1: 0.8\n", FileKind.OTHER),
         ("a/eval_config.yaml", "other: 1\n", FileKind.OTHER),
         ("a/other.yaml", "metrics_to_run:\n- x\n", FileKind.OTHER),
-        # results
-        ("h/a.evalset_result.json", "", FileKind.RESULTS),
-        ("h/a.json", RESULT, FileKind.RESULTS),
+        # results, too
+        ("h/a.evalset_result.json", "", FileKind.OTHER),
+        ("h/a.json", RESULT, FileKind.OTHER),
         # nothing of ours
         ("a/readme.md", ADK, FileKind.OTHER),
-        ("a\\b\\test_config.json", CONFIG, FileKind.CRITERIA),
+        ("a\\b\\test_config.json", CONFIG, FileKind.OTHER),
     ],
 )
 def test_kinds(file, text, kind):

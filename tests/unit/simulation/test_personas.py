@@ -21,7 +21,7 @@ def test_every_habit_says_how_it_is_lived_and_how_it_is_broken(persona):
     for behavior in persona.behaviors:
         assert behavior.name
         assert behavior.description
-        assert behavior.instructions
+        assert behavior.behavior_instructions
         assert behavior.violation_rubrics
 
 
@@ -54,7 +54,7 @@ def test_the_stop_signal_is_filled_in_and_nothing_else():
         description="Says {{stop_signal}} and {{ other }}.",
         behaviors=(
             PersonaBehavior(
-                name="n", description="d", instructions=("i",), violation_rubrics=("v",)
+                name="n", description="d", behavior_instructions=("i",), violation_rubrics=("v",)
             ),
         ),
     )
