@@ -44,7 +44,7 @@ from evalgate.model import (
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
-from evalgate.values import Environ, Json, Redactor, mapped_json
+from evalgate.values import Environ, Json, Redactor, mapped_json, member
 from evalgate.worker import errors
 from evalgate.worker.stops import STOPS
 
@@ -185,7 +185,7 @@ class AdkServerConversation(EndpointTurns):
     def finish(self) -> Json | None:
         """The session's current state on the server. Raises AgentFailed."""
         session = self.ask("GET", self._session_url)
-        state = session.get("state") if isinstance(session, dict) else None
+        state = member(session, "state")
         return state if isinstance(state, dict) else None
 
     def leave(self) -> None:

@@ -172,7 +172,7 @@ def ask_once(
 ) -> tuple[Agent, Invocation | None]:
     """The agent of a suite, closed after a conversation for its first case, and its answer to
     `question(agent)`; None if the question is "". Raises AgentFailed."""
-    case = suite.eval_set.cases[0]
+    case = suite.cases[0]
     turn = None
     with open_agents(
         [suite], settings, context, root=settings.root, judge_keys=judge_keys, sandboxes=sandboxes
@@ -197,7 +197,7 @@ def _setting(
     sandboxes: tuple[Sandbox | None, Sandbox | None],
 ) -> AgentSetting:
     environment = variables.environment()
-    trials = sum(len(suite.eval_set.cases) for suite in suites) * settings.runs
+    trials = sum(len(suite.cases) for suite in suites) * settings.runs
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
         root=str(root),

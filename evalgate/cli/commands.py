@@ -247,7 +247,7 @@ def validate(**values: Any) -> int:
     counts = {
         severity: sum(problem.severity is severity for problem in problems) for severity in Severity
     }
-    cases = sum(len(suite.eval_set.cases) for suite in project.suites)
+    cases = sum(len(suite.cases) for suite in project.suites)
     library_counts = "".join(
         f", {words.counted(library.evaluation_count(), library.noun)}"
         for library in project.libraries
@@ -387,7 +387,7 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
         f"  cases     {size}, at least {words.counted(estimate.model_calls, 'model call')}{judges}",
     ]
     if with_cases:
-        for case in suite.eval_set.cases:
+        for case in suite.cases:
             turns = (
                 "scenario"
                 if case.conversation is None

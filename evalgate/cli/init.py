@@ -94,7 +94,7 @@ def command(action: str, force: bool, **values: Any) -> int:
     # a run finds the same, with what was written
     project = prepare.prepare(commands.settings_of(values), environ=os.environ)
     suites = project.takes()
-    case_count = sum(len(suite.eval_set.cases) for suite in suites)
+    case_count = sum(len(suite.cases) for suite in suites)
     click.echo(
         f"found {words.counted(len(suites), 'suite')} with {words.counted(case_count, 'case')}"
     )

@@ -26,7 +26,7 @@ def comparisons_of(sides: Sides) -> tuple[CaseComparison, ...]:
     simulated_suites = {
         (suite.key, case.case_id): suite
         for suite in sides.head.suites
-        for case in suite.eval_set.cases
+        for case in suite.cases
         if case.scenario is not None
     }
     base_only_cases = (

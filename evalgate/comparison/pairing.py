@@ -48,7 +48,7 @@ def uses_by_case(run: Run) -> dict[CaseKey, tuple[CriterionUse, ...]]:
     return {
         (suite.key, case.case_id): suite.criteria_of(case)
         for suite in run.suites
-        for case in suite.eval_set.cases
+        for case in suite.cases
     }
 
 

@@ -173,7 +173,7 @@ def _judge_suite(
             reason=suite.problem,
             advisory=is_advisory,
         )
-    case_verdicts = [verdicts[suite.key, case.case_id] for case in suite.eval_set.cases]
+    case_verdicts = [verdicts[suite.key, case.case_id] for case in suite.cases]
     shown_quarantines = NOT_QUARANTINED if is_advisory else quarantines
     cases = [
         replace(

@@ -26,6 +26,7 @@ from evalgate.model import (
     TrialView,
     not_evaluated,
 )
+from evalgate.values import member
 
 VERSION = "2"
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -94,7 +95,7 @@ def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:
 def _text(field: Any) -> str:
     """A message as its texts, any other field as JSON, as agents-cli fills a prompt."""
     content = field.get("response", field) if isinstance(field, Mapping) else field
-    parts = content.get("parts") if isinstance(content, Mapping) else None
+    parts = member(content, "parts")
     if isinstance(parts, list):
         return "\n".join(
             str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part

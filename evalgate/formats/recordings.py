@@ -20,7 +20,7 @@ from evalgate.model import CallTime, Case, Content, Invocation, Timings, Transcr
 from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds, to_fields, to_snake
 from evalgate.text.plain import BYTE_ORDER_MARK
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass, without
 
 Recorded = list[tuple[str, Transcript]]
 _UNSAID = frozenset({
@@ -146,7 +146,7 @@ def _add_message(message: Json, session: _RecordedSession, spot: Spot) -> None:
             )
             session.steps = []
         case "event":
-            raw = {key: value for key, value in message.items() if key != "session"}
+            raw = without(message, ("session",))
             event = repair.read_event(raw, spot)
             if event is not None:
                 session.steps.append(event.step(final=message.get("final") is True))

@@ -77,7 +77,7 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
     trials = pairing.by_case(stored.run.trials)
     verdicts = {}
     for suite in stored.run.suites:
-        for case in suite.eval_set.cases:
+        for case in suite.cases:
             key = (suite.key, case.case_id)
             verdict = case_verdict(stored, key, suite.criteria_of(case), trials.get(key, ()))
             entry = stored.entries.get(key)

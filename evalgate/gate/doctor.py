@@ -184,7 +184,7 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """The evaluation file and its criteria, with the problems that `validate` reports."""
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
-    cases = suite.eval_set.cases
+    cases = suite.cases
     turns = sum(1 if case.conversation is None else len(case.conversation) for case in cases)
     problems_by_label: dict[str, list[Problem]] = {"cases": [], "criteria": []}
     for problem in state.project.problems:
@@ -265,7 +265,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         options = agents.options_of(use)
     except (KeyError, ValidationError):  # reported for evalgate.yml
         return
-    if not suite.eval_set.cases:  # a conversation needs a question
+    if not suite.cases:  # a conversation needs a question
         return
     state.agents[key] = suite.key
     source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
@@ -310,7 +310,7 @@ def _open_agent(
     sandboxes = None if state.isolated is None else state.isolated.sides[measure.HEAD]
     passed_variables = AgentVariables.of(settings, context, state.judges.keys).environment()
     environment = {**dotenv.of_agent(suite.agent, settings.root), **passed_variables}
-    first_question = discover.opening_text(suite.eval_set.cases[0]) or candidates.QUESTION
+    first_question = discover.opening_text(suite.cases[0]) or candidates.QUESTION
     reasons: list[str] = []
     opened_agents: list[Agent] = []
 

@@ -227,7 +227,7 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
             unchanged_criteria[id(stored_case.stored), suite.key],
         )
         for suite in suites
-        for case in suite.eval_set.cases
+        for case in suite.cases
         if (stored_case := stored_cases.get((suite.key, case.case_id)))
     ]
     earlier_verdicts = {verdict.key: verdict for _, _, verdict in cases if verdict is not None}
@@ -386,7 +386,7 @@ def of_file(
     trials, confirmations = map(pairing.by_case, (run.trials, run.confirmations))
     stored_cases = {}
     for suite in run.suites:
-        for case in suite.eval_set.cases:
+        for case in suite.cases:
             key = (suite.key, case.case_id)
             if case_keys is not None and key not in case_keys:
                 continue

@@ -4,7 +4,7 @@ cost."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRul
 from evalgate.runner.trials import Task
 from evalgate.system import git, process
 from evalgate.text import words
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass, member
 
 
 def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = False) -> Project:
@@ -190,7 +190,7 @@ class Estimate:
 
 def estimate(suite: Suite, settings: Settings) -> Estimate:
     """Trials, turns and calls of the first runs of a suite; a scenario counts as one turn."""
-    cases = suite.eval_set.cases
+    cases = suite.cases
     repeats = settings.runs
     questions = sum(count for case in cases for _, count in _questions(suite, case, settings))
     return Estimate(
@@ -246,7 +246,7 @@ def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[s
     for use in () if settings.skip_judged else suite.criteria_of(case):
         count = _samples(use, all_samples=not settings.deviations.spared_samples)
         model_options = use.options.get("judge_model_options")
-        model = model_options.get("judge_model") if isinstance(model_options, Mapping) else None
+        model = member(model_options, "judge_model")
         if count:
             yield str(model or ""), count
 
@@ -270,7 +270,7 @@ def _samples(use: CriterionUse, *, all_samples: bool) -> int:
     if Need.VERTEX in use.needs:
         return 1
     model_options = use.options.get("judge_model_options")
-    samples = model_options.get("num_samples") if isinstance(model_options, Mapping) else None
+    samples = member(model_options, "num_samples")
     if not isinstance(samples, int):
         return 1
     return samples if all_samples or use.options.get("exhaustive") else -(-samples // 2)

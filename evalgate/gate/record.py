@@ -68,7 +68,7 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
     skipped_count = 0
     names: set[str] = set()
     for suite in run.suites:
-        for case in suite.eval_set.cases:
+        for case in suite.cases:
             if case.scenario is None:
                 continue
             # the conversation of the first completed repeat
@@ -294,7 +294,7 @@ def write_patterns(
     if suite is None or use is None or use.options.get("ignore_args"):
         return "", patterns if suite is None else {}
     matchers: Mapping[str, Any] = use.options.get("matchers") or {}
-    patterns = _fitting(patterns, suite.eval_set.cases)
+    patterns = _fitting(patterns, suite.cases)
     merged = {
         tool: {**patterns.get(tool, {}), **matchers.get(tool, {})}
         for tool in {**matchers, **patterns}

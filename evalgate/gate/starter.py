@@ -29,7 +29,7 @@ from evalgate.judges.clients import GOOGLE_KEYS
 from evalgate.model import AgentUse
 from evalgate.results import output
 from evalgate.system import git, isolation, redact
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass, without
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate/gate@v1"
@@ -95,7 +95,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
         sources = [
             replace(
                 source,
-                samples={name: text for name, text in source.samples.items() if name != flag},
+                samples=without(source.samples, (flag,)),
             )
             for source in sources
         ]
@@ -391,9 +391,7 @@ def _with_agents(rules: str, *, old_text: str) -> str:
         or not isinstance(new_document.raw, dict)
     ):
         return rules
-    other_settings = {
-        name: setting for name, setting in new_document.raw.items() if name != "agents"
-    }
+    other_settings = without(new_document.raw, ("agents",))
     return text if other_settings == (old_document.raw or {}) else rules
 
 

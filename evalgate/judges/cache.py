@@ -7,7 +7,6 @@ renamed file is complete or absent, whatever other writers do. A failure is neve
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import tempfile
@@ -19,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Text, shapes
-from evalgate.values import frozen_dataclass
+from evalgate.values import digest_of, frozen_dataclass
 
 FORMAT = 1
 
@@ -59,7 +58,7 @@ def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
     text = json.dumps(
         document, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=dict
     )
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest_of(text)
 
 
 def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") -> CachedReply:

@@ -23,6 +23,7 @@ from evalgate.judges.base import (
 from evalgate.model import Text, Usage, shapes
 from evalgate.system import http
 from evalgate.system.http import ExchangeFailed
+from evalgate.values import member
 
 if TYPE_CHECKING:
     from google.genai import Client, types
@@ -200,7 +201,7 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
 def _api_failure(api_error: APIError, setting: JudgeSetting) -> JudgeFailure:
     body = api_error.details
     error = body.get("error", body) if isinstance(body, Mapping) else {}
-    detail_list = error.get("details") if isinstance(error, Mapping) else None
+    detail_list = member(error, "details")
     details = (
         [detail for detail in detail_list if isinstance(detail, Mapping)]
         if isinstance(detail_list, list)

@@ -24,7 +24,7 @@ from evalgate.model import Text, Usage, shapes
 from evalgate.model.shapes import to_camel
 from evalgate.system import extras, http
 from evalgate.system.http import ExchangeFailed
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, member
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -169,7 +169,7 @@ def _usage_of(usage: Any) -> Usage | None:
 
 
 def _count(fields: Any, name: str) -> int | None:
-    number = fields.get(name) if isinstance(fields, Mapping) else None
+    number = member(fields, name)
     return shapes.count(number) if isinstance(number, int) else None
 
 

@@ -33,7 +33,7 @@ from evalgate.model import (
     shapes,
 )
 from evalgate.text import plain
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass, member
 
 _KEY = b"evalgate fence 1"
 _HIDDEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
@@ -323,7 +323,7 @@ def _entry(part: Part) -> JsonObject | None:
 def _part_label(part: Attachment) -> str:
     kind = next(iter(part.data), "part")
     fields = part.data.get(kind)
-    mime = fields.get("mime_type") if isinstance(fields, dict) else None
+    mime = member(fields, "mime_type")
     return f"{kind}, {mime}" if mime else kind
 
 

@@ -265,7 +265,7 @@ def collect(report: Report) -> Iterator[CaseView]:
         ),
     )
     for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
-        for case, verdict in zip(suite.eval_set.cases, suite_verdict.cases, strict=True):
+        for case, verdict in zip(suite.cases, suite_verdict.cases, strict=True):
             yield CaseView(
                 run=report.run,
                 base=base,

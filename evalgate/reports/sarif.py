@@ -3,7 +3,6 @@ its file."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import defaultdict
@@ -15,7 +14,7 @@ from evalgate.reports import view
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, digest_of
 
 LIMIT = 5_000
 """GitHub's limit of results per file."""
@@ -90,7 +89,7 @@ def _results(case: CaseView, verdict: CriterionVerdict, links: Links) -> Iterato
     uri = quote(links.place(case.file).lstrip("/"), safe="/")
     for turn in sorted(findings_by_turn, key=lambda turn: turn or 0):
         identity = [verdict.name, case.verdict.suite, case.case_id, turn]
-        fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+        fingerprint = digest_of(json.dumps(identity), 16)
         yield {
             "ruleId": verdict.name,
             "level": "error" if has_failed else "note",

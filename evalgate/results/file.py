@@ -55,7 +55,7 @@ from evalgate.model.run import MOST_REPEATS, ShardIndex
 from evalgate.results import labels, shapes
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
-from evalgate.values import JsonObject, T, frozen_dataclass
+from evalgate.values import JsonObject, T, frozen_dataclass, member
 
 SCHEMA_VERSION = 5
 MOST_BYTES = 2 * 1024**3
@@ -379,7 +379,7 @@ def render_results(
         suite_fields = shapes.written(suite_entry)
         suite_fields.pop("cases")
         yield (",\n" if number else "\n") + _open_list(suite_fields, "cases")
-        case_pairs = zip(suite.eval_set.cases, suite_verdict.cases, strict=True)
+        case_pairs = zip(suite.cases, suite_verdict.cases, strict=True)
         for case_number, (case, case_verdict) in enumerate(case_pairs):
             yield ",\n" if case_number else "\n"
             yield _case_line(
@@ -528,7 +528,7 @@ def _shard(shard: Shard, report: Report) -> Entry:
                     fingerprint=shard.fingerprints.get((suite.key, case.case_id), ""),
                     shard=shard.homes[suite.key, case.case_id],
                 )
-                for case in suite.eval_set.cases
+                for case in suite.cases
             ],
         )
         for suite in shard.plan
@@ -663,7 +663,7 @@ def read_json(path: Path, place: Place, *, hint: str = NEEDED, most_bytes: int =
 
 def parse(raw: Any, place: Place) -> Stored:
     """The content of a results.json. Raises ConfigError if it does not fit."""
-    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    version = member(raw, "schema_version")
     if version is None:
         message = "does not fit results.json: `schema_version` is missing"
         raise ConfigError(message, place=place, hint=NEEDED)
@@ -871,7 +871,7 @@ def _size_fault(raw: Any) -> str:
 
 def _count_fault(run: Run) -> str:
     """Repeats or cases beyond the limits, or two of one name; "" if there are none."""
-    cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases]
+    cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.cases]
     trials = (*run.trials, *run.confirmations)
     names: Mapping[str, list[Any]] = {
         "evaluation file": [suite.key for suite in run.suites],

@@ -94,7 +94,7 @@ def plan(
             ],
             [
                 [case.case_id, prints[suite.key, case.case_id], homes[suite.key, case.case_id]]
-                for case in suite.eval_set.cases
+                for case in suite.cases
             ],
         ]
         for suite in suites
@@ -149,7 +149,7 @@ def suites_of_shard(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
     for suite in suites:
         cases = tuple(
             case
-            for case in suite.eval_set.cases
+            for case in suite.cases
             if shard.homes.get((suite.key, case.case_id), 1) == shard.index
         )
         if cases:
@@ -370,7 +370,7 @@ def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> R
     run_cases = {key: case for run in runs for key, case in cases_of(run.suites).items()}
     suites = tuple(
         suite.with_cases(
-            tuple(run_cases.get((suite.key, case.case_id), case) for case in suite.eval_set.cases)
+            tuple(run_cases.get((suite.key, case.case_id), case) for case in suite.cases)
         )
         for suite in shard.plan
     )

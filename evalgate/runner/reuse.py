@@ -76,7 +76,7 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
             agent, entry.journal.inputs.get(agent, no_inputs), is_continued=entry.is_continued
         )
     ]
-    for case in suite.eval_set.cases if entries else ():
+    for case in suite.cases if entries else ():
         for purpose in Purpose:
             for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
                 key = TrialKey(

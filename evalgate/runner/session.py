@@ -56,7 +56,7 @@ from evalgate.runner.trials import FairTasks, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
-from evalgate.values import Wording, frozen_dataclass
+from evalgate.values import Wording, frozen_dataclass, without
 from evalgate.worker.inputs import EVERYTHING
 
 
@@ -279,11 +279,7 @@ class Side:
             for name, address in addresses.grades.items()
             if (stored_grade := journal.grade(address)) is not None
         }
-        criteria = {
-            name: criterion
-            for name, criterion in self._criteria[task.suite.key].items()
-            if name not in idle_criteria
-        }
+        criteria = without(self._criteria[task.suite.key], idle_criteria)
         grades = grade(trial, task, criteria, stored_grades=stored_grades)
         # an interrupted judge may have left a partial score
         missing_names = addresses.grades.keys() - stored_grades.keys() - idle_criteria
@@ -525,7 +521,7 @@ class Session:
         keys = [
             TrialKey(suite=suite.key, case_id=case.case_id, number=number)
             for suite in side.suites
-            for case in suite.eval_set.cases
+            for case in suite.cases
             if (suite.key, case.case_id) not in side.skipped
             for number in range(self._repeats)
         ]

@@ -102,7 +102,7 @@ def tasks(
     purse fair. Sides have the same suites, in the same order, with the same cases."""
     for purpose, number in rounds:
         for suites in zip(*sides, strict=True):
-            for cases in zip(*(suite.eval_set.cases for suite in suites), strict=True):
+            for cases in zip(*(suite.cases for suite in suites), strict=True):
                 order = list(enumerate(zip(suites, cases, strict=True)))
                 for side, (suite, case) in order if coin() < HEADS_CHANCE else reversed(order):
                     if only is None or (suite.key, case.case_id) in only:

@@ -18,7 +18,7 @@ from evalgate.judges.prompting import Question
 from evalgate.model import ConversationScenario, Invocation, Persona, SimulatorUse
 from evalgate.simulation import personas
 from evalgate.text import templates
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, without
 
 VERSION = f"1.{personas.VERSION}"
 
@@ -164,7 +164,7 @@ def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[JsonObj
         if "text" in entry:
             yield {"agent": entry["text"]}
         elif include_calls and "attachment" not in entry:
-            yield {key: value for key, value in entry.items() if key != "by"}
+            yield without(entry, ("by",))
     answer = prompting.answer_of(invocation)
     if answer:
         yield {"agent": answer}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from evalgate.system import isolation
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass, without
 
 try:
     import resource
@@ -212,9 +212,7 @@ def _start(
         loader_variables = {
             name: value for name, value in environment.items() if LOADER_VARIABLES.match(name)
         }
-        variables = {
-            name: value for name, value in environment.items() if name not in loader_variables
-        }
+        variables = without(environment, loader_variables)
         full_command = [
             *prefix,
             ENV,

@@ -6,7 +6,6 @@ existing one.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 import re
@@ -22,7 +21,7 @@ from evalgate.system import http, process, python_needs, redact, seals
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
 from evalgate.system.seals import Seals
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, digest_of, frozen_dataclass
 
 INSTALL_TIMEOUT_S = 1800.0
 SILENCE_S = 30.0
@@ -157,7 +156,7 @@ def provide(request: EnvironmentRequest, world: InstallSetup) -> Interpreter:
         python=python,
         origin=f"made from {needs}",
         import_roots=needs.import_roots,
-        fingerprint=hashlib.sha256(ingredients.encode()).hexdigest()[:16],
+        fingerprint=digest_of(ingredients, 16),
     )
 
 
@@ -368,7 +367,7 @@ def _search_path(environment: Environ) -> str:
 
 def _download(request: str, rules_text: str, world: InstallSetup) -> str:
     """A Python that uv downloads into the cache. Raises InstallFailed."""
-    key = hashlib.sha256(f"{request}\0{sysconfig.get_platform()}".encode()).hexdigest()[:12]
+    key = digest_of(f"{request}\0{sysconfig.get_platform()}", 12)
     folder = _cache(world) / f"python-{key}"
 
     def fill() -> str:
@@ -398,7 +397,7 @@ def _make_environment(needs: Needs, base: _PythonReport, world: InstallSetup) ->
     """The Python of an environment with `needs`, made with `base` unless it exists.
 
     Made in its final place, since scripts contain it. Raises InstallFailed."""
-    key = hashlib.sha256(f"{base.identity}\0{needs.kind}\0{needs.text}".encode()).hexdigest()[:20]
+    key = digest_of(f"{base.identity}\0{needs.kind}\0{needs.text}", 20)
     folder = _cache(world) / f"env-{key}"
     python = folder / "bin" / "python"
 

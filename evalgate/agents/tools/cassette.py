@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 import json
 import re
@@ -15,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 from evalgate.agents.base import ToolFile, ToolOutcome
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, Redactor, mapped_json
+from evalgate.values import Json, JsonObject, Redactor, digest_of, mapped_json
 
 VERSION = 1
 MAX_EXACT_FLOAT = 2.0**53
@@ -252,4 +251,4 @@ def _plain_name(text: str) -> str:
 
 
 def _digest(text: str, length: int) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+    return digest_of(text, length)

@@ -33,7 +33,7 @@ from evalgate.errors import Place, Problem
 from evalgate.model import TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass
+from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass, member
 
 LONGEST_LATENCY_S = 600.0
 Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)]
@@ -91,7 +91,7 @@ class MockRule(ToolOutcome, CallPattern):
     @model_validator(mode="before")
     @classmethod
     def _short_error(cls, value: Any) -> Any:
-        error = value.get("error") if isinstance(value, dict) else None
+        error = member(value, "error")
         return {**value, "error": {"message": error}} if isinstance(error, str) else value
 
     @model_validator(mode="after")

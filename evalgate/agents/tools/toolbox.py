@@ -217,7 +217,7 @@ def source(
     if mode is ToolMode.LIVE and not any(
         setup.tools or setup.fakes
         for suite in suites
-        for case in suite.eval_set.cases
+        for case in suite.cases
         for setup in case.setups
     ):
         return None
@@ -246,9 +246,7 @@ def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:
     problems = []
     for suite in suites:
         mocking_cases = [
-            case
-            for case in suite.eval_set.cases
-            if any(setup.mocks or setup.fakes for setup in case.setups)
+            case for case in suite.cases if any(setup.mocks or setup.fakes for setup in case.setups)
         ]
         if mocking_cases and _tools_of(suite.agent.driver) is DriverTools.UNSEEN:
             name = mocking_cases[0].case_id
@@ -286,7 +284,7 @@ def _cassette_problems(root: Path, rule: ToolsRule, suites: tuple[Suite, ...]) -
                 "tool-cassette", message, hint="Record them once: `evalgate run --tools record`."
             )
         ]
-    cases = [(suite.key, case.case_id) for suite in replay_suites for case in suite.eval_set.cases]
+    cases = [(suite.key, case.case_id) for suite in replay_suites for case in suite.cases]
     return check_files(root, rule.cassettes, cases)
 
 
@@ -307,12 +305,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
 
 def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Problem]:
     """Warnings for rules of a tool that no case expects, if an expected tool has a similar name."""
-    turns = [
-        turn
-        for suite in suites
-        for case in suite.eval_set.cases
-        for turn in case.conversation or ()
-    ]
+    turns = [turn for suite in suites for case in suite.cases for turn in case.conversation or ()]
     expected = {call.name for turn in turns for call in turn.tool_calls}
     problems = []
     for name in reading.mocks.tools:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from dataclasses import replace
@@ -21,6 +20,7 @@ from evalgate import __version__
 from evalgate.system import loopback
 from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain
+from evalgate.values import digest_of
 from evalgate.wings.assistant.operations import Operation, Operations
 from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.assistant.tools import Tool, ToolAnswer, error_of, tools
@@ -146,7 +146,7 @@ def http_app(resources: ServerResources, *, port: int, token: str) -> Guard:
 def run_http(resources: ServerResources, *, port: int) -> None:
     """Serve on the loopback interface until interrupted. The token of a root is created once,
     outside of the root; standard error names its file."""
-    digest = hashlib.sha256(str(resources.root).encode()).hexdigest()[:16]
+    digest = digest_of(str(resources.root), 16)
     path = Path(platformdirs.user_data_dir("evalgate")) / f"mcp/{digest}.token"
     token = loopback.kept_token(path)
     address = f"http://{HOST}:{port}/mcp"

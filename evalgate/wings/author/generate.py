@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from evalgate.model import (
 )
 from evalgate.simulation import personas
 from evalgate.text import words
+from evalgate.values import digest_of
 
 VERSION = "1"
 _MAX_CHARACTERS = 4_000  # of a prompt or plan
@@ -314,4 +314,4 @@ def _scenarios(
 def _case_id(scenario: ConversationScenario) -> str:
     """The id of a scenario, from its content, as in ADK."""
     text = json.dumps(adk_shapes.scenario_json(scenario), sort_keys=True)
-    return f"scenario_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return f"scenario_{digest_of(text, 8)}"

@@ -358,7 +358,7 @@ def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
 
 def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[JsonObject]:
     transcript = stored.outcomes.find(trial.key)
-    case = next((case for case in suite.eval_set.cases if case.case_id == trial.key.case_id), None)
+    case = next((case for case in suite.cases if case.case_id == trial.key.case_id), None)
     if transcript is None or case is None:
         return
     evidence = TrialView.of(case, transcript)

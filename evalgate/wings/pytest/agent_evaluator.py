@@ -373,7 +373,7 @@ def _failures(report: Report, module: str) -> Iterator[str]:
     for suite in report.run.suites:
         if suite.problem:
             yield f"{suite.key}: not measured: {suite.problem}"
-        for case in suite.eval_set.cases:
+        for case in suite.cases:
             trials = runs.get((suite.key, case.case_id), [])
             crash = next((trial.failure for trial in trials if trial.failure is not None), None)
             if crash is not None or not trials:

@@ -178,8 +178,7 @@ class Evaluations:
         comma, so it has the whole file instead."""
         ids_by_suite = grouped((item.suite, item.case_id) for item in items)
         all_ids = {
-            suite.key: [case.case_id for case in suite.eval_set.cases]
-            for suite in self.project().suites
+            suite.key: [case.case_id for case in suite.cases] for suite in self.project().suites
         }
         return [
             suite
@@ -271,7 +270,7 @@ class EvaluationFile(pytest.File):
             if messages or suite:
                 raise self.CollectError("\n".join(messages) or (suite.problem if suite else ""))
             return
-        for case in suite.eval_set.cases:
+        for case in suite.cases:
             item = EvaluationCase.from_parent(self, name=case.case_id)
             item.suite = suite.key
             item.case_id = case.case_id

@@ -467,7 +467,7 @@ def _suite(suite: Suite) -> JsonObject:
     return {
         "key": suite.key,
         "problem": suite.problem,
-        "cases": [case.case_id for case in suite.eval_set.cases],
+        "cases": [case.case_id for case in suite.cases],
         "criteria": [use.name for use in suite.criteria],
     }
 
