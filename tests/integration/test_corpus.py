@@ -93,7 +93,12 @@ def rows() -> list[dict[str, str]]:
 
 
 RESULTS = (".evalset_result.json", ".evalsetresult.json")
-CRITERIA = ("test_config.json", "test-config.json", "eval_config.json")
+CRITERIA = (
+    "test_config.json",
+    "test-config.json",
+    "eval_config.json",
+    "eval-suite/eval/config.json",
+)
 
 
 def text_of(row: dict[str, str]) -> str:
