@@ -8,7 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -274,7 +274,17 @@ def _case_and_traces(
         "quarantine": None
         if quarantine is None
         else [quarantine.owner, quarantine.expires, quarantine.reason],
-        "past": [asdict(past_case) for past_case in v.report.past.get(case.key, ())],
+        # `asdict` copies deeply, which takes a second for 20 runs of 10,000 cases
+        "past": [
+            {
+                "at": past_case.at,
+                "commit": past_case.commit,
+                "kind": past_case.kind,
+                "place": past_case.place,
+                "outcome": past_case.outcome,
+            }
+            for past_case in v.report.past.get(case.key, ())
+        ],
         "file": v.file_page(case),
         "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
