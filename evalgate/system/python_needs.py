@@ -204,9 +204,15 @@ def workspace_members(project: Path, root: Path) -> list[Path]:
                 members[_plain_name(_table(_tables(folder), "project").get("name"))] = folder
         needed = [project]
         for folder in needed:
-            table = _table(_tables(folder), "project")
-            names = map(_plain_name, table.get("dependencies", ()))
-            needed += [members[name] for name in names if members.get(name, project) not in needed]
+            tables = _tables(folder)
+            table = _table(tables, "project")
+            extras = _table(table, "optional-dependencies")
+            groups = _table(tables, "dependency-groups")
+            for part in (table.get("dependencies"), *extras.values(), *groups.values()):
+                names = map(_plain_name, part if isinstance(part, list) else ())
+                needed += [
+                    members[name] for name in names if members.get(name, project) not in needed
+                ]
         return needed[1:]
     return []
 

@@ -264,6 +264,22 @@ MEMBERS = ["agents/desk", "libs/words/src", "libs/words", "libs/deep"]
         ({"pyproject.toml": "[tool.uv.workspace]\nmembers = ['/']\n"}, MEMBERS[:1]),
         ({"pyproject.toml": "[tool.uv.workspace]\nexclude = []\n"}, MEMBERS[:1]),
         ({"libs/words/pyproject.toml": "[project\n"}, MEMBERS[:1]),  # half written
+        ({"agents/desk/pyproject.toml": "[project]\nname='desk'\ndependencies = 3\n"}, MEMBERS[:1]),
+        # extras and groups are installed too
+        (
+            {
+                "agents/desk/pyproject.toml": "[project]\nname='desk'\n"
+                "[project.optional-dependencies]\neval = ['shared-words']\n"
+            },
+            MEMBERS,
+        ),
+        (
+            {
+                "agents/desk/pyproject.toml": "[project]\nname='desk'\n"
+                "[dependency-groups]\ndev = ['shared-words', {include-group = 'x'}]\n"
+            },
+            MEMBERS,
+        ),
     ],
 )
 def test_members_of_a_workspace_are_imported_where_they_are(
