@@ -28,7 +28,7 @@ from evalgate.values import grouped
 
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
-    """The built-in criteria of the suite that have this need and are not defaults."""
+    """The built-in criteria of the suite that have this need and decide every case."""
     return (
         use
         for use in suite.criteria
@@ -159,8 +159,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
 
 
 def nothing_asserted(suite: Suite) -> Iterator[Problem]:
-    """With the default criteria: a case to which none of them applies, so that it could never
-    pass."""
+    """A case to which no criterion applies, so that it could never pass."""
     if not any(use.where_applicable for use in suite.criteria):
         return
     cases = suite.cases
@@ -172,9 +171,7 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
             if is_whole
             else f"{_case_names(idle_cases)} {'does' if len(idle_cases) == 1 else 'do'} not expect"
         )
-        message = (
-            f"{subject} an answer or tool calls, so the default criteria have nothing to assert"
-        )
+        message = f"{subject} an answer or tool calls, so the criteria have nothing to assert"
         hint = "Add `final_response` or `intermediate_data`; or a test_config.json with criteria that need no reference"
         hint += ", such as rubrics."
         report = errors.error if is_whole else errors.warning

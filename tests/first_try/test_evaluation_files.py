@@ -312,7 +312,7 @@ def test_scenarios_beside_written_turns_and_no_config(
         (
             {},
             2,
-            "error: no case expects an answer or tool calls, so the default criteria have nothing to assert",
+            "error: no case expects an answer or tool calls, so the criteria have nothing to assert",
         ),
     ],
 )
@@ -327,6 +327,43 @@ def test_the_defaults_apply_where_they_can(
     done, said = stranger.run(base="")
     assert done == code, said
     assert words in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls", "code", "words"),
+    [
+        # the calls decide: an answer is not compared, and no score of it could fail
+        ("", [], 0, "PASS: The case passed."),
+        # as wrong calls show
+        ("", [{"name": "look_up", "args": {}}], 1, "FAIL: 1 of 1 cases failed"),
+        # a reference is compared with, although every score passes
+        ("no", [], 0, "PASS: The case passed."),
+        # nothing expected at all: that is no test
+        ("", None, 2, "error: no case expects an answer or tool calls"),
+    ],
+)
+def test_a_threshold_that_every_score_passes_needs_no_reference(
+    stranger: Repository, answer: str, calls: list[Any] | None, code: int, words: str
+) -> None:
+    turn: dict[str, Any] = {
+        "user_content": {"parts": [{"text": "question 0"}]},
+        "final_response": {"parts": [{"text": answer}]},
+    }
+    turn |= {} if calls is None else {"intermediate_data": {"tool_uses": calls}}
+    criteria: dict[str, float] = {"response_match_score": 0.0}
+    criteria |= {} if calls is None else {"tool_trajectory_avg_score": 1.0}
+    written = {
+        "desk.evalset.json": {
+            "eval_set_id": "desk",
+            "eval_cases": [{"eval_id": "c", "conversation": [turn]}],
+        },
+        "test_config.json": {"criteria": criteria},
+    }
+    put(stranger, written)
+    done, said = stranger.run(base="")
+    assert done == code, said
+    assert words in said
+    assert "`response_match_score`: every score passes a threshold of 0" in said
 
 
 def test_a_case_without_anything_to_assert_is_no_pass(stranger: Repository) -> None:
