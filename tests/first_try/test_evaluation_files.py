@@ -194,7 +194,6 @@ def test_thresholds_of_the_gate_file(stranger: Repository) -> None:
             "line 3: unresolved merge conflict",
         ),
         ("", "line 1: the file is empty"),
-        (cases(), "the evaluation set has no cases"),
         (
             [{"role": "user", "parts": []}],
             "line 1: this list is not an evaluation set: found chat messages",
@@ -239,6 +238,30 @@ def test_a_monorepo_with_one_broken_file(stranger: Repository, broken: Any, reas
     assert (code, "NOT MEASURED: 1 evaluation file" in said) == (0, True), said
     code, said = stranger.run("b/broken.evalset.json", base="")
     assert (code, stranger.asked("head")) == (2, 0), said
+
+
+def test_a_set_without_cases(stranger: Repository) -> None:
+    """`adk web` makes them: nothing of them is unknown, unless the change took the cases away."""
+    criteria = {"criteria": {"response_match_score": 0.9}}
+    put(stranger, {"a/desk.evalset.json": cases(0, 1), "test_config.json": criteria})
+    put(stranger, {"b/new.evalset.json": cases(), "b/old.evalset.json": cases(2)})
+    stranger.agent("base")
+    stranger.commit("base")
+    stranger.git("checkout", "-qb", "change")
+    stranger.agent("head")
+    stranger.commit("head")
+    code, said = stranger.run()
+    assert (code, stranger.asked("head")) == (0, 3), said
+    assert "b/new.evalset.json: warning: the evaluation set has no cases" in said
+    assert "could not be evaluated" not in stranger.comment()
+    put(stranger, {"b/old.evalset.json": cases()})
+    stranger.commit("emptied")
+    code, said = stranger.run()
+    assert code == 3, said
+    assert "b/old.evalset.json: this change no longer evaluates case_2" in stranger.comment()
+    code, said = stranger.run("b/new.evalset.json", base="")
+    assert code == 2, said
+    assert "b/new.evalset.json: error: the evaluation set has no cases" in said
 
 
 def test_a_file_that_the_change_breaks(stranger: Repository) -> None:
