@@ -3,7 +3,6 @@ own frames."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import sys
@@ -292,6 +291,8 @@ def _package_of(module: str) -> str:
     top = module.partition(".")[0]
     if package := PACKAGES.get(module) or PACKAGES.get(top):
         return package
+    import importlib.metadata
+
     normal = top.lower().replace("_", "-")
     dashed = module.lower().replace("_", "-").replace(".", "-")
     spellings = {normal, f"python-{normal}", f"{normal}-python", f"py{normal}", dashed}
