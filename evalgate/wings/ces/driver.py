@@ -66,9 +66,8 @@ from evalgate.wings.ces.live import (
     move_to_app,
     names_behind,
 )
-from evalgate.wings.ces.outcomes import Plan
+from evalgate.wings.ces.outcomes import Plan, tool_name
 from evalgate.wings.ces.read import Kind
-from evalgate.wings.ces.results import tool_name
 from evalgate.wings.ces.shapes import (
     ErrorType,
     Evaluation,

@@ -130,6 +130,12 @@ class Plan(Proto):
         return head if mark else read.LOCAL_APP
 
     @property
+    def name(self) -> str:
+        """The name of its evaluation; without one, a name from its title."""
+        file_name = read.file_name(self.evaluation.display_name)
+        return self.evaluation.name or f"{self.app}/evaluations/{file_name}"
+
+    @property
     def turns(self) -> tuple[GoldenTurn, ...]:
         """The turns of a golden; empty for a scenario."""
         return self.evaluation.golden.turns if self.evaluation.golden else ()
@@ -400,6 +406,11 @@ def task_of(scenario: Scenario) -> str:
     """The task and the facts of a scenario's user."""
     facts = "".join(f"\n- {fact.name}: {fact.value}" for fact in scenario.user_facts)
     return scenario.task + (f"\n\nWhat the user knows:{facts}" if facts else "")
+
+
+def tool_name(name: str, app: str) -> str:
+    """The resource name for a tool's name."""
+    return name if "/" in name else f"{app}/tools/{name}"
 
 
 def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
