@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from posixpath import basename, dirname
@@ -147,7 +147,7 @@ class Reading:
     """The content of a file. `raw`: its whole content as in the file, None if it cannot be read.
 
     A resource with an error is not in `resources`, and an app's settings with an error are not in
-    `app`. `prompts`: those of goldens for `cxas`, which stand in the place of CES's names, by the
+    `app`. `prompts`: those of files for `cxas`, which stand in the place of CES's names, by the
     last part of the names."""
 
     kind: Kind
@@ -405,8 +405,7 @@ class _Reader:
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
                 path = ("conversations", number)
-                prompts = (*document.common_expectations, *conversation.expectations)
-                self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
+                self._note_prompts((*document.common_expectations, *conversation.expectations))
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
@@ -416,6 +415,7 @@ class _Reader:
             for number, simulation in enumerate(document.evals):
                 path = ("evals", number)
                 _check_simulation(simulation, Spot(self.problems, path))
+                self._note_prompts(simulation.expectations)
                 self._add(Kind.SIMULATIONS, path, simulation)
         elif isinstance(document, ToolTests):
             for number, test in enumerate(document.tests):
@@ -424,6 +424,9 @@ class _Reader:
                     message = "the test expects nothing of the tool"
                     self.problems.warning("ces-turn", message, path=("tests", number))
                 self._add(Kind.TOOL_TESTS, ("tests", number), test)
+
+    def _note_prompts(self, prompts: Iterable[str]) -> None:
+        self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
 
     def _add(self, kind: Kind, path: Path, message: Proto) -> None:
         place = self.problems.place_of(path)
