@@ -311,9 +311,8 @@ def parse_message(
     reader = _Reader(file, kind, problems, raw, is_partial=is_partial, unknown=unknown)
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
-    reader.resource(raw, (), kind)
-    messages = [resource.message for resource in reader.resources if not resource.path]
-    return (messages[0] if messages and not problems.error_count else None), problems.all()
+    resource = reader.resource(raw, (), kind)
+    return (resource.message if resource and not problems.error_count else None), problems.all()
 
 
 def _json(text: str, problems: Problems) -> Any:
@@ -366,17 +365,17 @@ class _Reader:
     is_partial: bool = False
     unknown: list[str] | None = None
 
-    def resource(self, raw: Any, path: Path, kind: Kind) -> None:
-        """Read the resource at `path`."""
+    def resource(self, raw: Any, path: Path, kind: Kind) -> Resource | None:
+        """Read the resource at `path`; None if it has an error, which is reported."""
         if kind is Kind.EVALUATION:
             raw = self._with_named_expectations(raw, path)
         message = self.message(SHAPES[kind], raw, path)
-        if message is not None:
-            error_count = self.problems.error_count
-            if isinstance(message, Evaluation):
-                _check_evaluation(message, Spot(self.problems, path))
-            if self.problems.error_count == error_count:
-                self._add(kind, path, message)
+        error_count = self.problems.error_count
+        if isinstance(message, Evaluation):
+            _check_evaluation(message, Spot(self.problems, path))
+        if message is None or self.problems.error_count > error_count:
+            return None
+        return self._add(kind, path, message)
 
     def app(self, raw: JsonObject) -> AppEvaluation | None:
         """Read an app's settings for its evaluations; its other fields are not ours."""
@@ -428,11 +427,11 @@ class _Reader:
     def _note_prompts(self, prompts: Iterable[str]) -> None:
         self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
 
-    def _add(self, kind: Kind, path: Path, message: Proto) -> None:
+    def _add(self, kind: Kind, path: Path, message: Proto) -> Resource:
         place = self.problems.place_of(path)
-        self.resources.append(
-            Resource(kind=kind, file=self.file, path=path, message=message, place=place)
-        )
+        resource = Resource(kind=kind, file=self.file, path=path, message=message, place=place)
+        self.resources.append(resource)
+        return resource
 
     def _with_named_expectations(self, raw: Any, path: Path) -> Any:
         """An evaluation with all expectations by name; in an export, whole expectations may stand
@@ -450,15 +449,9 @@ class _Reader:
             for number, expectation in enumerate(inputs[listed]):
                 if isinstance(expectation, dict):
                     expectation_path = (*path, key, listed, number)
-                    self.resource(expectation, expectation_path, Kind.EXPECTATION)
-                    names.append(
-                        str(
-                            expectation.get("name")
-                            or expectation.get("displayName")
-                            or expectation.get("display_name")
-                            or ""
-                        )
-                    )
+                    resource = self.resource(expectation, expectation_path, Kind.EXPECTATION)
+                    if resource is not None:
+                        names.append(resource.name or resource.title)
                 else:
                     names.append(expectation)
             evaluation[key] = {**inputs, listed: names}
