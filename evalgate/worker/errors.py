@@ -102,8 +102,8 @@ class ServiceDown(BaseException):
             f"{service_name} cannot be reached, so the agent lacks {missing_part}: {reason}"
         )
         super().__init__(message)
-        detail = "" if isinstance(error, str) else _plain_addresses(user_traceback(error))
-        self.description = {"kind": UNREACHABLE, "message": message, "detail": detail}
+        # no frame of it is the user's; why a server ended is the end of standard error
+        self.description = {"kind": UNREACHABLE, "message": message, "detail": ""}
 
 
 def _plain_addresses(text: str) -> str:

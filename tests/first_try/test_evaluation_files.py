@@ -258,7 +258,7 @@ def test_a_set_without_cases(stranger: Repository) -> None:
     stranger.commit("emptied")
     code, said = stranger.run()
     assert code == 3, said
-    assert "b/old.evalset.json: this change no longer evaluates case_2" in stranger.comment()
+    assert "b/old.evalset.json: this change no longer evaluates case_2" in said
     code, said = stranger.run("b/new.evalset.json", base="")
     assert code == 2, said
     assert "b/new.evalset.json: error: the evaluation set has no cases" in said
