@@ -55,6 +55,7 @@ from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
 from evalgate.wings.author import generate
 from evalgate.wings.calibrate import apply, labels
+from evalgate.wings.calibrate.labels import LabelProblem
 from evalgate.wings.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
 from evalgate.wings.ces.read import Kind as CesKind
 from evalgate.wings.ces.shapes import comparable
@@ -601,9 +602,10 @@ def _cassettes() -> list[bytes]:
 def _read_labels(data: bytes) -> None:
     reading = labels.parse_labels(_text(data, "labels.jsonl"), file="labels.jsonl")
     for label in reading.labels:
-        spec = labels.labelled_spec(label.line.criterion)
-        if spec is not None:
-            label.line.evidence(spec, name=label.line.criterion)
+        labelled = labels.labelled_spec(label.line.criterion)
+        if labelled is not None:
+            with suppress(LabelProblem):
+                label.line.evidence(labelled[0], name=label.line.criterion)
 
 
 def _labels() -> list[bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ def server_of(resources: ServerResources) -> Server[Any]:
             return answer
         if answer.awaited is not None:
             await _watched(context, answer.awaited)
-            answer = replace(answer, content=answer.awaited.json())
+            answer = ToolAnswer(content=answer.awaited.json())
         return _result(answer)
 
     instructions = (

@@ -28,7 +28,7 @@ from evalgate.results.file import Stored
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
 from evalgate.wings.calibrate import labels
-from evalgate.wings.calibrate.labels import Label
+from evalgate.wings.calibrate.labels import PLACE_UNKNOWN, Label, LabelProblem
 
 
 @frozen_dataclass
@@ -61,18 +61,7 @@ class LabelledVerdict:
     judged_text: str = ""
 
 
-class LabelProblem(Exception):  # noqa: N818 - it is one of many, and told with them
-    """The reason why a label cannot be used: a code of docs/validate.md, the message, and a
-    hint."""
-
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.hint = hint
-
-
 ANOTHER_ANSWER = "label-of-another-answer"
-PLACE_UNKNOWN = "label-place-unknown"
 
 
 def find_items(
@@ -220,10 +209,9 @@ def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
 
 
 def _spec_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
-    spec = labels.labelled_spec(use.name)
-    assert spec is not None, "labels of other criteria were refused when they were read"
-    assert spec.verdicts is not None, "as above"
-    return spec, spec.verdicts
+    labelled = labels.labelled_spec(use.name)
+    assert labelled is not None, "labels of other criteria were refused when they were read"
+    return labelled
 
 
 def name_hint(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
@@ -379,10 +367,8 @@ def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
         (verdict.criterion_judge.criterion, verdict.criterion_judge.judge.prompt_version)
         for verdict in verdicts
     ):
-        spec = labels.labelled_spec(name)
-        current_version = (
-            "" if spec is None or spec.verdicts is None else spec.verdicts.prompt_version
-        )
+        labelled = labels.labelled_spec(name)
+        current_version = labelled[1].prompt_version if labelled else ""
         if not version:
             notes.append(f"the results lack the prompt version of `{name}`")
         elif version != current_version:
