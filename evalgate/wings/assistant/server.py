@@ -38,7 +38,7 @@ def server_of(resources: ServerResources) -> Server[Any]:
         if isinstance(answer, types.CallToolResult):
             return answer
         if answer.awaited is not None:
-            await _watched(context, answer.awaited)
+            await _watch(context, answer.awaited)
             answer = ToolAnswer(content=answer.awaited.json())
         return _result(answer)
 
@@ -94,7 +94,7 @@ def _called(
         return types.CallToolResult(content=[_text(message)], is_error=True)
 
 
-async def _watched(context: Any, operation: Operation) -> None:
+async def _watch(context: Any, operation: Operation) -> None:
     """Wait for the end of a run, and report its progress if the caller asked for it."""
     last_progress = (-1, "")
     while not operation.over.is_set():

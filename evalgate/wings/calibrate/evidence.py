@@ -152,8 +152,8 @@ def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
         raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
     labelled_turns = turns if line.turn is None else [turns[line.turn - 1]]
-    if line.answer is not None and normalize(line.answer) not in {
-        normalize(prompting.answer_of(turn)) for turn in labelled_turns
+    if line.answer is not None and one_line(line.answer) not in {
+        one_line(prompting.answer_of(turn)) for turn in labelled_turns
     }:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
@@ -167,14 +167,14 @@ def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView)
     line = label.line
     if line.trial_key is not None and line.trial_key.suite in uses:
         return uses[line.trial_key.suite]
-    candidates = _distinct_uses(uses.values())
+    candidates = _unique_uses(uses.values())
     if len(candidates) > 1 and line.subject:
         uses_with_rubric = [
             use
             for use in candidates
             if text_of_rubric(line.subject, rubrics_of(use, evidence)) is not None
         ]
-        candidates = _distinct_uses(uses_with_rubric or [_with_rubrics(use) for use in candidates])
+        candidates = _unique_uses(uses_with_rubric or [_with_rubrics(use) for use in candidates])
     if len(candidates) != 1:
         hint = f"Name one of {words.listed(f'`{key}`' for key in uses)} as `suite`."
         raise LabelProblem(
@@ -183,7 +183,7 @@ def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView)
     return candidates[0]
 
 
-def _distinct_uses(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
+def _unique_uses(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
     return list({fingerprints.digest(dict(use.options)): use for use in uses}.values())
 
 
@@ -242,7 +242,7 @@ def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
     """The text of a rubric by its id or its text, or None if there is no such rubric."""
     text = next((rubric.text for rubric in rubrics if rubric.rubric_id == name), None)
     return text or next(
-        (rubric.text for rubric in rubrics if normalize(rubric.text) == normalize(name)), None
+        (rubric.text for rubric in rubrics if one_line(rubric.text) == one_line(name)), None
     )
 
 
@@ -293,7 +293,7 @@ def read_grade(
         for finding in grade.findings
         if (finding.score is not None or finding.opinions)
         and (turn is None or finding.turn is None or finding.turn == turn)
-        and (not subject or normalize(str(finding.subject)) == normalize(subject))
+        and (not subject or one_line(str(finding.subject)) == one_line(subject))
     ]
     reason = ""
     if not findings and isinstance(grade, NotEvaluated):
@@ -312,7 +312,7 @@ def read_grade(
     return verdict.score > 0, verdict.label, str(verdict.text)
 
 
-def normalize(text: str) -> str:
+def one_line(text: str) -> str:
     """A text for comparison, with single spaces."""
     return " ".join(text.split())
 

@@ -174,11 +174,11 @@ def parse_labels(text: str, *, file: str) -> LabelsReading:
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if line.strip():
             reading.add(line.strip(), number)
-    reading.problems += _repeated_labels(reading.labels)
+    reading.problems += _duplicate_labels(reading.labels)
     return reading
 
 
-def _repeated_labels(labels: Iterable[Label]) -> Iterator[Problem]:
+def _duplicate_labels(labels: Iterable[Label]) -> Iterator[Problem]:
     """Lines with the same evidence and subject: an error if they contradict each other, else a
     warning."""
     first_labels: dict[str, Label] = {}
