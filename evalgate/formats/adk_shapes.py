@@ -152,6 +152,9 @@ class AttachmentWire(Wire):
     tool_response: Kept = None
 
 
+ATTACHMENTS = set(AttachmentWire.model_fields)
+
+
 class PartDetailsWire(AttachmentWire):
     """Details of a google.genai Part about its content."""
 
@@ -187,15 +190,9 @@ class PartWire(PartDetailsWire):
             parts.append(self.function_response.to_model())
         if not parts:
             return (Attachment(data=self.model_dump(mode="json", exclude_none=True)),)
-        attachment_names = AttachmentWire.model_fields.keys()
-        if any(getattr(self, name) is not None for name in attachment_names):
-            parts.append(
-                Attachment(
-                    data=self.model_dump(
-                        mode="json", exclude_none=True, include=set(attachment_names)
-                    )
-                )
-            )
+        if any(getattr(self, name) is not None for name in ATTACHMENTS & self.model_fields_set):
+            data = self.model_dump(mode="json", exclude_none=True, include=ATTACHMENTS)
+            parts.append(Attachment(data=data))
         return tuple(parts)
 
 

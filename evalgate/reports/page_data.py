@@ -4,7 +4,6 @@ conversations, which the page unpacks when a reader opens a case. `v` is the vie
 from __future__ import annotations
 
 import base64
-import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
+from evalgate.results.shapes import encode
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, grouped, mapped_json
 
@@ -46,7 +46,6 @@ QUERY_WIDTH = 300
 DEFLATE_LEVEL = 6
 NO_CAUSE = -1
 """In place of the index of a cause, for cases that passed."""
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def pack_cases(v: View, *, room: int) -> Iterator[str]:
@@ -79,8 +78,8 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
         cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].cause
         search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
     packer.close_part()
-    yield _pack(_JSON.encode({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
-    yield _pack("\n".join(search_lines))
+    yield _pack(encode({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
+    yield _pack("\n".join(search_lines).encode("utf-8", "replace"))
     yield from packer.parts
     yield from packer.traces
 
@@ -107,7 +106,7 @@ class _CasePacker:
         self.parts: list[str] = []
         self.traces: list[str] = []
         self.used = 0
-        self._cases: list[str] = []
+        self._cases: list[bytes] = []
         self._size = 0
 
     def add(self, case: JsonObject, trace: JsonObject) -> JsonObject:
@@ -115,11 +114,11 @@ class _CasePacker:
         there."""
         if trace:
             case["trace"] = len(self.traces)
-            self.traces.append(_pack(_JSON.encode(trace)))
+            self.traces.append(_pack(encode(trace)))
             self.used += len(self.traces[-1])
-        text = _JSON.encode(case)
+        text = encode(case)
         if len(text) > MAX_TEXT:
-            text = _JSON.encode(_shorten(case))
+            text = encode(_shorten(case))
         place = {"part": len(self.parts), "at": len(self._cases)}
         self._cases.append(text)
         self._size += len(text)
@@ -130,18 +129,16 @@ class _CasePacker:
     def close_part(self) -> None:
         """Pack the cases that are in no part yet."""
         if self._cases:
-            self.parts.append(_pack(f"[{','.join(self._cases)}]"))
+            self.parts.append(_pack(b"[%b]" % b",".join(self._cases)))
             self.used += len(self.parts[-1])
             self._cases = []
             self._size = 0
 
 
-def _pack(text: str) -> str:
+def _pack(text: bytes) -> str:
     # -15: without a header, as the browser's "deflate-raw" expects
     packer = zlib.compressobj(DEFLATE_LEVEL, zlib.DEFLATED, -15)
-    return base64.b64encode(
-        packer.compress(text.encode("utf-8", "replace")) + packer.flush()
-    ).decode()
+    return base64.b64encode(packer.compress(text) + packer.flush()).decode()
 
 
 PACKED_TEXT = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</script>)')
@@ -153,7 +150,9 @@ def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
     def repack(match: re.Match[str]) -> str:
         text = zlib.decompress(base64.b64decode(match[2]), -15).decode()
         clean_text = rewrite(text)
-        return match[0] if clean_text == text else f"{match[1]}{_pack(clean_text)}{match[3]}"
+        return (
+            match[0] if clean_text == text else f"{match[1]}{_pack(clean_text.encode())}{match[3]}"
+        )
 
     return PACKED_TEXT.sub(repack, rewrite(page))
 

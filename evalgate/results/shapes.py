@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 import typing
@@ -112,8 +113,13 @@ def written(entry: Entry) -> JsonObject:
 
 def restored(noun: type[Noun], entry: Entry, **extra_fields: Any) -> Noun:
     """The noun of an entry; `extra_fields`: fields that the entry does not have."""
-    names = {field.name for field in dataclasses.fields(noun)} & type(entry).model_fields.keys()  # type: ignore[arg-type]
+    names = _shared_fields(noun, type(entry))  # type: ignore[arg-type]
     return noun(**{name: getattr(entry, name) for name in names} | extra_fields)
+
+
+@functools.cache
+def _shared_fields(noun: Any, shape: type[Entry]) -> Collection[str]:
+    return {field.name for field in dataclasses.fields(noun)} & shape.model_fields.keys()
 
 
 def encode(document: Any) -> bytes:
@@ -232,6 +238,13 @@ class OutcomeEntry(Entry):
     )
 
 
+_DEFAULTS = {
+    name: field.default
+    for name, field in OutcomeEntry.model_fields.items()
+    if name not in ("invocations", "partial")
+}
+
+
 class Described:
     """Marks JSON that is parsed later: only the schema describes it."""
 
@@ -261,9 +274,8 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     # the layout has the names of the nouns; what has its default is left out
     fields: JsonObject = {"kind": "transcript"} | {
         name: content
-        for name, field in OutcomeEntry.model_fields.items()
-        if name not in ("invocations", "partial")
-        and (content := getattr(outcome, name, field.default)) != field.default
+        for name, default in _DEFAULTS.items()
+        if (content := getattr(outcome, name, default)) != default
     }
     fields |= _turn_lists(outcome, agents_seen=agents_seen, address=address)
     if may_be_not_finite(encode(fields)) and (places := not_finite_places(fields)):
