@@ -343,7 +343,9 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObj
         "seconds": trial.seconds,
         "tokens": trial.tokens,
         "grades": {
-            name: grade.value if isinstance(grade, Score) else [grade.reason.value, grade.message]
+            name: grade.value
+            if isinstance(grade, Score)
+            else [grade.reason.value, str(grade.message)]
             for name, grade in trial.grades.items()
         },
         "parts": {name: breakdown for name, breakdown in breakdowns.items() if breakdown},
