@@ -175,15 +175,15 @@ def _judge_suite(
         )
     case_verdicts = [verdicts[suite.key, case.case_id] for case in suite.cases]
     shown_quarantines = NOT_QUARANTINED if is_advisory else quarantines
-    cases = [
-        replace(
-            case,
-            # a quarantined case needs no other reason not to block
-            nonblocking=None if case.key in shown_quarantines else allowed.reason(case),
-            quarantine=shown_quarantines.get(case.key),
+    cases = []
+    for case in case_verdicts:
+        quarantine = shown_quarantines.get(case.key)
+        # a quarantined case needs no other reason not to block
+        nonblocking = None if quarantine else allowed.reason(case)
+        is_same = (nonblocking, quarantine) == (case.nonblocking, case.quarantine)
+        cases.append(
+            case if is_same else replace(case, nonblocking=nonblocking, quarantine=quarantine)
         )
-        for case in case_verdicts
-    ]
     counted_cases = [case for case in case_verdicts if case.key not in quarantines]
     pass_rate = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     case_groups = [

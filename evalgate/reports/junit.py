@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from xml.sax.saxutils import escape
 
 from evalgate.model import (
     CriterionVerdict,
@@ -29,8 +29,18 @@ DETAIL_LIMIT = 8_000
 COUNTS = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
 """The attributes that count elements, and the tags of these."""
 INDENT = "  "
-QUOTES = {'"': "&quot;", "\r": "&#13;", "\n": "&#10;", "\t": "&#09;"}
-"""What attributes escape besides `&`, `<` and `>`."""
+ESCAPES = str.maketrans(
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        '"': "&quot;",
+        "\r": "&#13;",
+        "\n": "&#10;",
+        "\t": "&#09;",
+    }
+)
+"""Of attributes."""
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
 
 
@@ -67,11 +77,11 @@ def _element(
     texts, so that many do not fill the memory. Empty attributes are left out."""
     indent = f"\n{INDENT * level}"
     opening = f"{indent}<{tag}" + "".join(
-        f' {name}="{escape(value, QUOTES)}"' for name, value in attributes.items() if value
+        f' {name}="{value.translate(ESCAPES)}"' for name, value in attributes.items() if value
     )
     if not (children or text):
         return f"{opening} />"
-    return f"{opening}>{children + indent if children else escape(text)}</{tag}>"
+    return f"{opening}>{children + indent if children else html.escape(text, quote=False)}</{tag}>"
 
 
 def _counts(elements: str) -> dict[str, str]:

@@ -4,12 +4,15 @@ conversations, which the page unpacks when a reader opens a case. `v` is the vie
 from __future__ import annotations
 
 import base64
+import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json
 
 from evalgate.comparison import pairing
 from evalgate.formats import adk_shapes
@@ -33,7 +36,6 @@ from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
-from evalgate.results.shapes import encode
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, grouped, mapped_json
 
@@ -78,7 +80,7 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
         cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].cause
         search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
     packer.close_part()
-    yield _pack(encode({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
+    yield _pack(_json({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
     yield _pack("\n".join(search_lines).encode("utf-8", "replace"))
     yield from packer.parts
     yield from packer.traces
@@ -114,11 +116,11 @@ class _CasePacker:
         there."""
         if trace:
             case["trace"] = len(self.traces)
-            self.traces.append(_pack(encode(trace)))
+            self.traces.append(_pack(_json(trace)))
             self.used += len(self.traces[-1])
-        text = encode(case)
+        text = _json(case)
         if len(text) > MAX_TEXT:
-            text = encode(_shorten(case))
+            text = _json(_shorten(case))
         place = {"part": len(self.parts), "at": len(self._cases)}
         self._cases.append(text)
         self._size += len(text)
@@ -133,6 +135,15 @@ class _CasePacker:
             self.used += len(self.parts[-1])
             self._cases = []
             self._size = 0
+
+
+def _json(document: Any) -> bytes:
+    """Compact JSON; half an emoji becomes `?`."""
+    try:
+        return to_json(document, fallback=str)
+    except PydanticSerializationError:  # half an emoji, or hundreds of levels
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str)
+        return text.encode("utf-8", "replace")
 
 
 def _pack(text: bytes) -> str:

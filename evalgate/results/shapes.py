@@ -62,7 +62,6 @@ NAMES = ("NaN", "Infinity", "-Infinity")
 """The texts for numbers that JSON does not have; pydantic reads every float from them."""
 MOST_STEPS = 100_000
 """The most steps of all paths together that are kept for one document."""
-_MARKS = (b'"NaN"', b'Infinity"')
 
 
 class Entry(BaseModel):
@@ -398,7 +397,7 @@ def _turn_json(turn: Invocation) -> JsonObject:
 
 def may_be_not_finite(encoded: bytes) -> bool:
     """True if an encoded document may contain such a number; a cheap check."""
-    return any(mark in encoded for mark in _MARKS)
+    return b'"NaN"' in encoded or b'Infinity"' in encoded
 
 
 def not_finite_places(document: Any) -> Places:
