@@ -326,7 +326,7 @@ class Side:
         self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool
     ) -> None:
         session = self._session
-        uses = [use for use in task.suite.criteria if use.name in graded.grades]
+        uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
         kind = threshold.kind_of(graded, uses, session.settings.deviations)
         if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
             session.note_failure()
