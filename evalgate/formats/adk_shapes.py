@@ -707,11 +707,15 @@ def _present_fields(**values: Any) -> JsonObject:
 def case_json(case: Case) -> JsonObject:
     """ADK's EvalCase, as `EvalCaseWire` reads it, with everything that a criterion or an agent may
     see."""
+    fields: JsonObject = {"eval_id": case.case_id}
+    if case.conversation is not None:
+        fields["conversation"] = [invocation_json(turn) for turn in case.conversation]
+    return fields | case_fields_json(case)
+
+
+def case_fields_json(case: Case) -> JsonObject:
+    """The fields of ADK's EvalCase except its name and its conversation."""
     return _present_fields(
-        eval_id=case.case_id,
-        conversation=None
-        if case.conversation is None
-        else [invocation_json(turn) for turn in case.conversation],
         conversation_scenario=case.scenario and scenario_json(case.scenario),
         session_input=case.session
         and _present_fields(

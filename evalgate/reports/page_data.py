@@ -8,7 +8,6 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +20,7 @@ from evalgate.model import (
     Case,
     CriterionUse,
     CriterionVerdict,
+    Event,
     Finding,
     GradedTrial,
     Invocation,
@@ -305,11 +305,9 @@ def _case_and_traces(
 
 def _case_json(case: Case, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """The questions and expectations, and the other fields of the case in the evaluation file."""
-    case_document = adk_shapes.case_json(replace(case, conversation=None))
-    case_document.pop("eval_id", None)
     return {
         "expected": [_expected(turn, uses) for turn in case.conversation or ()],
-        "about": case_document,
+        "about": adk_shapes.case_fields_json(case),
     }
 
 
@@ -367,7 +365,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObj
         ],
         "turns": [
             {
-                **_turn(turn),
+                **_turn(turn, turn.events),
                 "scores": [
                     [score.name, score.value, score.met]
                     for score in turns.scores(index, trial=trial, uses=uses.values())
@@ -395,26 +393,25 @@ def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """What a turn expects. If the file does not mention calls, a criterion of calls expects
     none."""
     use = uses.get(turns.TRAJECTORY)
-    if turn.events is None and use is not None and not use.informational:
-        turn = replace(turn, events=())
-    return _turn(turn)
+    expects_none = turn.events is None and use is not None and not use.informational
+    return _turn(turn, () if expects_none else turn.events)
 
 
-def _turn(turn: Invocation) -> JsonObject:
+def _turn(turn: Invocation, events: Sequence[Event] | None) -> JsonObject:
     """The user's message, the steps in order, and the answer. `asked`, `more`: the parts of message
     and answer that are not text."""
     user, answer = (
         turns.answer_text(content) for content in (turn.user_content, turn.final_response)
     )
     document: JsonObject = {"user": user or "", "answer": answer}
-    if turn.events is not None:
+    if events is not None:
         document["events"] = [
             adk_shapes.event_json(event) | ({} if event.at is None else {"at": event.at})
-            for event in turn.events
+            for event in events
         ]
         if turn.stop is not None:
             document["note"] = phrase("no_answer", turn.stop.error)
-        elif answer is None and any(turns.answer_text(event.content) for event in turn.events):
+        elif answer is None and any(turns.answer_text(event.content) for event in events):
             document["note"] = phrase("no_final_answer")
     for name, content in (("asked", turn.user_content), ("more", turn.final_response)):
         parts = [
