@@ -114,12 +114,12 @@ def grade_expectations(evidence: TrialView) -> Grade:
         return unready
     plan = plan_of(evidence)
     result = result_of(plan, evidence, VerdictSource({}))
-    grade = _grade_checks(
-        outcomes.checks(plan, result), Group.EXPECTATION, count=len(evidence.actual)
+    return _grade_checks(
+        outcomes.checks(plan, result),
+        Group.EXPECTATION,
+        count=len(evidence.actual),
+        breakdown=_metrics(result) if isinstance(result, GoldenResult) else {},
     )
-    if isinstance(grade, Score) and isinstance(result, GoldenResult):
-        return replace(grade, breakdown=_metrics(result))
-    return grade
 
 
 def _metrics(result: GoldenResult) -> dict[str, float]:
@@ -146,11 +146,27 @@ def _metrics(result: GoldenResult) -> dict[str, float]:
 
 
 def _grade_checks(
-    checks: Sequence[Check], group: Group, *, count: int, lack: NotEvaluated | None = None
+    checks: Sequence[Check],
+    group: Group,
+    *,
+    count: int,
+    breakdown: Mapping[str, float],
+    replies: Sequence[tuple[Finding, NotEvaluated | None]] = (),
 ) -> Grade:
-    """The share of met checks of a group; skipped ones are shown and do not count."""
+    """The share of met checks of a group; skipped ones are shown and do not count. `replies`: for
+    each question to a judge its finding, and the reason why there is no verdict."""
     group_checks = [check for check in checks if check.group is group]
-    findings = tuple(_finding(check) for check in group_checks)
+    judge_findings = [finding for finding, _ in replies]
+    asked = {(finding.turn, finding.text) for finding in judge_findings}
+    # first each judge's finding, one per question; then the results that needed no judge
+    findings = (
+        *judge_findings,
+        *(
+            finding
+            for finding in map(_finding, group_checks)
+            if (finding.turn, finding.text) not in asked
+        ),
+    )
     by_turn = tuple(
         _share(check for check in group_checks if check.turn == number)
         for number in range(1, count + 1)
@@ -158,19 +174,25 @@ def _grade_checks(
     unknown = next((check for check in group_checks if check.outcome is outcomes.UNKNOWN), None)
     failed = any(check.outcome is Outcome.FAIL for check in group_checks)
     if unknown is not None and not failed:
+        lack = next(filter(None, (lack for _, lack in replies)), None)
         lack = lack or not_evaluated(Reason.NOTHING_RECORDED, "ces_unknown", unknown)
         return replace(lack, turns=by_turn, findings=findings)
     decided_checks = [
         check for check in group_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)
     ]
     if decided_checks:
-        return Score(value=_share(decided_checks) or 0.0, turns=by_turn, findings=findings)
+        return Score(
+            value=_share(decided_checks) or 0.0,
+            turns=by_turn,
+            findings=findings,
+            breakdown=breakdown,
+        )
     if all(check.outcome is Outcome.SKIPPED for check in checks):
         return not_evaluated(
             Reason.SKIPPED, "ces_skipped", len(checks), turns=by_turn, findings=findings
         )
     finding = Finding(text=Sentence("ces_nothing_checked", group is Group.EXPECTATION))
-    return Score(value=1.0, turns=by_turn, findings=(*findings, finding))
+    return Score(value=1.0, turns=by_turn, findings=(*findings, finding), breakdown=breakdown)
 
 
 def _share(checks: Iterable[Check]) -> float | None:
@@ -236,16 +258,14 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     verdicts = {
         question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
     }
-    lack = next((lack for _, _, lack in replies if lack is not None), None)
     checks = outcomes.checks(plan, result_of(plan, evidence, VerdictSource(verdicts)))
-    grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
-    # first each judge's finding, one per question; then the results that needed no judge
-    judge_findings = tuple(finding for _, finding, _ in replies)
-    asked = {(finding.turn, finding.text) for finding in judge_findings}
-    other_findings = (
-        finding for finding in grade.findings if (finding.turn, finding.text) not in asked
+    return _grade_checks(
+        checks,
+        _GROUPS[name],
+        count=len(evidence.actual),
+        breakdown={},
+        replies=[(finding, lack) for _, finding, lack in replies],
     )
-    return replace(grade, findings=(*judge_findings, *other_findings))
 
 
 def _verdict_of(

@@ -9,7 +9,7 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from posixpath import basename, dirname
 from typing import Annotated, Any
 
@@ -277,12 +277,12 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
         problems.error("wrong-type", f"expected an object, found {description}")
     if problems.error_count or not isinstance(raw, dict):
         return Reading(kind=kind, problems=problems.all())
-    reader = _Reader(file, kind, problems, raw)
+    reader = _Reader(problems)
     app = None
     if kind is Kind.APP:
         app = reader.app(raw)
     elif kind in CXAS:
-        reader.of_cxas(raw)
+        reader.of_cxas(raw, CXAS[kind])
     else:
         reader.resource(raw, (), kind)
     return Reading(
@@ -308,7 +308,7 @@ def parse_message(
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}")
         return None, problems.all()
-    reader = _Reader(file, kind, problems, raw, is_partial=is_partial, unknown=unknown)
+    reader = _Reader(problems, is_partial=is_partial, unknown=unknown)
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     resource = reader.resource(raw, (), kind)
@@ -352,28 +352,25 @@ def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
     return Place(place.file, place.line, column=place.column, json_path=json_source.path_text(path))
 
 
-@dataclass(slots=True)
 class _Reader:
-    """Reads the messages of one file."""
+    """Reads the messages of one file. `is_partial`, `unknown`: as in `parse_message`."""
 
-    file: str
-    kind: Kind
-    problems: Problems
-    raw: Any
-    resources: list[Resource] = field(default_factory=list)
-    prompts: dict[str, str] = field(default_factory=dict)
-    is_partial: bool = False
-    unknown: list[str] | None = None
+    def __init__(
+        self, problems: Problems, *, is_partial: bool = False, unknown: list[str] | None = None
+    ) -> None:
+        self.resources: list[Resource] = []
+        self.prompts: dict[str, str] = {}
+        self._problems, self._is_partial, self._unknown = problems, is_partial, unknown
 
     def resource(self, raw: Any, path: Path, kind: Kind) -> Resource | None:
         """Read the resource at `path`; None if it has an error, which is reported."""
         if kind is Kind.EVALUATION:
             raw = self._with_named_expectations(raw, path)
         message = self.message(SHAPES[kind], raw, path)
-        error_count = self.problems.error_count
+        error_count = self._problems.error_count
         if isinstance(message, Evaluation):
-            _check_evaluation(message, Spot(self.problems, path))
-        if message is None or self.problems.error_count > error_count:
+            _check_evaluation(message, Spot(self._problems, path))
+        if message is None or self._problems.error_count > error_count:
             return None
         return self._add(kind, path, message)
 
@@ -388,7 +385,7 @@ class _Reader:
             )
             if near:
                 message = f"`{key}` is not read"
-                self.problems.warning(
+                self._problems.warning(
                     "unknown-key", message, path=(key,), hint=f"did you mean `{near}`?"
                 )
         app: AppEvaluation | None = self.message(
@@ -398,9 +395,9 @@ class _Reader:
             self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
         return app
 
-    def of_cxas(self, raw: JsonObject) -> None:
+    def of_cxas(self, raw: JsonObject, shape: type[Proto]) -> None:
         """Read a file for `cxas`."""
-        document = self.message(CXAS[self.kind], raw, ())
+        document = self.message(shape, raw, ())
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
                 path = ("conversations", number)
@@ -408,12 +405,12 @@ class _Reader:
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
-                    _check_turn(turn, _TurnSpot(self.problems, (*path, "turns", turn_number)))
+                    _check_turn(turn, _TurnSpot(self._problems, (*path, "turns", turn_number)))
                 self._add(Kind.CONVERSATIONS, path, evaluation)
         elif isinstance(document, Simulations):
             for number, simulation in enumerate(document.evals):
                 path = ("evals", number)
-                _check_simulation(simulation, Spot(self.problems, path))
+                _check_simulation(simulation, Spot(self._problems, path))
                 self._note_prompts(simulation.expectations)
                 self._add(Kind.SIMULATIONS, path, simulation)
         elif isinstance(document, ToolTests):
@@ -421,15 +418,17 @@ class _Reader:
                 checks = test.expectations
                 if checks is None or not (checks.response or checks.variables):
                     message = "the test expects nothing of the tool"
-                    self.problems.warning("ces-turn", message, path=("tests", number))
+                    self._problems.warning("ces-turn", message, path=("tests", number))
                 self._add(Kind.TOOL_TESTS, ("tests", number), test)
 
     def _note_prompts(self, prompts: Iterable[str]) -> None:
         self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
 
     def _add(self, kind: Kind, path: Path, message: Proto) -> Resource:
-        place = self.problems.place_of(path)
-        resource = Resource(kind=kind, file=self.file, path=path, message=message, place=place)
+        place = self._problems.place_of(path)
+        resource = Resource(
+            kind=kind, file=self._problems.file, path=path, message=message, place=place
+        )
         self.resources.append(resource)
         return resource
 
@@ -461,17 +460,17 @@ class _Reader:
         """The message at `path`; None if it is absent, or has an error, which is reported."""
         if raw is None:
             return None
-        error_count = self.problems.error_count
-        spot = Spot(self.problems, path)
+        error_count = self._problems.error_count
+        spot = Spot(self._problems, path)
         cleaned = self._clean(shape, raw, spot, 0)
-        if self.problems.error_count > error_count and cleaned is None:
+        if self._problems.error_count > error_count and cleaned is None:
             return None
         try:
             message = shape.model_validate(cleaned)
         except ValidationError as error:
             _tell(error, cleaned, spot)
             return None
-        return message if self.problems.error_count == error_count else None
+        return message if self._problems.error_count == error_count else None
 
     def _clean(self, shape: type[Proto], raw: Any, spot: Spot, depth: int) -> Any:
         """The keys of a message in one spelling, without nulls, which mean absent; reports problems
@@ -479,7 +478,7 @@ class _Reader:
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
-            Spot(self.problems, spot.path[:10]).error(
+            Spot(self._problems, spot.path[:10]).error(
                 "json-too-deep", "the values are nested too deeply"
             )
             return None
@@ -488,8 +487,8 @@ class _Reader:
         spelled = dict[str, str]()
         for key, value in raw.items():
             name = fields.get(key) if isinstance(key, str) else None
-            if name is None and self.unknown is not None:
-                self.unknown.append(json_source.path_text(spot.at(key).path))
+            if name is None and self._unknown is not None:
+                self._unknown.append(json_source.path_text(spot.at(key).path))
             elif name is None:
                 _unknown_key(shape, raw, key, spot)
             elif name in spelled:
@@ -541,11 +540,11 @@ class _Reader:
                 )
                 spot.at(present_keys[1]).error("ces-oneof", message)
             elif not (
-                present_keys or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
+                present_keys or self._is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
             ):
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
                 spot.error("ces-oneof", message)
-        for name in shape.required if not self.is_partial else ():
+        for name in shape.required if not self._is_partial else ():
             key = shapes.key_of(shape, name)
             if content.get(key) in (None, "", []):
                 hint = "" if key in content else json_source.instead_of(key, content)

@@ -13,7 +13,6 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -281,9 +280,8 @@ class Resources:
         """All files with all of their problems, including those between files."""
         library = self._files.library()
         folders = partial(walk.folder_names, self.root)
-        return replace(
-            library, problems=(*library.problems, *read.library_problems(library, folders))
-        )
+        problems = (*library.problems, *read.library_problems(library, folders))
+        return Library(readings=library.readings, problems=problems)
 
     def _names(self, resource: Resource) -> set[str]:
         """All names that a reference may use for it."""
