@@ -58,7 +58,6 @@ from evalgate.values import Json, JsonObject
 from evalgate.wings.ces import read, shapes
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.live import (
-    APP_NAME,
     Live,
     LiveFailed,
     address,
@@ -67,7 +66,7 @@ from evalgate.wings.ces.live import (
     move_to_app,
 )
 from evalgate.wings.ces.outcomes import Plan, tool_name
-from evalgate.wings.ces.read import Kind
+from evalgate.wings.ces.read import APP_NAME, Kind
 from evalgate.wings.ces.shapes import (
     ErrorType,
     Evaluation,

@@ -1065,15 +1065,13 @@ class Group(enum.StrEnum):
 
 @frozen_dataclass
 class Check:
-    """One check of an evaluation and its outcome; `turn` counts from 1. `score`: on the check's own
-    scale."""
+    """One check of an evaluation and its outcome; `turn` counts from 1."""
 
     group: Group
     subject: Wording
     outcome: Outcome
     turn: int | None = None
     explanation: str = ""
-    score: float | None = None
 
 
 def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
@@ -1099,14 +1097,12 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
             yield _of_expectation(plan, expectation_outcome, number)
         overall = turn.overall_tool_invocation_result
         if overall is not None and overall.outcome is not Outcome.SKIPPED:
-            score = overall.tool_invocation_score or 0.0
             yield Check(
                 group=Group.EXPECTATION,
                 subject=Sentence("ces_tool_share"),
                 outcome=overall.outcome,
                 turn=number,
-                explanation=f"{score:g}",
-                score=score,
+                explanation=f"{overall.tool_invocation_score or 0.0:g}",
             )
         if (
             plan.judges_hallucination(plan.turns[number - 1])
@@ -1122,7 +1118,6 @@ def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
         outcome=Verdict(score=result.score).outcome(NO_CLAIM_OR_YES),
         turn=turn,
         explanation=result.explanation,
-        score=result.score,
     )
 
 
@@ -1130,13 +1125,8 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
     expected = expectation_outcome.expectation or GoldenExpectation()
     similarity = expectation_outcome.semantic_similarity_result
     call_result = expectation_outcome.tool_invocation_result
-    score: float | None = None
-    explanation = ""
-    if call_result:
-        score = call_result.parameter_correctness_score
-        explanation = call_result.explanation
+    explanation = call_result.explanation if call_result else ""
     if similarity:
-        score = similarity.score
         explanation = similarity.explanation or explanation
     if expected.note in UNEXPECTED:
         explanation = _observed_text(expectation_outcome)
@@ -1149,7 +1139,6 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
         outcome=expectation_outcome.outcome,
         turn=turn,
         explanation=explanation,
-        score=score,
     )
 
 
@@ -1180,7 +1169,6 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
             subject=Sentence("ces_goal", bool(plan.goal_score)),
             outcome=Verdict(score=score).outcome({plan.goal_score}),
             explanation=f"{goal.label}: {goal.explanation}" if goal else "",
-            score=score,
         )
 
 

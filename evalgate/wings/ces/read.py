@@ -47,6 +47,8 @@ ENDINGS = (".json", ".yaml", ".yml")
 LOCAL_APP = "projects/local/locations/local/apps/local"
 """The app of resources that name none."""
 
+APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
+
 MATCH_TYPES = ("ignore", "semantic", "contains", "regexp")
 """The comparison of an argument: `{"$matchType": ..., "$originalValue": ...}` in place of a
 value."""
@@ -94,6 +96,9 @@ class AppEvaluation(Proto):
 
 SHAPES: Mapping[Kind, type[Proto]] = {**RESOURCES, Kind.APP: AppEvaluation}
 """Resources that are a message of the API."""
+
+WRITABLE = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
+"""What may be written, in this order: a resource comes before those that refer to it."""
 
 APPLIES = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
 """Settings for the evaluations of the same app."""
@@ -192,9 +197,6 @@ _MARKS = (
     (Kind.PERSONA, "display_name personality", ""),
     (Kind.DATASET, "display_name evaluations", ""),
 )
-_APP_MARKS = frozenset(
-    {"evaluation_metrics_thresholds", "evaluation_personas", "evaluation_settings"}
-)
 
 
 def kind_of(text: str, *, file: str) -> Kind | None:
@@ -215,7 +217,7 @@ def kind_of(text: str, *, file: str) -> Kind | None:
         head = text[:_HEAD]
         top = {to_snake(key) for key in _TOP_KEY.findall(head)}
         inner_keys = {to_snake(first or second) for first, second in _INNER_KEY.findall(head)}
-    if stem(file) == "app" and top & _APP_MARKS:
+    if stem(file) == "app" and top & AppEvaluation.model_fields.keys():
         return Kind.APP
     for kind, needed, within in _MARKS:
         if top.issuperset(needed.split()) and (not within or within in inner_keys):
@@ -742,6 +744,12 @@ class Library:
         )
 
     @property
+    def apps(self) -> set[str]:
+        """The apps of the resources that have names."""
+        matches = (APP_NAME.match(resource.name) for resource in self.of(*WRITABLE))
+        return {match[0] for match in matches if match}
+
+    @property
     def tests(self) -> tuple[Resource, ...]:
         """The resources that could run: evaluations, goldens, simulations and tool tests."""
         return self.of(Kind.EVALUATION, *CXAS)
@@ -874,4 +882,4 @@ def names_of_app(message: Proto) -> set[tuple[str, str]]:
 
 
 _OF_APP_FIELDS = ("tool", "toolset", "target_agent")
-_OF_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+/(tools|toolsets|agents)/([^/]+)")
+_OF_APP = re.compile(APP_NAME.pattern + r"/(tools|toolsets|agents)/([^/]+)")

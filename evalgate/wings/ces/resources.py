@@ -33,13 +33,19 @@ from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
 from evalgate.wings.ces.edit import Refused, invalid
-from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Reading, Resource
+from evalgate.wings.ces.read import (
+    APP_NAME,
+    COLLECTION_OF,
+    WRITABLE,
+    Kind,
+    Library,
+    Reading,
+    Resource,
+)
 from evalgate.wings.ces.shapes import Proto
 
-WRITABLE = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
 LOCK_SECONDS = 30.0
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
-_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
 Texts: TypeAlias = dict[str, tuple[str, str | None]]
 RUNS = f"{kept.FOLDER}/ces"
 """The folder of the results of runs that were started here."""
@@ -307,22 +313,17 @@ class Resources:
         (`-`). Raises Refused if there is no such app."""
         app, _, below = parent.partition("/evaluations/")
         is_shaped = bool(below) == (kind is Kind.RESULT) and "/" not in below
-        if not _APP.fullmatch(app) or not is_shaped:
+        if not APP_NAME.fullmatch(app) or not is_shaped:
             shape = "projects/P/locations/L/apps/A"
             more = "/evaluations/E" if kind is Kind.RESULT else ""
             raise invalid(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
-        apps = self._app_names(library)
+        apps = library.apps
         if apps and app not in {*apps, self._app}:
             hint = words.suggest(app[:200], apps, prefix="; ")
             raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}{hint}")
         if kind is not Kind.RESULT:
             return f"{app}/{COLLECTION_OF[kind]}/"
         return f"{app}/evaluations/" if below == "-" else f"{parent}/results/"
-
-    def _app_names(self, library: Library) -> set[str]:
-        """The apps of the resources that have names."""
-        matches = (_APP.match(resource.name) for resource in library.of(*WRITABLE))
-        return {match[0] for match in matches if match}
 
     def _find(self, library: Library, kind: Kind, name: str) -> Resource:
         matches = [resource for resource in library.of(kind) if self.name_of(resource) == name]
@@ -391,7 +392,7 @@ class Resources:
         if not ID.fullmatch(resource_id):
             message = "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
             raise invalid((f"{kind}Id", message))
-        apps = self._app_names(library)
+        apps = library.apps
         only_app = apps.pop() if self._app == read.LOCAL_APP and len(apps) == 1 else self._app
         name = self._prefix(library, kind, parent or only_app) + resource_id
         if any(
