@@ -61,6 +61,18 @@ from evalgate.wings.ces.shapes import (
     UserGoalSatisfactionResult,
 )
 
+EXPECTATIONS = "ces_expectations"
+SIMILARITY = "ces_semantic_similarity"
+HALLUCINATION = "ces_hallucination"
+NAMED = "ces_evaluation_expectations"
+GOAL = "ces_user_goal"
+GOALS = "ces_goals"
+RUBRICS = "ces_rubrics"
+PLATFORM = "ces_platform"
+"""The platform's own outcome of evaluations that it runs."""
+CRITERIA = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
+"""The criteria in the order of the reports, without the platform's."""
+
 SIMILARITY_LABELS = {
     0: "Completely Inconsistent / Contradictory",
     1: "Largely Inconsistent (Major Omissions)",
@@ -1053,21 +1065,11 @@ def _scenario_answer(
 # --- checks and status ----------------------------------------------------------------------------
 
 
-class Group(enum.StrEnum):
-    """The subject of a check."""
-
-    EXPECTATION = "expectation"  # the agent's actions, decided without a judge
-    SIMILARITY = "similarity"  # what a judge compares
-    HALLUCINATION = "hallucination"
-    NAMED = "named"  # expectations of the whole conversation
-    GOAL = "goal"
-
-
 @frozen_dataclass
 class Check:
-    """One check of an evaluation and its outcome; `turn` counts from 1."""
+    """One check of an evaluation and its outcome, for a criterion; `turn` counts from 1."""
 
-    group: Group
+    criterion: str
     subject: Wording
     outcome: Outcome
     turn: int | None = None
@@ -1081,7 +1083,7 @@ def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
     )
     of_conversation = (
         Check(
-            group=Group.NAMED,
+            criterion=NAMED,
             subject=expectation_result.prompt or expectation_result.evaluation_expectation,
             outcome=expectation_result.outcome,
             explanation=expectation_result.explanation,
@@ -1098,7 +1100,7 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
         overall = turn.overall_tool_invocation_result
         if overall is not None and overall.outcome is not Outcome.SKIPPED:
             yield Check(
-                group=Group.EXPECTATION,
+                criterion=EXPECTATIONS,
                 subject=Sentence("ces_tool_share"),
                 outcome=overall.outcome,
                 turn=number,
@@ -1113,7 +1115,7 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
 
 def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
     return Check(
-        group=Group.HALLUCINATION,
+        criterion=HALLUCINATION,
         subject=result.label or Sentence("ces_claims"),
         outcome=Verdict(score=result.score).outcome(NO_CLAIM_OR_YES),
         turn=turn,
@@ -1134,7 +1136,7 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
         plan, expected, expectation_outcome.observed_tool_call
     )
     return Check(
-        group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
+        criterion=SIMILARITY if is_judged else EXPECTATIONS,
         subject=described(expected),
         outcome=expectation_outcome.outcome,
         turn=turn,
@@ -1154,7 +1156,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
             is_judged = _is_judged(plan, expectation, observed.tool_call if observed else None)
             field, text = "tool_call", min(names_of(expected_call.call))
         yield Check(
-            group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
+            criterion=SIMILARITY if is_judged else EXPECTATIONS,
             subject=Sentence("ces_expected", field, text),
             outcome=expectation_outcome.outcome,
         )
@@ -1165,7 +1167,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
         goal = result.user_goal_satisfaction_result
         score = goal.score if goal else None
         yield Check(
-            group=Group.GOAL,
+            criterion=GOAL,
             subject=Sentence("ces_goal", bool(plan.goal_score)),
             outcome=Verdict(score=score).outcome({plan.goal_score}),
             explanation=f"{goal.label}: {goal.explanation}" if goal else "",
