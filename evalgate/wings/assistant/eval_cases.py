@@ -19,11 +19,12 @@ from evalgate.formats.adk_shapes import EvalCaseWire, case_json
 from evalgate.formats.json_source import Path as JsonPath
 from evalgate.formats.kind import Dialect
 from evalgate.gate.waiting import WaitingChange
+from evalgate.model.json_match import MISSING
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.values import Json, JsonObject
 from evalgate.wings.ces import compare, edit
-from evalgate.wings.ces.compare import MISSING, FieldChange
+from evalgate.wings.ces.compare import FieldChange
 from evalgate.wings.ces.edit import EVERYTHING, Refused, invalid
 from evalgate.wings.ces.resources import Done, Resources, check_etag, etag_of
 

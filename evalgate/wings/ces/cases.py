@@ -26,6 +26,7 @@ from evalgate.model import (
     ToolResponse as AdkResponse,
     TurnSetup,
 )
+from evalgate.model.json_match import MISSING
 from evalgate.values import Json, JsonObject, grouped
 from evalgate.wings.ces import compare, cxas, outcomes, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER, Simulation
@@ -470,9 +471,7 @@ def differences(base: Case, head: Case) -> list[str]:
         for change in compare.changes(_compared(base), _compared(head))
         if change.path[:1] not in (("description",), ("tags",))
         # a golden of one turn has no run method
-        and not (
-            change.path == ("goldenRunMethod",) and compare.MISSING in (change.old, change.new)
-        )
+        and not (change.path == ("goldenRunMethod",) and MISSING in (change.old, change.new))
         for leaf in compare.leaves(change)
     ]
 
