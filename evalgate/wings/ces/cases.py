@@ -3,7 +3,6 @@ that decide."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,7 +26,7 @@ from evalgate.model import (
     TurnSetup,
 )
 from evalgate.model.json_match import MISSING
-from evalgate.values import Json, JsonObject, grouped
+from evalgate.values import Json, JsonObject, digest_of, grouped
 from evalgate.wings.ces import compare, cxas, outcomes, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER, Simulation
 from evalgate.wings.ces.outcomes import Plan, expectations_of
@@ -225,7 +224,7 @@ class _App:
         """A persona of the app, always the same one for a scenario; the platform picks any."""
         if not self._personas:
             return None
-        number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
+        number = int(digest_of(name, 8), 16)
         personas = sorted(self._personas, key=lambda persona: persona.display_name)
         persona = personas[number % len(personas)]
         return Persona(persona_id=persona.display_name, description=persona.personality)

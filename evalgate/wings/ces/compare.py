@@ -11,6 +11,7 @@ from typing import Any
 from evalgate.agents.tools.cassette import args_text
 from evalgate.formats.json_source import Path, path_text
 from evalgate.model.json_match import MISSING
+from evalgate.text import plain
 from evalgate.values import Json, frozen_dataclass
 
 LONGEST_SHOWN = 200
@@ -39,8 +40,7 @@ def value_text(value: Any) -> str:
     """A value on one line."""
     if value is MISSING:
         return "(not set)"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+    return plain.clip_end(json.dumps(value, ensure_ascii=False), LONGEST_SHOWN)
 
 
 def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:

@@ -6,7 +6,6 @@ Every update of an app has a mask of the changed fields and the etag that was re
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_in
 from evalgate.results import kept, output
 from evalgate.text import plain, words
-from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
+from evalgate.values import Environ, Json, JsonObject, digest_of, frozen_dataclass, without
 from evalgate.wings.ces import compare, edit, live, read, shapes
 from evalgate.wings.ces.compare import FieldChange
 from evalgate.wings.ces.edit import Refused
@@ -391,7 +390,7 @@ class AppFiles:
             if app_value in (file_value, base_value):
                 continue
             if file_value == base_value:
-                content = {**{k: v for k, v in content.items() if k != key}, **app_value}
+                content = {**without(content, (key,)), **app_value}
             else:
                 conflicts += live.mask(file_value, app_value, read.SHAPES[pair.kind])
         if conflicts:
@@ -490,9 +489,7 @@ class AppFiles:
         assert pair.file_content is not None
         raw = self._library.readings[pair.file].raw
         if pair.path:
-            if not names_only and pair.file_content != {
-                key: value for key, value in new.items() if key not in ("name", "etag")
-            }:
+            if not names_only and pair.file_content != without(new, ("name", "etag")):
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there"
                 )
@@ -513,7 +510,7 @@ class AppFiles:
 
 
 def _record(name: str, etag: str) -> str:
-    return f"{PULLED}/{hashlib.sha256(f'{name} {etag}'.encode()).hexdigest()[:24]}.json"
+    return f"{PULLED}/{digest_of(f'{name} {etag}', 24)}.json"
 
 
 def _read(raw: Json, kind: Kind) -> Pair:

@@ -5,7 +5,6 @@ Only the changed values of a file differ."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -30,7 +29,7 @@ from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass
 from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
 from evalgate.wings.ces.edit import Refused, invalid
 from evalgate.wings.ces.read import (
@@ -158,7 +157,7 @@ class Resources:
         self._app = app
         self._read_only = read_only
         self._no_relaxing = no_relaxing
-        digest = hashlib.sha256(str(self.root).encode()).hexdigest()[:16]
+        digest = digest_of(str(self.root), 16)
         folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         self._files = StoredFiles(self.root)
@@ -504,8 +503,7 @@ class Resources:
 
 def etag_of(content: Any) -> str:
     """A hash of the fields that a caller can write."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return digest_of(json.dumps(content, sort_keys=True, ensure_ascii=False), 24)
 
 
 def check_etag(etag: Any, content: Any, noun: str) -> None:
@@ -526,7 +524,7 @@ def _made_id(title: str) -> str:
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", title).strip("-")[:36].rstrip("-")
     if len(slug) > 4:
         return slug
-    return f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+    return f"{slug or 'new'}-{digest_of(title, 8)}"
 
 
 def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
