@@ -48,7 +48,7 @@ class OutcomePair:
 
 def pairs(run: Run) -> Iterator[OutcomePair]:
     """The outcomes of one side, without evaluations that the platform did not finish."""
-    for plan, trial, transcript, measured in results.measurements(run):
+    for plan, trial, transcript, measured in results.measured_trials(run):
         if transcript is None or transcript.platform is None:
             continue
         result = EvaluationResult.model_validate(transcript.platform)

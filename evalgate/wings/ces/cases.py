@@ -139,7 +139,9 @@ class _App:
 
     def __init__(self, library: Library, folder: str) -> None:
         readings = [
-            reading for file, reading in library.every.items() if read.app_folder(file) == folder
+            reading
+            for file, reading in library.all_files.items()
+            if read.app_folder(file) == folder
         ]
         app = next((reading.app for reading in readings if reading.app), AppEvaluation())
         self._settings = app.evaluation_settings or EvaluationSettings()
@@ -163,12 +165,12 @@ class _App:
         starting_prompt = WELCOME if initiator is ScenarioConversationInitiator.AGENT else ""
         goals: tuple[str, ...] = ()
         if isinstance(message, Simulation):
-            goals = cxas.goals_of(message)
+            goals = cxas.goal_texts(message)
             starting_prompt = message.steps[0].static_utterance or starting_prompt
             message = cxas.scenario_of(message, app=read.LOCAL_APP)
         assert isinstance(message, Evaluation)
         # the platform's results decide nothing
-        bare = Evaluation.model_validate(shapes.comparable(message))
+        bare = Evaluation.model_validate(shapes.content_of(message))
         inputs = bare.golden or bare.scenario or Scenario()
         names = [name.rpartition("/")[2] for name in inputs.evaluation_expectations]
         plan = Plan(
@@ -428,7 +430,7 @@ def _criteria(plan: Plan) -> Iterator[str]:
     yield from (
         _criteria_of_golden(plan) if scenario is None else _criteria_of_scenario(plan, scenario)
     )
-    if any(map(plan.assesses_hallucination, plan.turns if scenario is None else (None,))):
+    if any(map(plan.judges_hallucination, plan.turns if scenario is None else (None,))):
         yield HALLUCINATION
     if plan.conversation_expectations:
         yield NAMED
@@ -477,7 +479,7 @@ def differences(base: Case, head: Case) -> list[str]:
     """The differences between two versions of an evaluation and its settings, in words."""
     return [
         str(replace(leaf, path=_end_of(leaf.path)))
-        for change in compare.changes(_comparable(base), _comparable(head))
+        for change in compare.changes(_compared(base), _compared(head))
         if change.path[:1] not in (("description",), ("tags",))
         # a golden of one turn has no run method
         and not (
@@ -487,7 +489,7 @@ def differences(base: Case, head: Case) -> list[str]:
     ]
 
 
-def _comparable(case: Case) -> JsonObject:
+def _compared(case: Case) -> JsonObject:
     """The parts that decide on a case, under names by which `compare` recognizes a relaxation."""
     plan = Plan.model_validate(case.ces or {})
     talk = case.scenario
@@ -504,7 +506,7 @@ def _comparable(case: Case) -> JsonObject:
         else "",
     }
     return {
-        **shapes.comparable(plan.evaluation),
+        **shapes.content_of(plan.evaluation),
         **{name: setting for name, setting in settings.items() if setting},
         "app": {
             "evaluationMetricsThresholds": plan.thresholds.json(),

@@ -317,7 +317,7 @@ def _step_text(number: int, step: Goal) -> str:
     return " ".join(filter(None, texts))
 
 
-def goals_of(simulation: Simulation) -> tuple[str, ...]:
+def goal_texts(simulation: Simulation) -> tuple[str, ...]:
     """The goals of a simulation in order, as properties of its conversation."""
     return tuple(
         _goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal

@@ -500,7 +500,7 @@ class _Reader:
                 content[shapes.key_of(shape, name)] = self._clean_value(
                     shape, name, value, spot.at(key), depth
                 )
-        self._check_presence(shape, content, spot)
+        self._check_required(shape, content, spot)
         return content
 
     def _clean_value(
@@ -530,7 +530,7 @@ class _Reader:
             }
         return self._clean(inner, value, spot, depth + 1)
 
-    def _check_presence(self, shape: type[Proto], content: JsonObject, spot: Spot) -> None:
+    def _check_required(self, shape: type[Proto], content: JsonObject, spot: Spot) -> None:
         """Required fields and oneofs of a message."""
         for fields in shape.oneofs.values():
             keys = [shapes.key_of(shape, name) for name in fields]
@@ -729,7 +729,7 @@ class Library:
     beside: Mapping[str, Reading] = field(default_factory=dict)
 
     @property
-    def every(self) -> Mapping[str, Reading]:
+    def all_files(self) -> Mapping[str, Reading]:
         """All files, including those that were not selected."""
         return {**self.beside, **self.readings}
 
@@ -756,7 +756,7 @@ def library(
     readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
     ces_library = Library(readings=readings)
     problems = [problem for reading in readings.values() for problem in reading.problems]
-    return Library(readings=readings, problems=(*problems, *across(ces_library, folders)))
+    return Library(readings=readings, problems=(*problems, *library_problems(ces_library, folders)))
 
 
 def app_folder(file: str) -> str:
@@ -769,7 +769,9 @@ def app_folder(file: str) -> str:
     return "/".join(parts[:index])
 
 
-def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
+def library_problems(
+    library: Library, folders: Callable[[str], frozenset[str]]
+) -> Iterator[Problem]:
     """Names that occur twice in an app or a file for `cxas`, references that lead nowhere, and apps
     with two files."""
     files: dict[str, str] = {}
@@ -782,7 +784,7 @@ def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterat
             )
     apps = grouped((app_folder(resource.file), resource) for resource in library.of(*Kind))
     for app, resources in apps.items():
-        yield from _duplicates(resources)
+        yield from _duplicate_names(resources)
         yield from _references(
             resources,
             {
@@ -792,7 +794,7 @@ def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterat
         )
 
 
-def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
+def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
     resources_by_name: dict[tuple[Kind, str, str, str], Resource] = {}
     for resource in resources:
         if resource.kind in (Kind.APP, Kind.RESULT, Kind.RUN):
@@ -837,7 +839,7 @@ def _references(
             yield (errors.error if known_names else errors.warning)(
                 "ces-reference", text, resource.place, hint
             )
-        for collection, used_name in sorted(used_of_app(message)):
+        for collection, used_name in sorted(names_of_app(message)):
             folder_names = folders.get(collection, frozenset())
             if folder_names and used_name not in folder_names:
                 hint = words.suggest(used_name[:100], folder_names)
@@ -859,7 +861,7 @@ def references_of(message: Proto) -> tuple[Kind, tuple[str, ...], tuple[str, ...
     return Kind.EXPECTATION, names, (key, "evaluationExpectations")
 
 
-def used_of_app(message: Proto) -> set[tuple[str, str]]:
+def names_of_app(message: Proto) -> set[tuple[str, str]]:
     """The tools, toolsets and agents that a message names, as collection and last part of the
     name."""
     used: set[tuple[str, str]] = set()

@@ -150,8 +150,8 @@ def _outcomes(measured: Measured, app: str) -> JsonObject:
         replays = [
             replay.model_copy(
                 update={
-                    "turn_latency": _duration(turn.timings.total_s) if turn.timings else None,
-                    **_latencies([turn], app),
+                    "turn_latency": _seconds_text(turn.timings.total_s) if turn.timings else None,
+                    **_latency_fields([turn], app),
                 }
             )
             for replay, turn in zip(outcomes.turn_replay_results, turns, strict=False)
@@ -161,15 +161,17 @@ def _outcomes(measured: Measured, app: str) -> JsonObject:
         return {"golden_result": outcomes.model_copy(update=update)}
     if outcomes is None:
         return {}
-    return {"scenario_result": outcomes.model_copy(update=_latencies(measured.turns, app))}
+    return {"scenario_result": outcomes.model_copy(update=_latency_fields(measured.turns, app))}
 
 
-def _latencies(turns: Sequence[Invocation], app: str) -> JsonObject:
+def _latency_fields(turns: Sequence[Invocation], app: str) -> JsonObject:
     calls = list(_call_seconds(turns))
     return {
         "tool_call_latencies": tuple(
             ToolCallLatency(
-                tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds)
+                tool=tool_name(name, app),
+                display_name=name,
+                execution_latency=_seconds_text(seconds),
             )
             for kind, name, seconds in calls
             if kind == "tool"
@@ -182,7 +184,7 @@ def _span(kind: str, name: str, seconds: float, *, app: str) -> SpanLatency:
     about: JsonObject = {"type": SpanType.LLM, "model": name}
     if kind == "tool":
         about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
-    return SpanLatency(**about, execution_latency=_duration(seconds))
+    return SpanLatency(**about, execution_latency=_seconds_text(seconds))
 
 
 def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
@@ -208,7 +210,7 @@ def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float
                 yield kind, names[kind][0], seconds
 
 
-def _duration(seconds: float) -> str:
+def _seconds_text(seconds: float) -> str:
     return f"{max(0.0, seconds):.3f}s"
 
 
@@ -289,12 +291,12 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
             ToolLatency(
                 tool=tool_name(name, app),
                 tool_display_name=name,
-                latency_metrics=_percentiles(seconds),
+                latency_metrics=_latency_metrics(seconds),
             )
             for name, seconds in tools.items()
         ),
         llm_call_latencies=tuple(
-            LlmCallLatency(model=model, latency_metrics=_percentiles(seconds))
+            LlmCallLatency(model=model, latency_metrics=_latency_metrics(seconds))
             for model, seconds in models.items()
         ),
         session_count=len(sessions),
@@ -305,11 +307,12 @@ def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
     return dict(sorted(grouped(pairs).items()))
 
 
-def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:
+def _latency_metrics(seconds: Sequence[float]) -> LatencyMetrics:
     """By nearest rank."""
     ordered = sorted(seconds)
     ranked = [
-        _duration(ordered[max(0, -(-share * len(ordered) // 100) - 1)]) for share in (50, 90, 99)
+        _seconds_text(ordered[max(0, -(-share * len(ordered) // 100) - 1)])
+        for share in (50, 90, 99)
     ]
     return LatencyMetrics(
         p50_latency=ranked[0], p90_latency=ranked[1], p99_latency=ranked[2], call_count=len(ordered)
@@ -319,7 +322,7 @@ def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:
 # --- metrics by version ---------------------------------------------------------------------------
 
 
-def aggregated(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
+def version_metrics(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
     """The metrics of one evaluation's or one dataset's results, by version of the app."""
     return AggregatedMetrics(
         metrics_by_app_version=tuple(
@@ -361,7 +364,7 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
     ratings = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
     ratings += [rating for scenario in scenarios for rating in scenario.hallucination_result]
     claims = [rating.score for rating in ratings if rating.score in (0, 1)]  # -1: no claim
-    similarities = [score for turn in turns for score in _similarities(turn)]
+    similarities = [score for turn in turns for score in _similarity_scores(turn)]
     calls = [latency for turn in turns for latency in turn.tool_call_latencies]
     calls += [latency for scenario in scenarios for latency in scenario.tool_call_latencies]
     by_tool = _grouped(
@@ -381,18 +384,20 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
         if claims
         else (),
         "tool_call_latency_metrics": tuple(
-            ToolCallLatencyMetrics(tool=tool, average_latency=_duration(statistics.fmean(seconds)))
+            ToolCallLatencyMetrics(
+                tool=tool, average_latency=_seconds_text(statistics.fmean(seconds))
+            )
             for tool, seconds in by_tool.items()
         ),
         "turn_latency_metrics": (
-            TurnLatencyMetrics(average_latency=_duration(statistics.fmean(durations))),
+            TurnLatencyMetrics(average_latency=_seconds_text(statistics.fmean(durations))),
         )
         if durations
         else (),
     }
 
 
-def _similarities(turn: TurnReplayResult) -> list[int]:
+def _similarity_scores(turn: TurnReplayResult) -> list[int]:
     """The scores of a turn's answers, or the score of the whole turn if its answers have none."""
     similarities = [outcome.semantic_similarity_result for outcome in turn.expectation_outcome]
     scores = [
@@ -454,14 +459,15 @@ def of_runs(head: Run, base: Run | None) -> JsonObject:
             version = _version(run, side)
             pairs += [(evaluation_of(result), (version, result)) for result in evaluation_results]
     document["aggregatedMetrics"] = {
-        name: aggregated(grouped(by_version)).json() for name, by_version in grouped(pairs).items()
+        name: version_metrics(grouped(by_version)).json()
+        for name, by_version in grouped(pairs).items()
     }
     return document
 
 
 def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
     """A run of the API for each app."""
-    by_app = grouped((plan.app, measurement) for plan, _, _, measurement in measurements(run))
+    by_app = grouped((plan.app, measurement) for plan, _, _, measurement in measured_trials(run))
     for app, measured in by_app.items():
         created = run.started_at.replace("+00:00", "Z")
         batch = Batch(
@@ -474,7 +480,7 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
         yield run_of(measured, batch)
 
 
-def measurements(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
+def measured_trials(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
     """Each first trial of a CES evaluation, with its outcomes."""
     cases_by_key = cases_of(run.suites)
     for trial in run.trials:

@@ -186,7 +186,7 @@ def test_metrics_by_version() -> None:
         "head": made(golden(Outcome.FAIL), scenario(Outcome.FAIL)),
         "none": [],
     }
-    base, head, none = valid(results.aggregated(versions))["metricsByAppVersion"]
+    base, head, none = valid(results.version_metrics(versions))["metricsByAppVersion"]
     assert (base["appVersionId"], base["passCount"], base.get("failCount")) == ("base", 1, None)
     assert (head.get("passCount"), head["failCount"]) == (None, 2)
     assert base["toolMetrics"] == [{"tool": TOOL, "failCount": 2}]
