@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from evalgate.comparison import pairing, threshold
-from evalgate.comparison.cases import OF_RERUNS
+from evalgate.comparison.compare import OF_RERUNS
 from evalgate.model import (
     BaseSource,
     Book,

@@ -54,7 +54,7 @@ class View:
     comparison: Comparison | None
 
     @cached_property
-    def groups(self) -> Mapping[str, Sequence[CaseView]]:
+    def by_group(self) -> Mapping[str, Sequence[CaseView]]:
         """The cases by group."""
         return grouped((case.group, case) for case in self.cases)
 
