@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
+from xml.etree import ElementTree as ET
+
+from junit_xml import TestCase, TestSuite
 
 from evalgate.model import (
     CriterionVerdict,
@@ -29,18 +31,6 @@ DETAIL_LIMIT = 8_000
 COUNTS = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
 """The attributes that count elements, and the tags of these."""
 INDENT = "  "
-ESCAPES = str.maketrans(
-    {
-        "&": "&amp;",
-        "<": "&lt;",
-        ">": "&gt;",
-        '"': "&quot;",
-        "\r": "&#13;",
-        "\n": "&#10;",
-        "\t": "&#09;",
-    }
-)
-"""Of attributes."""
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
 
 
@@ -62,68 +52,36 @@ def render(report: Report) -> str:
     )
     if report.comparison is not None:
         suites += _gates(report, has_failed_case="<failure " in suites or "<error " in suites)
-    counts = _counts(suites)
-    del counts["skipped"]
-    attributes = {"name": plain.label(report.title, 100), **counts}
-    attributes["time"] = f"{report.run.seconds:.3f}"
+    root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
+    for name in ("tests", "failures", "errors"):
+        root.set(name, _count(COUNTS[name], suites))
+    root.set("time", f"{report.run.seconds:.3f}")
     declaration = '<?xml version="1.0" encoding="utf-8"?>'
-    return f"{declaration}{_element('testsuites', attributes, suites, level=0)}\n"
+    return f"{declaration}\n{_opening_tag(root, level=0)}{suites}\n</testsuites>\n"
 
 
-def _element(
-    tag: str, attributes: Mapping[str, str], children: str = "", *, level: int, text: str = ""
-) -> str:
-    """An element on its own line, with `children`, which are elements, or with a text. Elements are
-    texts, so that many do not fill the memory. Empty attributes are left out."""
-    indent = f"\n{INDENT * level}"
-    opening = f"{indent}<{tag}" + "".join(
-        f' {name}="{value.translate(ESCAPES)}"' for name, value in attributes.items() if value
-    )
-    if not (children or text):
-        return f"{opening} />"
-    return f"{opening}>{children + indent if children else html.escape(text, quote=False)}</{tag}>"
+def _count(tag: str, elements: str) -> str:
+    """The number of elements with this tag: texts have no `<`, it is escaped."""
+    return str(elements.count(f"<{tag} "))
 
 
-def _counts(elements: str) -> dict[str, str]:
-    """The attributes that count elements: texts have no `<`, it is escaped."""
-    return {name: str(elements.count(f"<{tag} ")) for name, tag in COUNTS.items()}
+def _suite_text(test_suite: TestSuite, test_cases: str, *, seconds: float = 0.0) -> str:
+    """A testsuite with its test cases, which are texts, so that many do not fill the memory."""
+    element: ET.Element = test_suite.build_xml_doc()
+    # the package writes float noise, and counts `disabled`, which Jenkins does not know
+    del element.attrib["disabled"]
+    for name, tag in COUNTS.items():
+        element.set(name, _count(tag, test_cases))
+    element.set("time", f"{seconds:.3f}")
+    return f"{_opening_tag(element, level=1)}{test_cases}\n{INDENT}</testsuite>"
 
 
-def _suite_element(
-    name: str,
-    test_cases: str,
-    report: Report,
-    *,
-    file: str = "",
-    seconds: float = 0.0,
-    properties: Mapping[str, str] | None = None,
-) -> str:
-    attributes = {"name": name, **_counts(test_cases), "time": f"{seconds:.3f}"}
-    attributes |= {"timestamp": report.run.started_at[:19], "file": file}
-    rows = "".join(
-        _element("property", {"name": fact, "value": text}, level=3)
-        for fact, text in (properties or {}).items()
-        if text
-    )
-    facts = _element("properties", {}, rows, level=2) if rows else ""
-    return _element("testsuite", attributes, facts + test_cases, level=1)
-
-
-def _case_element(
-    name: str, file: str, outcome: str = "", *, seconds: float = 0.0, output: str = ""
-) -> str:
-    """A test case. `outcome`: the element that says why it did not pass. `output`: its scores."""
-    attributes = {"name": name, "classname": file, "time": f"{seconds:.3f}"}
-    outcome += _element("system-out", {}, text=output, level=3) if output else ""
-    return _element("testcase", attributes, outcome, level=2)
-
-
-def _outcome(tag: str, kind: str, message: str, text: str = "") -> str:
-    return _element(tag, {"type": kind, "message": message}, text=text, level=3)
-
-
-def _skipped(message: str) -> str:
-    return _outcome("skipped", "skipped", message)
+def _case_text(test_case: TestCase, *, seconds: float = 0.0) -> str:
+    document: ET.Element = TestSuite("", [test_case]).build_xml_doc()
+    (element,) = document
+    element.set("time", f"{seconds:.3f}")
+    ET.indent(element, level=2)
+    return f"\n{INDENT * 2}{ET.tostring(element, encoding='unicode')}"
 
 
 def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> str:
@@ -139,77 +97,113 @@ def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> s
         name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()
     }
     name = plain.visible(suite.suite)
-    ending = next((ending for ending in SUFFIXES if name.endswith(ending)), "")
-    test_cases = "".join(
-        _case_element(
-            plain.visible(case.case_id) or "(empty)",
-            name.removesuffix(ending),
-            _case_outcome(case),
-            seconds=case.seconds,
-            output=_values(case.verdict.criteria),
-        )
-        for case in case_views
+    test_suite = TestSuite(
+        name,
+        timestamp=report.run.started_at[:19],
+        file=name,
+        properties={fact: text for fact, text in facts.items() if text},
     )
-    seconds = sum(case.seconds for case in case_views)
-    return _suite_element(name, test_cases, report, file=name, seconds=seconds, properties=facts)
+    return _suite_text(
+        test_suite,
+        "".join(_case_text(_test_case(case), seconds=case.seconds) for case in case_views),
+        seconds=sum(case.seconds for case in case_views),
+    )
 
 
 def _gates(report: Report, *, has_failed_case: bool) -> str:
     """The gates' answers. `has_failed_case`: a case shows the failure already."""
-    answers = {}
-    test_cases = ""
-    for gate in report.verdict.gates:
-        name = gate.gate.value
-        reason = wording.bounded(gate.reason, TEXT_LIMIT)
-        answers[name] = f"{wording.kind_word(gate.kind)}: {reason}"
-        outcome = "" if has_failed_case else _gate_outcome(gate, reason, report)
-        test_cases += _case_element(name, "evalgate", outcome) if outcome else ""
-    return _suite_element("evalgate", test_cases, report, properties=answers)
+    gates = report.verdict.gates
+    answers = {
+        gate.gate.value: f"{wording.kind_word(gate.kind)}: {wording.bounded(gate.reason, TEXT_LIMIT)}"
+        for gate in gates
+    }
+    test_cases = [] if has_failed_case else [_gate_case(gate, report) for gate in gates]
+    test_suite = TestSuite("evalgate", timestamp=report.run.started_at[:19], properties=answers)
+    return _suite_text(
+        test_suite,
+        "".join(
+            _case_text(test_case)
+            for test_case in test_cases
+            if test_case.failures or test_case.errors
+        ),
+    )
 
 
 def _broken_file(suite: SuiteVerdict, report: Report) -> str:
     """An evaluation file that could not be measured: one test case, which is an error."""
     name = plain.visible(suite.suite)
+    test_case = TestCase(phrase("broken_file_case"), classname=name)
     reason = wording.bounded(suite.reason, TEXT_LIMIT)
-    word = wording.kind_word(VerdictKind.NOT_MEASURED)
-    outcome = (
-        _skipped(phrase("skipped", word, reason))
-        if suite.advisory
-        else _outcome("error", "not_measured", reason)
-    )
-    test_case = _case_element(phrase("broken_file_case"), name, outcome)
-    return _suite_element(name, test_case, report, file=name)
+    if suite.advisory:
+        test_case.add_skipped_info(
+            message=phrase("skipped", wording.kind_word(VerdictKind.NOT_MEASURED), reason)
+        )
+    else:
+        test_case.add_error_info(message=reason, error_type="not_measured")
+    test_suite = TestSuite(name, timestamp=report.run.started_at[:19], file=name)
+    return _suite_text(test_suite, _case_text(test_case))
 
 
-def _gate_outcome(gate: GateVerdict, reason: str, report: Report) -> str:
+def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
+    test_case = TestCase(gate.gate.value, classname="evalgate")
+    reason = wording.bounded(gate.reason, TEXT_LIMIT)
     is_deciding = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
     match gate.kind:
         case VerdictKind.FAIL:
-            return _outcome("failure", gate.gate.value, reason)
+            test_case.add_failure_info(message=reason, failure_type=gate.gate.value)
         case VerdictKind.NOT_MEASURED if is_deciding:
-            return _outcome("error", "not_measured", reason)
+            test_case.add_error_info(message=reason, error_type="not_measured")
         case _:
-            return ""  # its property says it
+            pass  # its property says it
+    return test_case
 
 
-def _case_outcome(case: CaseView) -> str:
-    match case.kind:
+def _opening_tag(element: ET.Element, *, level: int) -> str:
+    """The text of an element without its end tag, so that further children can follow."""
+    ET.indent(element, level=level)
+    text = ET.tostring(element, encoding="unicode")
+    opening = (
+        f"{text.removesuffix(' />')}>"
+        if text.endswith(" />")
+        else text.removesuffix(f"</{element.tag}>").rstrip()
+    )
+    return f"\n{INDENT * level}{opening}" if level else opening
+
+
+def _test_case(case: CaseView) -> TestCase:
+    suffix = next((ending for ending in SUFFIXES if case.suite.key.endswith(ending)), "")
+    test_case = TestCase(
+        plain.visible(case.verdict.case_id) or "(empty)",
+        classname=plain.visible(case.suite.key.removesuffix(suffix)),
+        stdout=_values(case.verdict.criteria),
+    )
+    match case.verdict.kind:
         case VerdictKind.PASS:
-            return ""
+            pass
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if (
             case.allowed is not None and not case.skipped
         ):
-            message = _failure_message(case) or _reason(case)
-            return _skipped(phrase("allowed", case.failure_origin, message))
+            test_case.add_skipped_info(
+                message=phrase(
+                    "allowed", case.failure_origin, _failure_message(case) or _reason(case)
+                )
+            )
         case VerdictKind.FAIL if not case.agent_failed:
-            return _outcome("failure", "fail", _failure_message(case), _body(case))
+            test_case.add_failure_info(
+                message=_failure_message(case), output=_body(case), failure_type="fail"
+            )
         case VerdictKind.NOT_MEASURED if case.skipped:
-            return _skipped(_reason(case))
+            test_case.add_skipped_info(message=_reason(case))
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
-            return _outcome("error", _error_type(case), _reason(case), _body(case))
+            test_case.add_error_info(
+                message=_reason(case), output=_body(case), error_type=_error_type(case)
+            )
         case VerdictKind.INCONCLUSIVE:
             reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
-            return _skipped(phrase("skipped", wording.kind_word(case.kind), reason))
+            test_case.add_skipped_info(
+                message=phrase("skipped", wording.kind_word(case.verdict.kind), reason)
+            )
+    return test_case
 
 
 def _failure_message(case: CaseView) -> str:

@@ -391,7 +391,6 @@ class Session:
         self.runner = TrialRunner(
             retries=settings.retries,
             stop=self.stop,
-            say=watcher.say,
             say_once=cache(watcher.say),
             simulate=user.simulation_of(panel, settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
