@@ -33,7 +33,6 @@ from evalgate.model import (
     TrialKey,
     VerdictKind,
 )
-from evalgate.reports import bets
 from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
@@ -443,7 +442,7 @@ def certainty(report: Report) -> str:
 
 def evidence_sentence(book: Book, edits: Edits) -> str:
     """The evidence of the bets, by whose rules if both sides' differ, and its meaning."""
-    broken_keys = bets.certainly_broken(book.factors, needed=book.needed) if book.is_worse else ()
+    broken_keys = book.certainly_broken if book.is_worse else ()
     names = [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken_keys]
     return phrase("bets", book, names, bool(edits.rules()), edits.by_base)
 
