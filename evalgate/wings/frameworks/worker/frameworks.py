@@ -8,7 +8,6 @@ import importlib
 import importlib.metadata
 import inspect
 import json
-import os
 import pkgutil
 import platform
 import re
@@ -23,7 +22,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ClassVar, get_type_hints
 
-from evalgate.worker import description, errors, modules, pipe, python, server, tools
+from evalgate.worker import description, errors, pipe, python, server, tools
 
 from . import programs
 from .programs import Program
@@ -426,12 +425,7 @@ class FrameworkHost(server.Host, ABC):
         self.options = options
         call = str(options.get("call") or "")
         version = self._version()
-        roots = [
-            os.path.abspath(options.get("path") or "."),
-            os.getcwd(),
-            *(options.get("import_roots") or ()),
-        ]
-        modules.add_folders(tuple(dict.fromkeys(roots)))
+        python.add_folders(options)
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(THREADS, thread_name_prefix="agent")
         )
