@@ -132,13 +132,13 @@ def schema_of(name: str) -> JsonObject:
 
     def describe(message: str) -> JsonObject:
         definition = shapes.DEFINITIONS["messages"][message]
-        owner = getattr(shapes, message)
+        fields = shapes.fields_of(getattr(shapes, message))
         properties = {
-            shapes.key_of(owner, key): _field_schema(field, link)
+            fields[key].key: _field_schema(field, link)
             for key, field in definition["fields"].items()
             if "handling" not in field or key == "etag"
         }
-        required_keys = [shapes.key_of(owner, key) for key in definition.get("required", ())]
+        required_keys = [fields[key].key for key in definition.get("required", ())]
         schema = {"type": "object", "properties": properties}
         if required_keys and message != name:
             return {**schema, "required": required_keys}

@@ -113,10 +113,10 @@ def not_run_reason(message: Proto) -> str:
         if expected and all(expectation.skip_evaluation for expectation in expected):
             return ALL_SKIPPED
     for submessage in shapes.messages_in(message, beside=shapes.Result):
-        for name in type(submessage).model_fields:
-            value = getattr(submessage, name)
-            if value and shapes.handling_of(type(submessage), name) is shapes.Handling.NOT_RUN:
-                return f"`{shapes.key_of(type(submessage), name)}` is not text"
+        for field in shapes.fields_of(type(submessage)).values():
+            value = getattr(submessage, field.name)
+            if value and field.handling is shapes.Handling.NOT_RUN:
+                return f"`{field.key}` is not text"
             if value is SemanticSimilarityChannel.AUDIO:
                 return "its answers are compared as audio"
     return ""

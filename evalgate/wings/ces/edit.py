@@ -3,10 +3,11 @@ file, in which only the changed values differ."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import yaml as pyyaml
@@ -102,25 +103,26 @@ def _keys(path: str, shape: type[Proto]) -> Path:
     for number, step in enumerate(steps):
         if here is None:
             raise ValueError(f"`{steps[number - 1]}` has no fields")
-        name = shapes.fields_of(here).get(step)
-        if name is None:
+        fields = shapes.fields_of(here)
+        field = fields.get(step)
+        if field is None:
             if step in here.oneofs or to_snake(step) in here.oneofs:
                 members = words.listed(
-                    [f"`{shapes.key_of(here, member)}`" for member in here.oneofs[to_snake(step)]]
+                    [f"`{fields[member].key}`" for member in here.oneofs[to_snake(step)]]
                 )
                 raise ValueError(f"names a group of fields; name one of {members}")
             hint = words.suggest(
                 step[:100],
-                [shapes.key_of(here, field_name) for field_name in here.model_fields],
+                [fields[name].key for name in here.model_fields],
                 prefix="; ",
             )
             raise ValueError(f"`{step[:60]}` is not a field{hint}")
-        is_output |= shapes.handling_of(here, name) is Handling.OUTPUT
+        is_output |= field.handling is Handling.OUTPUT
         is_last = number == len(steps) - 1
-        if shapes.is_list(here, name) and not is_last:
+        if field.is_list and not is_last:
             raise ValueError(f"`{step}` is a list: it is replaced whole and can only come last")
-        keys.append(shapes.key_of(here, name))
-        here = shapes.message_in(here, name)
+        keys.append(field.key)
+        here = field.message
     return () if is_output or keys == ["name"] else tuple(keys)
 
 
@@ -143,13 +145,12 @@ def with_fields(stored: Json, body: Json, mask: Sequence[Path], shape: type[Prot
 
 def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> None:
     key = path[0]
-    name = shapes.fields_of(shape)[path[0]]
-    field_shape = shapes.message_in(shape, name) or shape
-    for other in shapes.excluded_keys(shape, name) if value is not None else ():
+    field = shapes.fields_of(shape)[key]
+    for other in field.excluded_keys if value is not None else ():
         here.pop(other, None)
     if len(path) > 1:
         if value is not None or key in here:  # an absent field needs no clearing
-            _put(here.setdefault(key, {}), path[1:], value, field_shape)
+            _put(here.setdefault(key, {}), path[1:], value, field.message or shape)
     elif value is None:
         here.pop(key, None)
     else:
@@ -169,7 +170,7 @@ class _Node:
     kind: str  # dict, list, or another type
     at: int = 0
     is_block: bool = False
-    members: list[tuple[str, _Node]] = field(default_factory=list)
+    members: list[tuple[str, _Node]] = dataclasses.field(default_factory=list)
 
 
 def edited(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> str:
