@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -20,7 +20,6 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import (
     base as baseline_base,
     commit,
-    environment as agent_environment,
     failures,
     rules as baseline_rules,
 )
@@ -38,7 +37,6 @@ from evalgate.errors import Problem
 from evalgate.formats import fingerprints
 from evalgate.gate import earlier as gate_earlier, prepare
 from evalgate.gate.session import GateSession
-from evalgate.gate.watches import Watches
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
@@ -58,13 +56,14 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.results import kept
-from evalgate.runner import reuse, trials
+from evalgate.runner import inputs as runner_inputs, reuse, trials
 from evalgate.runner.inputs import SideInputs
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
+from evalgate.system.watching import Watch
 from evalgate.text import words
 from evalgate.values import Sentence, Wording, frozen_dataclass
 
@@ -112,7 +111,8 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             limiters=limiters,
         )
         panel = stack.enter_context(panel_context)
-        watches = stack.enter_context(Watches.of_trees(trees))
+        watches = defaultdict[Path, list[Watch]](list)
+        watch_stack = stack.enter_context(contextlib.ExitStack())
         places = (*checkouts, *_metric_checkouts(session, stack))
         roots = list(dict.fromkeys(root for root, _, _ in places))
         side_isolation = stack.enter_context(
@@ -157,8 +157,32 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
                 shared=() if number == HEAD else session.earlier.unchanged,
             )
             runner_session.sides.append(side)
-        watches.begin_with(side_isolation)
+        # before the first process of an agent in any language
+        _begin_watches(trees, side_isolation, watches, watch_stack)
         yield runner_session
+
+
+def _begin_watches(
+    trees: Sequence[Snapshot],
+    side_isolation: Isolation | None,
+    watches: Mapping[Path, list[Watch]],
+    stack: contextlib.ExitStack,
+) -> None:
+    """Watch the checkouts of these trees now, or each copy of them when it is made. `watches`: of
+    each checkout, one, or one per copy that agents and metrics see; they end with `stack`."""
+
+    def begin(top: Path, copy: Path) -> None:
+        for tree in trees:
+            if tree.top == top:
+                watch = Watch(copy, {*tree.apart, *tree.environments})
+                watches[top].append(stack.enter_context(watch))
+
+    if side_isolation is None:
+        for tree in trees:
+            begin(tree.top, tree.top)
+    else:
+        for sandbox in (side_isolation.head, side_isolation.base, side_isolation.metrics):
+            sandbox.copies.ready.append(begin)
 
 
 def _open_agents(
@@ -198,7 +222,7 @@ def _inputs(
     suites: Sequence[Suite],
     agents: Mapping[str, Agent],
     *,
-    watches: Watches,
+    watches: Mapping[Path, Sequence[Watch]],
     tree: Snapshot,
 ) -> SideInputs:
     """The inputs and environment of the agents in the checkout at `root`."""
@@ -208,13 +232,13 @@ def _inputs(
         uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
         agents=agents,
         environment_of=partial(
-            agent_environment.of_agent,
+            runner_inputs.environment_of,
             settings=settings.model_copy(update={"isolate": context.isolate}),
             environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
             tools=toolbox.fingerprint(settings, root),
             key=context.store_key,
         ),
-        watches=partial(watches.of, tree),
+        watches=lambda: watches[tree.top],
         depends_on=settings.depends_on,
         trusts_workers=context.is_attended,
     )

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from evalgate import __version__, errors, reports
 from evalgate.baseline import failures, quarantine
+from evalgate.comparison import pairing
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.gate import decision, judges
+from evalgate.gate import decision
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
@@ -120,6 +121,12 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
             quarantined_cases=quarantined_cases,
             default_problem="there are no base results",
         )
+    scored_criteria = {
+        (trial.key.suite, name)
+        for trial in run.trials
+        for name in trial.grades
+        if pairing.value_of(trial, name) is not None
+    }
     verdict, problems = decision.verdict_of(
         run, comparison, policy=policy, quarantined_cases=quarantined_cases
     )
@@ -129,7 +136,15 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         policy=policy,
         comparison=comparison,
         edits=replace(head.edits, by_base=False),  # one policy decided, that of the settings
-        criterion_judges=judges.stored_judges(head),
+        criterion_judges=decision.criterion_judges(
+            (
+                use
+                for suite in run.suites
+                for use in suite.criteria
+                if (suite.key, use.name) in scored_criteria
+            ),
+            is_stored=True,
+        ),
         # only the base branch's history shows drift, not an unverified artifact
         problems=(
             *problems,
