@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -282,7 +281,7 @@ def _of_today(
     nearest = stores.find(store, repo, origin.commit, say=say)
     if nearest is None:
         return None
-    stored_run, stored = nearest
+    distance, stored_run, stored = nearest
     measured_at = stored.run.started_at or stored_run.saved_at
     drift_time = None
     with suppress(EvalgateError):  # the run reports a history that cannot be read
@@ -294,7 +293,7 @@ def _of_today(
         )
         return None
     stored_origin = dataclasses.replace(
-        origin, source=BaseSource.STORE, measured_at=measured_at, distance=stored_run.distance
+        origin, source=BaseSource.STORE, measured_at=measured_at, distance=distance
     )
     return stored, stores.aged(stored_origin, settings=settings, current_moment=context.moment)
 
@@ -816,68 +815,46 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
     same agent, because a changed agent may have changed it. For stored results always. `reused`:
     the suites with reused stored trials."""
     notes: list[Wording] = []
-    stored_agents = _stored_agents(base)
+    stored_keys = _stored_keys(base)
     for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
         inputs = head.inputs.get(fingerprints.agent_key(head_suite.agent))
         head_environment = head.agents.get(fingerprints.agent_key(head_suite.agent), {})
         key = fingerprints.agent_key(base_suite.agent)
         if inputs and rerun.inputs.get(key) == inputs:
             notes += _other_environment(rerun.agents.get(key, {}), head_environment, is_same=True)
-        if head_suite.key in reused and head_suite.key in stored_agents:
-            stored_environment = stored_agents[head_suite.key].environment
+        if base.stored and head_suite.key in reused and head_suite.key in stored_keys:
+            stored_environment = base.stored.run.agents.get(stored_keys[head_suite.key], {})
             notes += _other_environment(stored_environment, head_environment, is_same=False)
     yield from dict.fromkeys(notes)
 
 
-def environments_of(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
-    """The environment that every agent of the base's run reported, by `agent_key`; the stored one
-    if it did not run."""
-    agent_environments = dict(run.agents)
-    for key, stored in _agents_of(base, run):
-        if stored.environment and not agent_environments.get(key):
-            agent_environments[key] = stored.environment
-    return agent_environments
+def with_stored_agents(base: Base, run: Run) -> Run:
+    """The base's run. An agent that did not run has the environment and the description of the
+    stored results, with the files of the base's checkout, if any; under its own key, and under that
+    of the suite's agent."""
+    stored_run = run if base.stored is None else base.stored.run
+    stored_keys = _stored_keys(base)
+    environments = dict(run.agents)
+    descriptions = dict(run.descriptions)
+    for suite in (suite for suite in run.suites if suite.key in stored_keys):
+        stored_key = stored_keys[suite.key]
+        stored_description = stored_run.descriptions.get(stored_key)
+        for key in (stored_key, fingerprints.agent_key(suite.agent)):
+            if not environments.get(key) and stored_run.agents.get(stored_key):
+                environments[key] = stored_run.agents[stored_key]
+            description = descriptions.get(key, AgentDescription())
+            if stored_description is not None and not description.packages:
+                files = description.files or stored_description.files
+                descriptions[key] = dataclasses.replace(stored_description, files=files)
+    return dataclasses.replace(run, agents=environments, descriptions=descriptions)
 
 
-def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
-    """The description of every agent of the base's run by `agent_key`, with the files of the base's
-    checkout, if any."""
-    agent_descriptions = dict(run.descriptions)
-    for key, stored in _agents_of(base, run):
-        description = agent_descriptions.get(key, AgentDescription())
-        if stored.description is not None and not description.packages:
-            files = description.files or stored.description.files
-            agent_descriptions[key] = dataclasses.replace(stored.description, files=files)
-    return agent_descriptions
-
-
-class _StoredAgent(NamedTuple):
-    """An agent in the stored results."""
-
-    key: str
-    environment: Mapping[str, str]
-    description: AgentDescription | None
-
-
-def _agents_of(base: Base, run: Run) -> Iterator[tuple[str, _StoredAgent]]:
-    """The stored agents of a run's suites, each by its own key and by that of the suite's agent."""
-    stored_agents = _stored_agents(base)
-    for suite in run.suites:
-        if stored := stored_agents.get(suite.key):
-            yield stored.key, stored
-            yield fingerprints.agent_key(suite.agent), stored
-
-
-def _stored_agents(base: Base) -> dict[str, _StoredAgent]:
-    """The agents in the stored results, by head's name of a suite."""
-    if base.stored is None:
-        return {}
-    run = base.stored.run
-    keys = {suite.key: fingerprints.agent_key(suite.agent) for suite in _stored_suites(base)}
+def _stored_keys(base: Base) -> dict[str, str]:
+    """The keys of the agents in the stored results, by head's name of a suite."""
     return {
-        suite: _StoredAgent(key, run.agents.get(key, {}), run.descriptions.get(key))
-        for suite, key in keys.items()
-        if suite in base.reusable
+        suite.key: fingerprints.agent_key(suite.agent)
+        for suite in _stored_suites(base)
+        if suite.key in base.reusable
     }
 
 

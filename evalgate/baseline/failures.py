@@ -303,7 +303,11 @@ def sides_of(
         base=base,
         policy=policy,
         recorded=recorded_of(head),
-        unpaired={case.key: case.status for case in comparison.cases} if comparison else {},
+        unpaired={
+            case.key: case.status
+            for case in (comparison.cases if comparison else ())
+            if case.status is not CaseStatus.PAIRED
+        },
         informational=quarantined_cases,
         unchanged=comparison.unchanged if comparison else (),
         is_together=comparison is None or comparison.origin.source is BaseSource.RERUN,

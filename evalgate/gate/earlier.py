@@ -1,8 +1,11 @@
-"""Results of earlier runs of the same agent, used instead of a new run
-(docs/decisions/020-stored-heads.md)."""
+"""Results of earlier runs, used instead of a new run (docs/decisions/020-stored-heads.md).
+
+A transcript counts if the agent received the same input, a grade if the criterion is the same too.
+Everything else is run or graded again."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -21,12 +24,27 @@ from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import ConfigError, EvalgateError, Place, Problem
 from evalgate.formats import fingerprints
 from evalgate.github import events, oidc
-from evalgate.model import Inputs, Suite
+from evalgate.model import (
+    AgentFailure,
+    Case,
+    CaseKey,
+    CaseStatus,
+    Grade,
+    GradedTrial,
+    Inputs,
+    Purpose,
+    Score,
+    Suite,
+    Trial,
+    TrialKey,
+    cases_of,
+)
 from evalgate.results import journal, kept, store as results_store, stores as results_stores
+from evalgate.results.file import Stored
 from evalgate.results.journal import Journal
 from evalgate.results.store import EarlierSide, Store
-from evalgate.runner import reuse
 from evalgate.runner.session import Session, Side
+from evalgate.runner.trials import Task
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
@@ -85,7 +103,7 @@ class EarlierRuns:
             return
         for side in session.sides:
             for suite in (suite for suite in side.suites if suite.key not in side.shared):
-                reuse.take(self.entries, suite, side, repeats=session.settings.runs)
+                take(self.entries, suite, side, repeats=session.settings.runs)
 
 
 def progress(path: Path, *, workflow_run: str) -> str:
@@ -319,3 +337,123 @@ def reuse_notes(side: Side, *, is_attended: bool) -> Iterator[Problem]:
         message = Sentence("earlier_results", count, side.reused_since)
         hint = Sentence("earlier_results_hint", is_attended)
         yield errors.note("earlier-results", message, hint=hint)
+
+
+# --- in the journal of a side ---------------------------------------------------------------------
+
+
+def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> None:
+    """Put earlier trials of the suite's agent into the side's journal, if its inputs are the same:
+    the first runs of every case, and its reruns up to the first missing one. Other cases or seeds
+    have other addresses. Trials in which the agent failed run again."""
+    agent = fingerprints.agent_key(suite.agent)
+    no_inputs = Inputs()
+    entries = [
+        entry
+        for entry in entries
+        if side.inputs.stands(
+            agent, entry.journal.inputs.get(agent, no_inputs), is_continued=entry.is_continued
+        )
+    ]
+    for case in suite.cases if entries else ():
+        for purpose in Purpose:
+            for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
+                key = TrialKey(
+                    suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
+                )
+                is_reused = _take_trial(entries, Task(key=key, suite=suite, case=case), side)
+                if not (is_reused or key.is_first):
+                    break
+
+
+def _take_trial(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
+    addresses = side.addresses(task)
+    if side.journal.knows(addresses.trial):
+        return False
+    agent = fingerprints.agent_key(task.suite.agent)
+    for entry in entries:
+        trial = entry.journal.trial(addresses.trial, task.key)
+        if trial is None or isinstance(trial.outcome, AgentFailure):
+            continue
+        measured_at = entry.journal.measured_at(addresses.trial)
+        if entry.is_recent(measured_at):
+            side.journal.add_inputs(agent, entry.journal.inputs.get(agent, Inputs()))
+            grades = {
+                name: entry.journal.grade(address) for name, address in addresses.grades.items()
+            }
+            _put_trial(side, task, trial, grades, measured_at=measured_at, agent=agent)
+            return True
+    return False
+
+
+def take_results(
+    stored: Stored, tasks: Iterable[Task], side: Side, *, renamed: Mapping[str, str]
+) -> dict[CaseKey, CaseStatus]:
+    """Put the trials of results.json for these tasks into the side's journal, at the addresses that
+    the side looks up. Returns the cases in which the stored run cannot be compared.
+
+    Trials in which the agent failed are not reused, because the agent may work now. `renamed`: for
+    each evaluation file with another name in the stored run, its name there."""
+    cases = cases_of(stored.run.suites)
+    stored_trials = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
+    unpaired: dict[CaseKey, CaseStatus] = {}
+    for task in tasks:
+        stored_key = task.key.renamed(renamed)
+        stored_case = cases.get(stored_key.case)
+        stored_print = stored.run.fingerprints.get(stored_key.case)
+        is_same = stored_print == side.prints.find(task.suite, task.case)[1]
+        if stored_case is None:
+            unpaired[task.key.case] = CaseStatus.NEW
+        elif not (is_same or _is_same_input(stored_case, task.case)):
+            unpaired[task.key.case] = CaseStatus.CHANGED
+        elif stored_key in stored_trials:
+            outcome = stored.outcomes.find(stored_key)
+            if outcome is not None and not outcome.redacted:
+                stored_trial = stored_trials[stored_key]
+                trial = Trial(
+                    key=task.key,
+                    outcome=outcome,
+                    seconds=stored_trial.seconds,
+                    attempts=stored_trial.attempts,
+                )
+                grades = dict(_current_grades(stored_trial, task, stored, side)) if is_same else {}
+                _put_trial(side, task, trial, grades, measured_at=stored.run.started_at)
+    return unpaired
+
+
+def _is_same_input(stored_case: Case, case: Case) -> bool:
+    # the simulated user is part of the input, which only the fingerprint of the case includes
+    return case.scenario is None and fingerprints.of_task(stored_case) == fingerprints.of_task(case)
+
+
+def _current_grades(
+    stored_trial: GradedTrial, task: Task, stored: Stored, side: Side
+) -> Iterator[tuple[str, Grade | None]]:
+    """The stored grades that the same criteria gave, except custom metrics, whose code may have
+    changed. `stored_trial`: under the stored run's own key."""
+    for use in task.suite.criteria:
+        setting = stored.criteria.get((stored_trial.key.suite, use.name))
+        if use.code is None and setting == side.criterion_prints[task.suite.key, use.name]:
+            yield use.name, stored_trial.grades.get(use.name)
+
+
+def _put_trial(
+    side: Side,
+    task: Task,
+    trial: Trial,
+    grades: Mapping[str, Grade | None],
+    *,
+    measured_at: str,
+    agent: str = "",
+) -> None:
+    """Put a trial into the side's journal if it is not there, and the scores among its grades that
+    the side does not compute by itself. `agent`: see `Journal.add_inputs`."""
+    addresses = side.addresses(task)
+    side.reused[task.key] = measured_at
+    if side.journal.knows(addresses.trial):
+        return
+    side.journal.add_trial(addresses.trial, trial, agent=agent, measured_at=measured_at)
+    for name, address in addresses.grades.items():
+        grade = grades.get(name)
+        if isinstance(grade, Score):
+            side.journal.add_grade(address, grade)

@@ -45,18 +45,11 @@ NOTHING = StoredOutcomes({}, {})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredCase(CaseView):
-    """The newest results of one case."""
+    """The newest results of one case. `is_of_change`: the base passed the case, did not have it, or
+    has no known result of it."""
 
     stored: Stored
-
-    @property
-    def is_of_change(self) -> bool:
-        """True if the base passed the case, did not have it, or has no known result of it."""
-        compared = self.stored.compared.get(self.key)
-        return compared is not None and (
-            compared.status is CaseStatus.NEW
-            or compared.origin in (FailureOrigin.NEW, FailureOrigin.UNKNOWN)
-        )
+    is_of_change: bool
 
 
 def newest(settings: Settings) -> dict[CaseKey, StoredCase]:
@@ -384,6 +377,12 @@ def of_file(
     verdicts = compare_files.verdicts_of(stored)
     run = stored.run
     trials, confirmations = map(pairing.by_case, (run.trials, run.confirmations))
+    changed_keys = {
+        case.key
+        for case in (stored.comparison.cases if stored.comparison else ())
+        if case.status is CaseStatus.NEW
+        or case.origin in (FailureOrigin.NEW, FailureOrigin.UNKNOWN)
+    }
     stored_cases = {}
     for suite in run.suites:
         for case in suite.cases:
@@ -392,6 +391,7 @@ def of_file(
                 continue
             stored_cases[key] = StoredCase(
                 stored=stored,
+                is_of_change=key in changed_keys,
                 run=run,
                 suite=suite,
                 eval_case=case,

@@ -56,7 +56,7 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.results import kept
-from evalgate.runner import inputs as runner_inputs, reuse, trials
+from evalgate.runner import inputs as runner_inputs, trials
 from evalgate.runner.inputs import SideInputs
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
@@ -438,7 +438,7 @@ class _Measuring:
             stored_tasks = [
                 task for task in tasks if task.side == BASE and task.suite.key in base.reusable
             ]
-            self._unpaired = reuse.take_results(
+            self._unpaired = gate_earlier.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
         estimate_text = prepare.tell_expected(self._open(runs), session.settings)
@@ -641,13 +641,11 @@ class _Measuring:
                 trial for trial in trials if trial.failure is None and trial.key.number < repeats
             )
         return replace(
-            run,
+            baseline_base.with_stored_agents(base, run),
             trials=tuple(map(self._mark_apart, trials)),
             confirmations=tuple(map(self._mark_apart, run.confirmations)),
             repeats=repeats,
             commit=base.origin.commit,
-            agents=baseline_base.environments_of(base, run),
-            descriptions=baseline_base.descriptions(base, run),
             # the plan of its shard has the base's agents
             shard=run.shard
             and replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),

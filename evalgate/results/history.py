@@ -461,8 +461,6 @@ HistoryFile: Any = entry(
     doc="The whole file. An outcome is four numbers: the run, and the repeats that passed, were measured, were requested.",
     schema_version=(int, ...),
 )
-_RUNS = TypeAdapter(list[PastRun])
-_CASES = TypeAdapter(list[CaseHistory])
 
 
 def schema() -> dict[str, Any]:
@@ -471,17 +469,10 @@ def schema() -> dict[str, Any]:
 
 
 def render_history(past: PastRuns) -> bytes:
-    """history.json, one case per line so that its diffs are readable."""
-    runs = _lines(_RUNS.dump_python(list(past.runs), mode="json", exclude_defaults=True))
-    cases = _lines(_CASES.dump_python(list(past.cases), mode="json", exclude_defaults=True))
-    text = f'{{"schema_version":{SCHEMA_VERSION},"runs":[\n{runs}\n],"cases":[\n{cases}\n]}}\n'
+    """history.json."""
+    entry = shapes.entry_of(HistoryFile, past, schema_version=SCHEMA_VERSION)
+    text = json.dumps(shapes.written(entry), ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")  # for lone surrogates, which JSON readers refuse
-
-
-def _lines(documents: Iterable[Any]) -> str:
-    return ",\n".join(
-        json.dumps(document, ensure_ascii=False, separators=(",", ":")) for document in documents
-    )
 
 
 def parse_history(text: bytes) -> PastRuns:

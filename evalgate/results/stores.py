@@ -27,7 +27,7 @@ from evalgate.results.file import Stored
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text.words import size
-from evalgate.values import Sentence, Wording, frozen_dataclass
+from evalgate.values import Sentence, Wording
 
 RUNS = "runs"
 KEPT_RUNS = 50
@@ -150,19 +150,6 @@ Warn = Callable[[str], None]
 """Reports a sentence on a file of a store that was ignored."""
 
 
-@frozen_dataclass
-class StoredRun:
-    """Results of an earlier run on disk.
-
-    `commit`: the commit that ran; `saved_at`: ISO 8601, UTC; `distance`: steps back from the
-    requested commit; `path`: results.json, uncompressed; its contents are not trusted."""
-
-    commit: str
-    saved_at: str
-    distance: int
-    path: Path
-
-
 LOCK = ".lock"
 LEFTOVER_S = 86400.0
 
@@ -188,8 +175,10 @@ class BaselineFolder:
         """Its name in messages."""
         return f"folder {self._folder}"
 
-    def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
-        """Readable results of `candidates` (commit SHAs), nearest first, each read on demand."""
+    def find(self, candidates: Sequence[str]) -> Iterator[tuple[int, RunName, Path]]:
+        """Readable results of `candidates` (commit SHAs), nearest first, each read on demand: their
+        index in `candidates`, their name, and an uncompressed results.json, which is not
+        trusted."""
         with self._errors():
             self._scratch.mkdir(parents=True, exist_ok=True)
             for distance, run in pick(self._runs(), candidates):
@@ -203,9 +192,7 @@ class BaselineFolder:
                     path.unlink(missing_ok=True)
                     self._warn(f"{run.name} in the {self.name} was ignored: it {error}")
                 else:
-                    yield StoredRun(
-                        commit=run.commit, saved_at=run.saved_at, distance=distance, path=path
-                    )
+                    yield distance, run, path
 
     def read(self, name: str) -> bytes | None:
         """A file beside the runs (`history.json`), None if it is missing."""
@@ -305,22 +292,22 @@ def open_store(
 
 def find(
     store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
-) -> tuple[StoredRun, Stored] | None:
-    """The usable results nearest to the commit, of it or of one of its first-parent ancestors.
-    Skipped results and problems of the store are reported."""
+) -> tuple[int, RunName, Stored] | None:
+    """The usable results nearest to the commit, of it or of one of its first-parent ancestors; the
+    steps back to them, and their name. Skipped results and problems of the store are reported."""
     commits: Sequence[str] = (sha,)
     try:
         commits = git.ancestors(repo, sha)
     except EvalgateError as error:
         say(f"the base's ancestors are not known: {error.message}")
     try:
-        for run in itertools.islice(store.find(commits), MOST_PASSED_OVER):
+        for distance, run, path in itertools.islice(store.find(commits), MOST_PASSED_OVER):
             name = f"{run.commit[:12]} in the {store.name}"
             try:
-                stored = results_file.read_results(run.path, shown_as=name)
+                stored = results_file.read_results(path, shown_as=name)
                 reason = _why_unusable(stored.run, run.commit)
                 if not reason:
-                    return run, stored
+                    return distance, run, stored
             except EvalgateError as error:
                 reason = error.message
             say(f"the results of {name} were skipped: {reason}")

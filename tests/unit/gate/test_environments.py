@@ -107,7 +107,8 @@ def test_a_stored_base_tells_its_environment(
         dataclasses.replace(suite, key=renamed.get(suite.key, suite.key)) for suite in then.suites
     )
     base = base_of(dataclasses.replace(then, suites=named), renamed=renamed)
-    assert baseline_base.environments_of(base, side(code="c", about=rerun, use=use)) == told
+    run = side(code="c", about=rerun, use=use)
+    assert baseline_base.with_stored_agents(base, run).agents == told
 
 
 @pytest.mark.parametrize(
