@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -224,7 +223,6 @@ def _from_git(
 ) -> Base:
     """The base of a commit. `baseline`: store, rerun, or auto: a rerun, with stored results of
     agents that cannot be run again."""
-    source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
     lines: list[str] = []
 
     def say(line: str) -> None:
@@ -240,11 +238,12 @@ def _from_git(
                 under=context.cache / "bases",
             )
         )
-        base = _checked_out(settings, suites, context, repo, stack, source=source)
+        base = _checked_out(settings, suites, context, repo, stack)
         named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
         store = stores.open_store(named_by, repo, root=settings.root, say=say)
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
+        source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
         return Base(origin=BaseOrigin(source=source), problem=f"{prefix}{_error_text(error)}")
     remote_keys = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
     if baseline == "rerun" or (baseline == "auto" and not remote_keys):
@@ -338,31 +337,24 @@ def _checked_out(
     context: Context,
     repo: Repository,
     stack: ExitStack,
-    *,
-    source: BaseSource,
 ) -> Base:
     """The base's code, its agents for head's suites, and its own rules. Raises GitFailed,
     UnavailableError if its commit is unknown."""
-    base_commit = commit.pick_base(
+    origin = commit.pick_base(
         repo, base=settings.base, event_base=context.event_base, environ=context.environ
     )
-
-    origin = functools.partial(
-        BaseOrigin, source=source, commit=base_commit.sha, found_by=base_commit.how
-    )
-    notes: list[Wording] = [base_commit.note] if base_commit.note else []
     try:
-        checkout = stack.enter_context(commit.checked_out(repo, base_commit.sha))
+        checkout = stack.enter_context(commit.checked_out(repo, origin.commit))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
         problem: Wording = error.message if is_new else _error_text(error)
-        return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
-    context.say(f"base {base_commit.sha[:7]} ({base_commit.how}) checked out")
+        return Base(origin=origin, problem=problem, no_agent=is_new)
+    context.say(f"base {origin.commit[:7]} ({origin.found_by}) checked out")
     base_project = BaseProject()
     root = None
     no_agent = False
     base_failed = False
-    notes += checkout.notes
+    notes = [*origin.notes, *checkout.notes]
     try:
         base_project = read(settings, checkout.root, suites, context.environ)
         problem, no_agent = _problem(base_project, suites, checkout)
@@ -383,7 +375,7 @@ def _checked_out(
         root = checkout.root
         notes += _lend(settings, suites, context, base_project, root)
     return Base(
-        origin=origin(notes=tuple(notes)),
+        origin=dataclasses.replace(origin, notes=tuple(notes)),
         root=root,
         top=checkout.tree,
         project=base_project,
@@ -678,7 +670,7 @@ def _only_stored(
         if not base.problem or (has_results and not is_empty):
             return _of_results(suites, stored, origin=origin, project=project, top=base.top)
     return Base(
-        origin=base.origin,
+        origin=dataclasses.replace(base.origin, source=BaseSource.STORE),
         project=project,
         problem=base.problem if stored_side is not None or is_unread else not_stored,
         no_agent=base.no_agent,
@@ -828,10 +820,12 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
     yield from dict.fromkeys(notes)
 
 
-def with_stored_agents(base: Base, run: Run) -> Run:
-    """The base's run. An agent that did not run has the environment and the description of the
-    stored results, with the files of the base's checkout, if any; under its own key, and under that
-    of the suite's agent."""
+def details_of(
+    base: Base, run: Run
+) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, AgentDescription]]:
+    """The environments and the descriptions of the agents of the base's run. An agent that did not
+    run has those of the stored results, with the files of the base's checkout, if any; under its
+    own key, and under that of the suite's agent."""
     stored_run = run if base.stored is None else base.stored.run
     stored_keys = _stored_keys(base)
     environments = dict(run.agents)
@@ -846,7 +840,7 @@ def with_stored_agents(base: Base, run: Run) -> Run:
             if stored_description is not None and not description.packages:
                 files = description.files or stored_description.files
                 descriptions[key] = dataclasses.replace(stored_description, files=files)
-    return dataclasses.replace(run, agents=environments, descriptions=descriptions)
+    return environments, descriptions
 
 
 def _stored_keys(base: Base) -> dict[str, str]:

@@ -76,7 +76,7 @@ class EarlierRuns:
             yield
         finally:
             for number, side in enumerate(session.sides):
-                if self.store is not None and not self.is_part and side.journal.trials:
+                if not self.is_part and side.journal.trials:
                     _put(self.store, side.journal.path, number, context.moment, context)
 
     def other_agents(self, session: Session) -> int:
@@ -111,8 +111,8 @@ def progress(path: Path, *, workflow_run: str) -> str:
     of another workflow run. Raises OSError."""
     done, total = 0, 0
     for file in (path, path.with_name(JOURNALS[BASE])):
-        header = journal.peek(file)
-        if header is not None and not header.finished and header.workflow_run == workflow_run:
+        _, journal_run, is_finished = journal.peek(file) or ("", "", True)
+        if not is_finished and journal_run == workflow_run:
             trials, expected = journal.progress(file)
             done, total = done + trials, total + expected
     return f"{done:,} of {total:,} trials were run" if total else ""
@@ -120,23 +120,22 @@ def progress(path: Path, *, workflow_run: str) -> str:
 
 def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
     """Keep the journals that the shards of this workflow run left in their folders."""
-    store = _store(rules, context) if rules.settings.reuse_days else None
+    store = _store(rules, context)
+    run = context.workflow_run
     for folder in folders:
         for number, name in enumerate(JOURNALS):
             part = journal.peek(folder / name)
-            run = context.workflow_run
-            if (
-                store is not None
-                and part is not None
-                and (not run or is_of_run(part.workflow_run, run))
-            ):
+            if part is not None and (not run or is_of_run(part[1], run)):
                 _put(store, folder / name, number, context.moment, context)
 
 
-def _put(store: Store, path: Path, side: int, started_at: datetime, context: Context) -> None:
-    """Keep the journal of a side; 0 is head."""
+def _put(
+    store: Store | None, path: Path, side: int, started_at: datetime, context: Context
+) -> None:
+    """Keep the journal of a side in the store, if there is one; 0 is head."""
     try:
-        store.put(path, side=side, started_at=started_at)
+        if store is not None:
+            store.put(path, side=side, started_at=started_at)
     except EvalgateError as error:
         context.say(f"the results are not kept for later runs: {error.message}")
 
@@ -173,7 +172,7 @@ def open_earlier_runs(
     trees = tuple(
         _tree(top, [*excluded_paths, context.cache], settings.root, context) for top in top_folders
     )
-    store = _store(rules, context) if settings.reuse_days else None
+    store = _store(rules, context)
     oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
         entries: Sequence[EarlierSide] = ()
@@ -253,10 +252,11 @@ def _leftovers(
     for side, name in enumerate(JOURNALS):
         path = settings.root / settings.output / name
         leftover = journal.peek(path)
-        is_wanted = settings.resume or (
-            context.keep and context.is_attended and leftover is not None and not leftover.finished
-        )
-        if leftover is None or not is_wanted or not journal.is_free(path):
+        if leftover is None:
+            continue
+        started_at, workflow_run, is_finished = leftover
+        is_interrupted = context.keep and context.is_attended and not is_finished
+        if not (settings.resume or is_interrupted) or not journal.is_free(path):
             continue
         is_committed = git.first_committed([path], settings.root, context.environ) is not None
         if is_committed and not settings.resume:
@@ -264,7 +264,7 @@ def _leftovers(
         if is_committed and not context.is_attended:
             raise _not_continued(path, "is part of the commit", settings)
         repository = context.workflow_run.partition("/actions/")[0]
-        if repository and leftover.workflow_run.partition("/actions/")[0] != repository:
+        if repository and workflow_run.partition("/actions/")[0] != repository:
             raise _not_continued(
                 path, f"was not written by a workflow run of {repository}", settings
             )
@@ -278,8 +278,8 @@ def _leftovers(
         if entry.journal.damaged:
             lines = words.counted(entry.journal.damaged, "line")
             context.say(f"{path}: {lines} cannot be read; those runs are repeated")
-        if store is not None:  # in case this run is killed before it reuses them
-            _put(store, path, side, results_stores.moment(leftover.started_at), context)
+        # in case this run is killed before it reuses them
+        _put(store, path, side, results_stores.moment(started_at), context)
         yield entry
 
 
@@ -316,7 +316,9 @@ def _tree(
 
 def _store(rules: Rules, context: Context) -> Store | None:
     """The store: at a terminal, or in a workflow for a push or for a change from the same
-    repository. Authors of a fork's workflow could write its results."""
+    repository. Authors of a fork's workflow could write its results. None without `reuse-days`."""
+    if not rules.settings.reuse_days:
+        return None
     if context.keep and context.is_attended:
         root = rules.settings.root
         return results_store.of_checkout(root, context.cache, key=context.store_key)

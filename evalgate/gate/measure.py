@@ -640,12 +640,15 @@ class _Measuring:
             trials = tuple(
                 trial for trial in trials if trial.failure is None and trial.key.number < repeats
             )
+        environments, descriptions = baseline_base.details_of(base, run)
         return replace(
-            baseline_base.with_stored_agents(base, run),
+            run,
             trials=tuple(map(self._mark_apart, trials)),
             confirmations=tuple(map(self._mark_apart, run.confirmations)),
             repeats=repeats,
             commit=base.origin.commit,
+            agents=environments,
+            descriptions=descriptions,
             # the plan of its shard has the base's agents
             shard=run.shard
             and replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),

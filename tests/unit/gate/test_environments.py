@@ -108,7 +108,7 @@ def test_a_stored_base_tells_its_environment(
     )
     base = base_of(dataclasses.replace(then, suites=named), renamed=renamed)
     run = side(code="c", about=rerun, use=use)
-    assert baseline_base.with_stored_agents(base, run).agents == told
+    assert baseline_base.details_of(base, run)[0] == told
 
 
 @pytest.mark.parametrize(
