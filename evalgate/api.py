@@ -12,7 +12,7 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import EvalgateError
-from evalgate.gate import compare_files, prepare, run as gate_run
+from evalgate.gate import prepare, run as gate_run, stored_results
 from evalgate.model import Report, VerdictKind
 
 __all__ = [
@@ -68,7 +68,7 @@ def compare(
 
     Writes the reports as `run` does. Raises ConfigError if a file cannot be read."""
     settings = settings or load_settings()
-    return compare_files.compare(
+    return stored_results.compare(
         settings, context or _local_context(settings), base=Path(base), head=Path(head)
     )
 

@@ -24,12 +24,11 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, Problem, Severity
 from evalgate.gate import (
-    compare_files,
-    known,
     merge as gate_merge,
     prepare,
     progress,
     run as gate_run,
+    stored_results,
 )
 from evalgate.gate.prepare import Estimate
 from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Report, Suite
@@ -181,7 +180,7 @@ def run(failed: bool, everything: bool, **values: Any) -> int:
     options = explicit_options(values)
     if not failed:
         return run_gate(options, gate_run.run, everything=everything)
-    options["paths"], passed_count = known.failed(load.load_settings(options), os.environ)
+    options["paths"], passed_count = stored_results.failed(load.load_settings(options), os.environ)
     exit_code = run_gate(options, gate_run.run, everything=everything)
     if passed_count:
         click.echo(phrase("not_run_again", passed_count))
@@ -217,7 +216,7 @@ def results_at(name: str) -> Path:
 @cli.ends
 def compare(base: str, head: str, everything: bool, **values: Any) -> int:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
-    gate = partial(compare_files.compare, base=results_at(base), head=results_at(head))
+    gate = partial(stored_results.compare, base=results_at(base), head=results_at(head))
     return run_gate(explicit_options(values), gate, everything=everything)
 
 
@@ -229,7 +228,7 @@ def compare(base: str, head: str, everything: bool, **values: Any) -> int:
 def report(results: str, everything: bool, **values: Any) -> int:
     """Write the reports of RESULTS (a results.json, with base.json beside it if there was a base;
     or their folder) again."""
-    gate = partial(compare_files.report, results=results_at(results))
+    gate = partial(stored_results.report, results=results_at(results))
     return run_gate(explicit_options(values), gate, everything=everything)
 
 

@@ -14,7 +14,7 @@ from evalgate.config import places
 from evalgate.errors import ConfigError, Place, UnavailableError, errors_in
 from evalgate.formats import FORMATS, eval_set, expectations, fingerprints, rewrite
 from evalgate.gate import record
-from evalgate.gate.known import StoredCase
+from evalgate.gate.stored_results import StoredCase
 from evalgate.model import (
     Case,
     CaseKey,

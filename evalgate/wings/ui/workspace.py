@@ -20,9 +20,9 @@ from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import compare_files, edit, known as gate_known, prepare, record, waiting
+from evalgate.gate import edit, prepare, record, stored_results, waiting
 from evalgate.gate.edit import CaseUnchanged, TurnEdit
-from evalgate.gate.known import StoredCase
+from evalgate.gate.stored_results import StoredCase
 from evalgate.model import (
     Attachment,
     Case,
@@ -116,7 +116,7 @@ class Workspace:
         context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
         head_results, own_base = self._sides(settings, head)
         base_results = own_base if base is None else self._base(settings, base)
-        report = compare_files.compare_stored(
+        report = stored_results.compare_stored(
             settings, context, head=head_results, base=base_results
         )
         style, script = (
@@ -135,12 +135,12 @@ class Workspace:
             "runs": [
                 {
                     "id": run.folder.name,
-                    "at": run.about.started_at,
-                    "commit": run.about.commit[:7],
-                    "dirty": run.about.dirty,
-                    "kind": run.about.verdict.value,
-                    "cases": len(run.about.keys()),
-                    "complete": run.about.complete,
+                    "at": run.started_at,
+                    "commit": run.commit[:7],
+                    "dirty": run.dirty,
+                    "kind": run.verdict.value,
+                    "cases": len(run.outcomes()),
+                    "complete": run.complete,
                     "base": (run.folder / BASE_RESULTS).is_file(),
                 }
                 for run in runs
@@ -186,7 +186,7 @@ class Workspace:
         settings = self.settings()
         options = dict(self._given)
         if which == "failed":
-            options["paths"], _ = gate_known.failed(settings, os.environ)
+            options["paths"], _ = stored_results.failed(settings, os.environ)
         elif which == "selected":
             options["paths"] = _paths(cases)
         if fresh:
@@ -425,9 +425,9 @@ class Workspace:
 
     def _stored_cases(self, settings: Settings, head: str) -> dict[CaseKey, StoredCase]:
         if head != LATEST:
-            return gate_known.of_file(self._results(settings, head))
+            return stored_results.of_file(self._results(settings, head))
         try:
-            return gate_known.current(settings, os.environ)[1]
+            return stored_results.current(settings, os.environ)[1]
         except NothingToDo:
             return {}
 
@@ -436,19 +436,19 @@ class Workspace:
         if head != LATEST:
             results = self._results(settings, head)
             base = results.with_name(BASE_RESULTS)
-            return compare_files.read_decided(results, of="the head"), (
-                compare_files.read_run(base, of="the base") if base.is_file() else None
+            return stored_results.read_decided(results, of="the head"), (
+                stored_results.read_run(base, of="the base") if base.is_file() else None
             )
         try:
-            stored_cases = gate_known.newest(settings)
+            stored_cases = stored_results.newest(settings)
         except NothingToDo:
             stored_cases = {}
-        return gate_known.together(settings, os.environ, stored_cases)
+        return stored_results.together(settings, os.environ, stored_cases)
 
     def _base(self, settings: Settings, base: str) -> Stored | None:
         if base in (NONE, ""):
             return None
-        return compare_files.read_run(self._results(settings, base), of="the base")
+        return stored_results.read_run(self._results(settings, base), of="the base")
 
     def _results(self, settings: Settings, name: str) -> Path:
         """The results file of a kept run, by its folder's name. Raises ConfigError."""
@@ -498,4 +498,4 @@ def _paths(cases: Sequence[CaseKey]) -> tuple[str, ...]:
         raise ConfigError(
             f"case {odd_id!r} cannot be selected: its id has a comma", hint="Run its whole file."
         )
-    return gate_known.selection(cases)
+    return stored_results.selection(cases)
