@@ -35,7 +35,7 @@ from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem
 from evalgate.formats import fingerprints
-from evalgate.gate import earlier as gate_earlier, prepare
+from evalgate.gate import prepare, store as gate_store
 from evalgate.gate.session import GateSession
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
@@ -438,7 +438,7 @@ class _Measuring:
             stored_tasks = [
                 task for task in tasks if task.side == BASE and task.suite.key in base.reusable
             ]
-            self._unpaired = gate_earlier.take_results(
+            self._unpaired = gate_store.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
         estimate_text = prepare.tell_expected(self._open(runs), session.settings)
@@ -525,9 +525,7 @@ class _Measuring:
     def _problems(self) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
         differ."""
-        yield from gate_earlier.reuse_notes(
-            self._session.sides[HEAD], is_attended=self._is_attended
-        )
+        yield from gate_store.reuse_notes(self._session.sides[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
             message = Sentence(
                 "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed

@@ -17,7 +17,7 @@ from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.gate import decision, earlier
+from evalgate.gate import decision, store
 from evalgate.gate.measure import Measurement
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
@@ -71,7 +71,7 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         )
         outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
         report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
-        earlier.keep_parts(
+        store.keep_parts(
             {path.parent for path in _files(places, output_folder=settings.root / settings.output)},
             rules,
             context,
@@ -97,7 +97,7 @@ def _read(
         )
     base_files = [path.with_name(BASE_RESULTS) for path in files]
     base_files = [path for path in base_files if path.is_file()]
-    journals = [path.with_name(name) for path in files for name in earlier.JOURNALS]
+    journals = [path.with_name(name) for path in files for name in store.JOURNALS]
     _refuse_committed(places, [*files, *base_files, *journals], settings, context)
     heads = shards.parts_of(_read_part(path, context, commit=context.commit) for path in files)
     bases = shards.parts_of(_read_part(path, context, commit="") for path in base_files)

@@ -22,8 +22,8 @@ from evalgate.discovery import project as discovery_project
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
-from evalgate.gate import earlier as gate_earlier, prepare
-from evalgate.gate.earlier import EarlierRuns
+from evalgate.gate import prepare, store as gate_store
+from evalgate.gate.store import EarlierRuns
 from evalgate.model import CaseKey, PastCase, Report
 from evalgate.results import history as results_history, kept, shards
 from evalgate.results.history import History
@@ -113,11 +113,11 @@ def open_gate_session(
         )
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         drift_time = results_history.drifted_at(history.past)
-        earlier = gate_earlier.open_earlier_runs(
+        earlier = gate_store.open_earlier_runs(
             rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time
         )
         # results are stored as they arrive: head's, and the base's if it is measured
-        names = gate_earlier.JOURNALS[: 1 if base is None or base.problem else 2]
+        names = gate_store.JOURNALS[: 1 if base is None or base.problem else 2]
         yield GateSession(
             project=project,
             rules=rules,

@@ -14,8 +14,8 @@ from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.formats import fingerprints
 from evalgate.gate import measure
-from evalgate.gate.earlier import EarlierRuns
 from evalgate.gate.session import GateSession
+from evalgate.gate.store import EarlierRuns
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, RuleBook, Suite
 from evalgate.results.history import History
 from evalgate.results.journal import Journal

@@ -19,7 +19,8 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion
 from evalgate.formats import fingerprints
-from evalgate.gate import earlier as gate_earlier
+from evalgate.gate import store as gate_store
+from evalgate.gate.store import EarlierSide
 from evalgate.judges import rate_limit
 from evalgate.model import (
     AgentFailure,
@@ -39,7 +40,6 @@ from evalgate.model import (
 )
 from evalgate.results import file
 from evalgate.results.journal import Journal
-from evalgate.results.store import EarlierSide
 from evalgate.runner.session import Session, Side
 from tests.unit.runner import fakes
 
@@ -71,7 +71,7 @@ def measured(
         with Journal.read(earlier) as before:
             entries = [EarlierSide(journal=before, oldest=datetime.min.replace(tzinfo=UTC))]
             for suite in suites:
-                gate_earlier.take(entries, suite, side, repeats=repeats)
+                gate_store.take(entries, suite, side, repeats=repeats)
     session.first(repeats)
     return session.run(side)
 
