@@ -36,9 +36,9 @@ from evalgate.model import (
     cases_of,
 )
 from evalgate.model.deviations import OURS
-from evalgate.results import file, history, stores
+from evalgate.results import file, history
 from evalgate.results.file import Stored
-from evalgate.results.stores import BaselineFolder
+from evalgate.results.history import BaselineFolder
 from evalgate.simulation import user
 from evalgate.system import git
 from evalgate.system.git import Repository
@@ -188,7 +188,7 @@ def _from_file(
         measured_at=stored.run.started_at,
         notes=(unknown_rules,) if settings.policy == "both" and rule_base is None else (),
     )
-    origin = stores.aged(origin, settings=settings, current_moment=context.moment)
+    origin = history.aged(origin, settings, context)
     project = BaseProject() if rule_base is None else rule_base.project
     return _of_results(suites, stored, origin=origin, project=project)
 
@@ -240,7 +240,7 @@ def _from_git(
         )
         base = _checked_out(settings, suites, context, repo, stack)
         named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
-        store = stores.open_store(named_by, repo, root=settings.root, say=say)
+        store = history.open_store(named_by, repo, root=settings.root, say=say)
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
         source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
@@ -277,7 +277,7 @@ def _of_today(
 ) -> tuple[Stored, BaseOrigin] | None:
     """The stored results of the commit of `origin`, and their origin; None if they are older than
     the last change of the provider, because another model produced them."""
-    nearest = stores.find(store, repo, origin.commit, say=say)
+    nearest = history.find(store, repo, origin.commit, say=say)
     if nearest is None:
         return None
     distance, stored_run, stored = nearest
@@ -285,7 +285,7 @@ def _of_today(
     drift_time = None
     with suppress(EvalgateError):  # the run reports a history that cannot be read
         drift_time = history.drifted_at(history.read_history(store))
-    if drift_time is not None and stores.moment(measured_at) < drift_time:
+    if drift_time is not None and history.moment(measured_at) < drift_time:
         say(
             f"the results of {stored_run.commit[:7]} were not used: "
             f"the provider's model changed after them, on {drift_time:%Y-%m-%d}"
@@ -294,7 +294,7 @@ def _of_today(
     stored_origin = dataclasses.replace(
         origin, source=BaseSource.STORE, measured_at=measured_at, distance=distance
     )
-    return stored, stores.aged(stored_origin, settings=settings, current_moment=context.moment)
+    return stored, history.aged(stored_origin, settings, context)
 
 
 def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ from evalgate.model import (
     TrialKey,
     cases_of,
 )
-from evalgate.results import journal, kept, output, shapes, stores as results_stores
+from evalgate.results import history, journal, kept, output, shapes
 from evalgate.results.file import Stored
 from evalgate.results.journal import VERSION, Journal
 from evalgate.runner.session import Session, Side
@@ -116,7 +116,7 @@ class Store:
         try:
             with errors.unavailable(f"cannot write {self.folder}"):
                 output.make_folder(self.folder)
-                results_stores.pack(journal, draft, prefix=shapes.encode(first_line) + b"\n")
+                history.pack(journal, draft, prefix=shapes.encode(first_line) + b"\n")
                 draft.chmod(0o644)
                 mac = self._mac(draft.read_bytes())
                 place = self.folder / f"{stamp}-{secrets.token_hex(4)}-{mac}.jsonl.gz"
@@ -151,21 +151,21 @@ class Store:
         path = self.folder / name
         unpacked_path = scratch / f"{secrets.token_hex(8)}.jsonl"
         try:
-            packed = results_stores.read(path, results_stores.MOST_PACKED_BYTES) or b""
+            packed = history.read(path, history.MOST_PACKED_BYTES) or b""
             mac = self._mac(packed)
             is_signed = hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), mac)
             scope = None
             if is_signed and self.witness is not None:
-                token = results_stores.read(path.with_suffix(WITNESSED), MOST_TOKEN_BYTES) or b""
+                token = history.read(path.with_suffix(WITNESSED), MOST_TOKEN_BYTES) or b""
                 scope = self.witness.scope(mac, token.decode("ascii", "replace"))
             if not is_signed or scope == "":
                 say(
                     f"{path} was ignored: this repository's runs did not write it, or its key was another"
                 )
                 return None
-            results_stores.unpack(packed, unpacked_path)
+            history.unpack(packed, unpacked_path)
             journal = Journal.read(unpacked_path)
-        except (results_stores.Unreadable, OSError, EvalgateError) as error:
+        except (history.Unreadable, OSError, EvalgateError) as error:
             say(f"{path} was ignored: {error}")
             return None
         if scope not in (None, journal.about.get("scope")):
@@ -203,7 +203,7 @@ class EarlierSide:
 
     def is_recent(self, at: str) -> bool:
         """True if a measurement of this time still counts; False if the time is unknown."""
-        return results_stores.moment(at) >= self.oldest
+        return history.moment(at) >= self.oldest
 
 
 def of_workflow(
@@ -394,7 +394,7 @@ def _entries(
     except OSError as error:
         context.say(f"results of earlier runs are not read: {error.strerror or error}")
         return ()
-    oldest_moment = results_stores.NEVER
+    oldest_moment = history.NEVER
     leftovers = list(
         _leftovers(
             settings, context, store, scratch, oldest=oldest_moment if settings.resume else oldest
@@ -449,7 +449,7 @@ def _leftovers(
             lines = words.counted(entry.journal.damaged, "line")
             context.say(f"{path}: {lines} cannot be read; those runs are repeated")
         # in case this run is killed before it reuses them
-        _put(store, path, side, results_stores.moment(started_at), context)
+        _put(store, path, side, history.moment(started_at), context)
         yield entry
 
 

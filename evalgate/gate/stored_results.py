@@ -45,7 +45,7 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseView
-from evalgate.results import file, kept, labels as case_labels, stores
+from evalgate.results import file, history, kept, labels as case_labels
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -167,7 +167,7 @@ def _stored_measurement(
     base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base.project)
     if base_results.version != head_results.version:
         notes.append(Sentence("other_version", base_results.version, head_results.version))
-    origin = stores.aged(base.origin, settings=settings, current_moment=context.moment, notes=notes)
+    origin = history.aged(base.origin, settings, context, notes=notes)
     return Measurement(
         head=head,
         base=base_run,

@@ -20,8 +20,8 @@ from builders.repositories import ENVIRON, git as git_
 
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
-from evalgate.results import stores
-from evalgate.results.stores import BaselineFolder
+from evalgate.results import history
+from evalgate.results.history import BaselineFolder
 from evalgate.system import git
 
 pytestmark = pytest.mark.integration
@@ -162,7 +162,7 @@ def test_what_no_run_wrote_is_left_aside(
     held: bytes,
     complaint: str,
 ) -> None:
-    monkeypatch.setattr(stores, "unpack", functools.partial(stores.unpack, most_bytes=MOST))
+    monkeypatch.setattr(history, "unpack", functools.partial(history.unpack, most_bytes=MOST))
     store().save(B, results(tmp_path, "good"), current_moment=NOW)
     name = f"20260105T000000Z-{A}.json.gz"
     put(f"runs/{name}", held)
@@ -237,7 +237,7 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
     with git.open_repository(
         workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
     ) as repo:
-        found = stores.open_store(
+        found = history.open_store(
             Settings(baseline_folder=folder), repo, root=workspace, say=said.append
         )
     assert (found is not None) is used
@@ -298,7 +298,7 @@ def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) ->
     with git.open_repository(
         workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
     ) as repo:
-        store = stores.open_store(
+        store = history.open_store(
             Settings(baseline_folder=".evalgate-base"), repo, root=workspace, say=said.append
         )
         assert store is not None

@@ -15,7 +15,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.model import CriterionUse, Policy, Run
 from evalgate.model.deviations import under
-from evalgate.results import history as results_history, stores
+from evalgate.results import history as results_history
 from evalgate.results.history import History, PastRuns
 from evalgate.system import git
 
@@ -62,7 +62,7 @@ def test_a_history_that_cannot_be_read_is_not_an_empty_one(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stores, "open_store", lambda *_, **__: shelf)
+    monkeypatch.setattr(results_history, "open_store", lambda *_, **__: shelf)
     monkeypatch.setattr(git, "open_repository", lambda *_, **__: contextlib.nullcontext())
     context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path)
     with results_history.open_history(Settings(baseline_folder="x"), context) as history:

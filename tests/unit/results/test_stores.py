@@ -13,8 +13,8 @@ import pytest
 from builders import build
 
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.results import file, stores
-from evalgate.results.stores import Revise, RunName
+from evalgate.results import file, history
+from evalgate.results.history import Revise, RunName
 from evalgate.system import git
 
 A, B, C = (letter * 40 for letter in "abc")
@@ -83,7 +83,7 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
     monkeypatch.setattr(git, "ancestors", lambda _, sha: (sha, B, C))
     monkeypatch.setattr(file, "read_results", read)
     lines: list[str] = []
-    nearest = stores.find(shelf, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
+    nearest = history.find(shelf, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
     assert (None if nearest is None else (nearest[1].commit, nearest[0])) == found
     assert len(lines) == len(said)
     assert all(words in line for words, line in zip(said, lines, strict=True))
