@@ -112,11 +112,12 @@ def _local_branch(repo: Repository, name: str, *, head: str) -> str | None:
     if branch != name:
         return repo.resolve(f"refs/remotes/{remote}/{branch}")
     tips = [repo.resolve(f"refs/{place}/{name}") for place in (f"remotes/{remote}", "heads")]
-    shared_commits = [_find_merge_base(repo, tip, head) for tip in tips if tip]
-    if len(shared_commits) == 2 and all(shared_commits):
-        remote_commit, local_commit = map(str, shared_commits)
+    if tips[0] and tips[1] and tips[0] != tips[1]:
+        remote_commit, local_commit = (_find_merge_base(repo, tip, head) for tip in tips if tip)
         if (
-            remote_commit != local_commit
+            remote_commit
+            and local_commit
+            and remote_commit != local_commit
             and _find_merge_base(repo, remote_commit, local_commit) == remote_commit
         ):
             return tips[1]
@@ -151,9 +152,8 @@ def _default_branch(repo: Repository) -> str:
 
 
 def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseOrigin:
-    """The merge base of `tip` and `head`, with history fetched as needed; `tip` with a note if none
-    is found."""
-    _ensure(repo, tip)
+    """The merge base of `head` and `tip`, which the repository has, with history fetched as needed;
+    `tip` with a note if none is found."""
     merge_base = _find_merge_base(repo, tip, head)
     fetched_depth = 0
     error_text = ""

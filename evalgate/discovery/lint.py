@@ -3,7 +3,7 @@ author wants."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from evalgate import agents, errors
@@ -28,7 +28,7 @@ from evalgate.values import grouped
 
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
-    """The built-in criteria of the suite that have this need and are not defaults."""
+    """The built-in criteria of the suite that have this need and decide every case."""
     return (
         use
         for use in suite.criteria
@@ -159,8 +159,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
 
 
 def nothing_asserted(suite: Suite) -> Iterator[Problem]:
-    """With the default criteria: a case to which none of them applies, so that it could never
-    pass."""
+    """A case to which no criterion applies, so that it could never pass."""
     if not any(use.where_applicable for use in suite.criteria):
         return
     cases = suite.cases
@@ -172,9 +171,7 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
             if is_whole
             else f"{_case_names(idle_cases)} {'does' if len(idle_cases) == 1 else 'do'} not expect"
         )
-        message = (
-            f"{subject} an answer or tool calls, so the default criteria have nothing to assert"
-        )
+        message = f"{subject} an answer or tool calls, so the criteria have nothing to assert"
         hint = "Add `final_response` or `intermediate_data`; or a test_config.json with criteria that need no reference"
         hint += ", such as rubrics."
         report = errors.error if is_whole else errors.warning
@@ -425,15 +422,17 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             )
 
 
-def empty_sets(suite: Suite) -> Iterator[Problem]:
-    """An evaluation set without cases always passes."""
-    if not suite.cases:
-        hint = "Add a case, delete the file, or exclude it in evalgate.yml."
-        yield errors.error("no-cases", "the evaluation set has no cases", Place(suite.key), hint)
+def _empty_sets(suites: Sequence[Suite]) -> Iterator[Problem]:
+    """Evaluation sets without cases, as `adk web` makes them: nothing is unknown of them beside
+    others, but a run of them alone would always pass."""
+    report = errors.warning if any(suite.cases for suite in suites) else errors.error
+    for suite in suites:
+        if not suite.cases:
+            hint = "Add a case, delete the file, or exclude it in evalgate.yml."
+            yield report("no-cases", "the evaluation set has no cases", Place(suite.key), hint)
 
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
-    empty_sets,
     identical_cases,
     silent_conversations,
     starting_prompts,
@@ -448,7 +447,7 @@ CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
 """The checks of each suite, in the order of their reports."""
 
 
-def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Problem, ...]:
+def lint(suites: Sequence[Suite], *, deviations: Deviations = OURS) -> tuple[Problem, ...]:
     """All suspicious points of `suites`, in their order; linear in cases and turns.
 
     Unknown criteria are skipped: `discovery.criteria` reports them."""
@@ -464,4 +463,4 @@ def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Pro
             message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
             hint = "evalgate identifies them by path; `adk eval` refuses to run them together."
             problems.append(errors.warning("duplicate-set-id", message, Place(keys[1]), hint))
-    return tuple(problems)
+    return (*problems, *_empty_sets(suites))

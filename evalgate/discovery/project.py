@@ -153,9 +153,10 @@ def prepare(
     lint_problems = (
         *lint.lint_rules(settings),
         *lint.lint(
-            (suite for suite in suites if not suite.is_of_ces), deviations=settings.deviations
+            [suite for suite in suites if not suite.is_of_ces], deviations=settings.deviations
         ),
     )
+    suites = tuple(suite for suite in suites if suite.cases) or suites
     discovery_problems = discovery.problems
     # an error in evalgate.yml may concern the agents, so missing agents mean nothing
     if any(

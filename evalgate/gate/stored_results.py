@@ -79,8 +79,7 @@ def read_decided(path: Path, *, of: str) -> Stored:
     """`read_run`, with the run's verdicts on its cases, which hold without its base. Raises
     ConfigError."""
     stored = read_run(path, of=of)
-    run = replace(stored.run, earlier_verdicts=verdicts_of(stored))
-    return replace(stored, run=run)
+    return stored.with_run(earlier_verdicts=verdicts_of(stored))
 
 
 def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
@@ -528,10 +527,7 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
             for suite in suites
         )
     ):
-        return replace(
-            stored_runs[0],
-            run=replace(stored_runs[0].run, suites=suites, earlier_verdicts=earlier_verdicts),
-        )
+        return stored_runs[0].with_run(suites=suites, earlier_verdicts=earlier_verdicts)
     return _merged(
         present_cases,
         stored_runs,

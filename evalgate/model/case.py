@@ -153,10 +153,10 @@ class CriterionUse:
     path of a custom metric. `on_the_test`: it measures the test, not the agent: a case below its
     threshold is not measured. `endpoint`: the address of its judge, if not the model's own
     provider. `scale`, `needs` and `prompt_version` (of the judge's question) come from its row in
-    the table of criteria. `where_applicable`: it is a default, and decides only cases that meet its
-    needs. `metric`: its name in the table of criteria, if `name` differs (else ""). `code_commit`:
-    the base's commit, if the code of its custom metric scores both sides (else ""); with a `+` and
-    a digest if the change edits that code."""
+    the table of criteria. `where_applicable`: it decides only cases that meet its needs: a default,
+    or a threshold that every score passes. `metric`: its name in the table of criteria, if `name`
+    differs (else ""). `code_commit`: the base's commit, if the code of its custom metric scores
+    both sides (else ""); with a `+` and a digest if the change edits that code."""
 
     name: str
     threshold: float | None
@@ -195,9 +195,9 @@ class CriterionUse:
         return self.name.startswith("ces_") and self.code is None
 
     def applies_to(self, case: Case) -> bool:
-        """True if it decides the case. A default that compares needs an expectation in the case:
-        tool calls, even an empty list, or an answer with text. Other defaults are for conversation
-        scenarios."""
+        """True if it decides the case. `where_applicable`, a criterion that compares needs an
+        expectation in the case: tool calls, even an empty list, or an answer with text. Other
+        defaults are for conversation scenarios."""
         if case.criteria is not None:
             return self.name in case.criteria
         if not self.where_applicable:

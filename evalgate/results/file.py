@@ -632,6 +632,10 @@ class Stored:
     file: str = ""
     entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)  # its run's own verdicts
 
+    def with_run(self, **fields: Any) -> Stored:
+        """The same with other fields of its run."""
+        return dataclasses.replace(self, run=dataclasses.replace(self.run, **fields))
+
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
     """Read a results.json. Raises ConfigError if it cannot be read, has another version, or does

@@ -190,6 +190,8 @@ class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
 
 def parse_complaint(words: str) -> Complaint:
     """The meaning of git's standard error (LC_ALL=C): the first that matches."""
+    if not words:  # as of `--quiet`
+        return Complaint.OTHER
     return next(
         complaint for complaint in Complaint if re.search(complaint.value[0], words, re.IGNORECASE)
     )
@@ -587,7 +589,7 @@ def open_repository(
     The user's settings are read now and never again: open it before an agent runs. Raises
     UnavailableError."""
     source = find_source(root)
-    with private_folder(under) as folder:
+    with private_folder(under) as folder, process.hold_guard():
         environment = git_environment(environ)
         git_settings = [*user_settings(environ), *SAFE_SETTINGS]
         all_settings = tuple(

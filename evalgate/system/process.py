@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -131,6 +131,19 @@ class _Guard:
         self._lock = threading.Lock()
         self._groups: set[int] = set()
         self._shell: subprocess.Popen[bytes] | None = None
+        self._holders = 0
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep the shell for the block, in which one child starts after another."""
+        with self._lock:
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                self._tell("")
 
     def guard(self, group: int) -> None:
         """Have `group` killed if this process dies. Without a shell (a distroless image) there is
@@ -160,7 +173,7 @@ class _Guard:
             self._tell(f"- {group}\n")
 
     def _tell(self, lines: str) -> None:
-        """Send lines to the shell. Without groups the shell is no longer needed, and ends."""
+        """Send lines to the shell. Without groups and holders it is no longer needed, and ends."""
         shell = self._shell
         if shell is None or shell.stdin is None:
             return
@@ -168,7 +181,7 @@ class _Guard:
         with suppress(OSError):
             shell.stdin.write(lines.encode())
             shell.stdin.flush()
-            if self._groups:
+            if self._groups or self._holders:
                 return
         self._shell = None
         with suppress(OSError):
@@ -176,6 +189,7 @@ class _Guard:
 
 
 _GROUP_GUARD = _Guard()
+hold_guard = _GROUP_GUARD.hold
 
 
 # --- starting -----------------------------------------------------------------------------

@@ -3,7 +3,6 @@ own frames."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import sys
@@ -103,8 +102,8 @@ class ServiceDown(BaseException):
             f"{service_name} cannot be reached, so the agent lacks {missing_part}: {reason}"
         )
         super().__init__(message)
-        detail = "" if isinstance(error, str) else _plain_addresses(user_traceback(error))
-        self.description = {"kind": UNREACHABLE, "message": message, "detail": detail}
+        # no frame of it is the user's; why a server ended is the end of standard error
+        self.description = {"kind": UNREACHABLE, "message": message, "detail": ""}
 
 
 def _plain_addresses(text: str) -> str:
@@ -292,6 +291,8 @@ def _package_of(module: str) -> str:
     top = module.partition(".")[0]
     if package := PACKAGES.get(module) or PACKAGES.get(top):
         return package
+    import importlib.metadata
+
     normal = top.lower().replace("_", "-")
     dashed = module.lower().replace("_", "-").replace(".", "-")
     spellings = {normal, f"python-{normal}", f"{normal}-python", f"py{normal}", dashed}

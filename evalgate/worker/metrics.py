@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.abc
 import importlib.util
 import inspect
 import math
@@ -107,7 +106,7 @@ def _packages_of(home: modules.Home) -> dict[str, str]:
     return packages if folder else {}
 
 
-class MetricFinder(importlib.abc.MetaPathFinder):
+class MetricFinder:
     """Finds the agent's packages as folders whose `__init__` does not run, and finds a metric's
     module in the repository first."""
 

@@ -6,7 +6,6 @@ or `agent` (adk eval): all three are the same module objects here, so its code r
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.util
 import os
 import sys
@@ -191,7 +190,7 @@ def import_module_of(package: ModuleType, name: str) -> ModuleType | None:
     return None
 
 
-class Finder(importlib.abc.MetaPathFinder):
+class Finder:
     """Finds modules by a function that gets their full name, and returns None for others."""
 
     def __init__(self, find: Callable[[str], ModuleSpec | None]) -> None:
@@ -224,10 +223,10 @@ def _alias_spec(alias: str, name: str) -> ModuleSpec | None:
     """A spec for `alias` with the module of `name`; None if that does not exist."""
     if name not in sys.modules and importlib.util.find_spec(name) is None:
         return None
-    return ModuleSpec(alias, RenamedModule(name))
+    return ModuleSpec(alias, RenamedModule(name))  # type: ignore[arg-type]  # without the base that is slow to import
 
 
-class RenamedModule(importlib.abc.Loader):
+class RenamedModule:
     """Gives an existing module another name."""
 
     def __init__(self, name: str) -> None:

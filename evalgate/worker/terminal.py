@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import builtins
 import contextlib
 import importlib.util
 import io
 import re
-import runpy
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -26,6 +24,8 @@ class ProgramEnded(BaseException):
 
 def serve() -> None:
     """Have a context's typist answer `input()`, and arguments that a program requires and lacks."""
+    import argparse
+
     if hasattr(builtins.input, "has_typist"):
         return
     ask, parse = builtins.input, argparse.ArgumentParser.parse_known_args
@@ -61,6 +61,8 @@ def _arguments(parser: Any, typist: Callable[[], str]) -> Iterator[str]:
 def answering(module: str) -> Callable[[str], str]:
     """A function that runs a module as a program to which the text is typed, until it asks again,
     and returns what it prints."""
+    import runpy
+
     serve()
     spec = importlib.util.find_spec(module)
     with open(str(spec and spec.origin), encoding="utf-8", errors="replace") as file:

@@ -372,7 +372,7 @@ OF_AGENTS_CLI = {
         (
             {"app/x.evalset.json": '{"eval_set_id": "x", "eval_cases": []}'},
             "1 suite with 1 case",
-            ["no-cases"],
+            [],
         ),
         # an agent to choose: the first one runs
         ({"bot/agent.py": PLAIN}, "1 suite with 1 case", []),

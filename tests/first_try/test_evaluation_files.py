@@ -194,7 +194,6 @@ def test_thresholds_of_the_gate_file(stranger: Repository) -> None:
             "line 3: unresolved merge conflict",
         ),
         ("", "line 1: the file is empty"),
-        (cases(), "the evaluation set has no cases"),
         (
             [{"role": "user", "parts": []}],
             "line 1: this list is not an evaluation set: found chat messages",
@@ -239,6 +238,30 @@ def test_a_monorepo_with_one_broken_file(stranger: Repository, broken: Any, reas
     assert (code, "NOT MEASURED: 1 evaluation file" in said) == (0, True), said
     code, said = stranger.run("b/broken.evalset.json", base="")
     assert (code, stranger.asked("head")) == (2, 0), said
+
+
+def test_a_set_without_cases(stranger: Repository) -> None:
+    """`adk web` makes them: nothing of them is unknown, unless the change took the cases away."""
+    criteria = {"criteria": {"response_match_score": 0.9}}
+    put(stranger, {"a/desk.evalset.json": cases(0, 1), "test_config.json": criteria})
+    put(stranger, {"b/new.evalset.json": cases(), "b/old.evalset.json": cases(2)})
+    stranger.agent("base")
+    stranger.commit("base")
+    stranger.git("checkout", "-qb", "change")
+    stranger.agent("head")
+    stranger.commit("head")
+    code, said = stranger.run()
+    assert (code, stranger.asked("head")) == (0, 3), said
+    assert "b/new.evalset.json: warning: the evaluation set has no cases" in said
+    assert "could not be evaluated" not in stranger.comment()
+    put(stranger, {"b/old.evalset.json": cases()})
+    stranger.commit("emptied")
+    code, said = stranger.run()
+    assert code == 3, said
+    assert "b/old.evalset.json: this change no longer evaluates case_2" in said
+    code, said = stranger.run("b/new.evalset.json", base="")
+    assert code == 2, said
+    assert "b/new.evalset.json: error: the evaluation set has no cases" in said
 
 
 def test_a_file_that_the_change_breaks(stranger: Repository) -> None:
@@ -312,7 +335,7 @@ def test_scenarios_beside_written_turns_and_no_config(
         (
             {},
             2,
-            "error: no case expects an answer or tool calls, so the default criteria have nothing to assert",
+            "error: no case expects an answer or tool calls, so the criteria have nothing to assert",
         ),
     ],
 )
@@ -327,6 +350,43 @@ def test_the_defaults_apply_where_they_can(
     done, said = stranger.run(base="")
     assert done == code, said
     assert words in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls", "code", "words"),
+    [
+        # the calls decide: an answer is not compared, and no score of it could fail
+        ("", [], 0, "PASS: The case passed."),
+        # as wrong calls show
+        ("", [{"name": "look_up", "args": {}}], 1, "FAIL: 1 of 1 cases failed"),
+        # a reference is compared with, although every score passes
+        ("no", [], 0, "PASS: The case passed."),
+        # nothing expected at all: that is no test
+        ("", None, 2, "error: no case expects an answer or tool calls"),
+    ],
+)
+def test_a_threshold_that_every_score_passes_needs_no_reference(
+    stranger: Repository, answer: str, calls: list[Any] | None, code: int, words: str
+) -> None:
+    turn: dict[str, Any] = {
+        "user_content": {"parts": [{"text": "question 0"}]},
+        "final_response": {"parts": [{"text": answer}]},
+    }
+    turn |= {} if calls is None else {"intermediate_data": {"tool_uses": calls}}
+    criteria: dict[str, float] = {"response_match_score": 0.0}
+    criteria |= {} if calls is None else {"tool_trajectory_avg_score": 1.0}
+    written = {
+        "desk.evalset.json": {
+            "eval_set_id": "desk",
+            "eval_cases": [{"eval_id": "c", "conversation": [turn]}],
+        },
+        "test_config.json": {"criteria": criteria},
+    }
+    put(stranger, written)
+    done, said = stranger.run(base="")
+    assert done == code, said
+    assert words in said
+    assert "`response_match_score`: every score passes a threshold of 0" in said
 
 
 def test_a_case_without_anything_to_assert_is_no_pass(stranger: Repository) -> None:

@@ -69,6 +69,37 @@ def test_turn_two_may_raise_and_turn_one_is_kept(opened) -> None:
     assert talk(agent, "say still here").invocations
 
 
+CRASHING = """
+import subprocess
+import sys
+
+from google.adk.agents import LlmAgent
+from google.adk.tools.base_toolset import BaseToolset
+
+
+class McpToolset(BaseToolset):
+    async def get_tools(self, readonly_context=None):
+        subprocess.run([sys.executable, "-c", "import os; os.environ['NO_SUCH_KEY']"])
+        raise ConnectionError("Connection closed")
+
+    async def close(self):
+        pass
+
+
+root_agent = LlmAgent(name="desk", model="gemini-2.5-flash", tools=[McpToolset()])
+"""
+
+
+def test_a_tool_server_that_ends_says_why(opened, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "agent.py").write_text(CRASHING)
+    options = {"path": "a", "python": adk_python("new")}
+    failure = failure_of(opened("adk", options, root=tmp_path), "hello")
+    assert failure.kind is FailureKind.UNREACHABLE
+    assert "McpToolset cannot be reached, so the agent lacks its tools" in failure.message
+    assert "KeyError: 'NO_SUCH_KEY'" in failure.detail
+
+
 def test_an_agent_that_hangs_is_given_up(opened) -> None:
     agent = opened("adk", {"path": "adk_full", "python": adk_python("new")}, turn_timeout_s=1.0)
     failure = failure_of(agent, 'call nap {"seconds": 60}')

@@ -39,8 +39,11 @@ def test_a_sound_suite_has_no_problems(lint, suite, case):
     assert lint(sound) == ()
 
 
-def test_no_cases(lint, suite):
+def test_no_cases(lint, suite, case):
+    """Alone it would always pass; beside others nothing is unknown."""
     assert found(lint(suite("x.evalset.json"))) == [(ERROR, "no-cases")]
+    other = suite("y.evalset.json", case("a", "hi -> hello"), criteria=ANSWER)
+    assert found(lint(suite("x.evalset.json"), other)) == [(WARNING, "no-cases")]
 
 
 @pytest.mark.parametrize(

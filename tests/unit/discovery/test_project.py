@@ -71,7 +71,6 @@ JUDGED = {"criteria": {"final_response_match_v2": 0.5}}
             {},
             {"b/b.evalset.json", "b/c.evalset.json"},
         ),
-        ({"b/b.evalset.json": {**SET, "eval_cases": []}}, {}, {"b/b.evalset.json"}),
         ({"b/b.evalset.json": os.pardir}, {}, {"b/b.evalset.json"}),  # a link that leads nowhere
         (
             {"evalgate.yml": RIGHT.replace("}", ", suites: [a/**]}"), "b/b.evalset.json": SET},
@@ -85,6 +84,7 @@ JUDGED = {"criteria": {"final_response_match_v2": 0.5}}
         ({"b/b.evalset.json": "{"}, {"strict": True}, None),
         # nothing sound is left
         ({"a/a.evalset.json": ""}, {}, None),
+        ({"a/a.evalset.json": {**SET, "eval_cases": []}}, {}, None),
     ],
 )
 def test_an_error_of_one_file_is_its_own(
