@@ -17,7 +17,7 @@ from evalgate.cli import commands
 from evalgate.config.settings import Settings
 from evalgate.discovery import candidates
 from evalgate.errors import ExitCode, NoEvaluationFile, NothingToDo
-from evalgate.gate import first_case, prepare, progress, starter
+from evalgate.gate import prepare, progress, starter
 from evalgate.gate.starter import Starter
 from evalgate.judges import prompting
 from evalgate.model import Invocation
@@ -111,15 +111,15 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     if not uses:
         raise candidates.no_agent()
     click.echo("There is no evaluation file yet. The first case is what your agent does now.")
-    click.echo(plain.visible(f"agent: {first_case.label(uses[0])}"))
+    click.echo(plain.visible(f"agent: {starter.label(uses[0])}"))
     if len(uses) > 1:
-        other_agents = words.listed([first_case.argument(use) for use in uses[1:]], limit=5)
+        other_agents = words.listed([starter.argument(use) for use in uses[1:]], limit=5)
         click.echo(plain.visible(f"  (others by --agent: {other_agents})"))
     try:
         question = question or click.prompt("Ask it one question")
         watcher = progress.PlainWatcher(sys.stderr)
         context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
-        first_turn = first_case.ask(uses, question, settings, context)
+        first_turn = starter.ask(uses, question, settings, context)
         for line in turn_lines(first_turn.turn):
             click.echo(plain.visible(line))
         if first_turn.state:
@@ -127,7 +127,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
             click.echo(
                 plain.visible(f"  its session begins with {state}, made up: correct it in the case")
             )
-        _, reason = first_case.find_judge(first_turn, settings, os.environ)
+        _, reason = starter.find_judge(first_turn, settings, os.environ)
         if reason:
             missing_judge = (
                 f"No judge would read the answer, only some of its words count. {reason}"
@@ -139,7 +139,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         click.echo()
         hint = f'evalgate init --ask "{candidates.QUESTION}" --yes'
         raise NothingToDo("no case was written", hint=hint) from None
-    for path in first_case.write(first_turn, settings, os.environ):
+    for path in starter.write_case(first_turn, settings, os.environ):
         click.echo(plain.visible(f"wrote {path}"))
         yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))
 
