@@ -692,7 +692,7 @@ def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
         or agents_module.is_remote(head_agent)
     ):
         return False
-    is_same = fingerprints.agent_key(head_agent) == fingerprints.agent_key(base_agent)
+    is_same = head_agent.key == base_agent.key
     return (
         is_same
         and of_agents(settings) == of_agents(base_settings)
@@ -809,9 +809,9 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
     notes: list[Wording] = []
     stored_keys = _stored_keys(base)
     for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
-        inputs = head.inputs.get(fingerprints.agent_key(head_suite.agent))
-        head_environment = head.agents.get(fingerprints.agent_key(head_suite.agent), {})
-        key = fingerprints.agent_key(base_suite.agent)
+        inputs = head.inputs.get(head_suite.agent.key)
+        head_environment = head.agents.get(head_suite.agent.key, {})
+        key = base_suite.agent.key
         if inputs and rerun.inputs.get(key) == inputs:
             notes += _other_environment(rerun.agents.get(key, {}), head_environment, is_same=True)
         if base.stored and head_suite.key in reused and head_suite.key in stored_keys:
@@ -833,7 +833,7 @@ def details_of(
     for suite in (suite for suite in run.suites if suite.key in stored_keys):
         stored_key = stored_keys[suite.key]
         stored_description = stored_run.descriptions.get(stored_key)
-        for key in (stored_key, fingerprints.agent_key(suite.agent)):
+        for key in (stored_key, suite.agent.key):
             if not environments.get(key) and stored_run.agents.get(stored_key):
                 environments[key] = stored_run.agents[stored_key]
             description = descriptions.get(key, AgentDescription())
@@ -846,9 +846,7 @@ def details_of(
 def _stored_keys(base: Base) -> dict[str, str]:
     """The keys of the agents in the stored results, by head's name of a suite."""
     return {
-        suite.key: fingerprints.agent_key(suite.agent)
-        for suite in _stored_suites(base)
-        if suite.key in base.reusable
+        suite.key: suite.agent.key for suite in _stored_suites(base) if suite.key in base.reusable
     }
 
 

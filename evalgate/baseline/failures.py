@@ -123,8 +123,8 @@ class _Causes:
             return None
         head = self._head.get(key.suite)
         agent_keys = (
-            fingerprints.agent_key(suite.agent),
-            "" if head is None else fingerprints.agent_key(head.agent),
+            suite.agent.key,
+            "" if head is None else head.agent.key,
         )
         if agent_keys not in self._environments:
             self._environments[agent_keys] = self._environment(

@@ -681,7 +681,7 @@ def _file_text(root: Path, name: str) -> str:
 
 def _recording_edits(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
     """Edited recordings that replace an agent. Nobody but the change's author confirms them."""
-    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
+    uses = {suite.agent.key: suite.agent for suite in suites}
     for use in uses.values():
         base_digest, head_digest = (
             fingerprints.digest(

@@ -34,7 +34,6 @@ from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem
-from evalgate.formats import fingerprints
 from evalgate.gate import prepare, store as gate_store
 from evalgate.gate.session import GateSession
 from evalgate.judges.base import JudgePanel
@@ -229,7 +228,7 @@ def _inputs(
     settings = session.rules.settings
     return SideInputs(
         tree=tree,
-        uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
+        uses={suite.agent.key: suite.agent for suite in suites},
         agents=agents,
         environment_of=partial(
             runner_inputs.environment_of,
@@ -350,10 +349,7 @@ def _criteria(
 
     criteria_by_suite = {}
     for suites in zip(*places, strict=True):
-        agents = [
-            pool.get(fingerprints.agent_key(suite.agent))
-            for suite, pool in zip(suites, pools, strict=True)
-        ]
+        agents = [pool.get(suite.agent.key) for suite, pool in zip(suites, pools, strict=True)]
         criteria_by_suite[suites[HEAD].key] = {
             use.name: _skip_criterion
             if scored is not None and use.name not in scored
@@ -470,7 +466,7 @@ class _Measuring:
             return
         head, side = self._session.sides
         for suite in head.suites:
-            key = fingerprints.agent_key(suite.agent)
+            key = suite.agent.key
             is_same = suite.key not in side.shared and baseline_base.is_same_use(
                 suite, base, self._session.settings
             )
@@ -607,9 +603,7 @@ class _Measuring:
         """The files that the change edits and that the agents of these suites did not open, without
         evaluation files."""
         head, base = self._session.sides
-        keys = {
-            fingerprints.agent_key(suite.agent) for suite in self._planned if suite.key in suites
-        }
+        keys = {suite.agent.key for suite in self._planned if suite.key in suites}
         opened_names = {
             name
             for key in keys & head.journal.inputs.keys()

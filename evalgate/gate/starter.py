@@ -30,7 +30,7 @@ from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.formats import fingerprints, rewrite
+from evalgate.formats import rewrite
 from evalgate.formats.recordings import Recording
 from evalgate.gate import doctor, prepare, record
 from evalgate.github import forks, workflows
@@ -104,7 +104,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     project = prepare.prepare(settings, environ=environ)
     top = isolation.top_of(settings.root)
     read_source = discovery_agents.reader(settings.root)
-    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
+    uses = {suite.agent.key: suite.agent for suite in project.suites}
     known_uses = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     action = action or publisher() or ACTION
     rules, chosen_uses, undecided = render_rules(settings, project, action)
@@ -636,7 +636,7 @@ def write_case(first_turn: FirstTurn, settings: Settings, environ: Environ) -> I
     chosen_agents, _ = discovery_agents.choose_agents(
         {suite.key: suite.eval_set}, gate_file=rules, tree=tree
     )
-    if fingerprints.agent_key(chosen_agents[suite.key]) != fingerprints.agent_key(first_turn.use):
+    if chosen_agents[suite.key].key != first_turn.use.key:
         yield add_rule(settings, [f"{candidates.folder_of(settings)}/**"], first_turn.use)
 
 

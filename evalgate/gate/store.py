@@ -371,7 +371,7 @@ def _is_same_agent(
 ) -> bool:
     """True if the checkouts do not differ in the files that the suite's agent read in an earlier
     run, or are equal."""
-    key = fingerprints.agent_key(suite.agent)
+    key = suite.agent.key
     for entry in entries:
         inputs = entry.journal.inputs.get(key, Inputs())
         if inputs.is_known and not any(tree.first_difference(inputs.answers) for tree in trees):
@@ -525,7 +525,7 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
     """Put earlier trials of the suite's agent into the side's journal, if its inputs are the same:
     the first runs of every case, and its reruns up to the first missing one. Other cases or seeds
     have other addresses. Trials in which the agent failed run again."""
-    agent = fingerprints.agent_key(suite.agent)
+    agent = suite.agent.key
     no_inputs = Inputs()
     entries = [
         entry
@@ -549,7 +549,7 @@ def _take_trial(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
     addresses = side.addresses(task)
     if side.journal.knows(addresses.trial):
         return False
-    agent = fingerprints.agent_key(task.suite.agent)
+    agent = task.suite.agent.key
     for entry in entries:
         trial = entry.journal.trial(addresses.trial, task.key)
         if trial is None or isinstance(trial.outcome, AgentFailure):

@@ -330,11 +330,7 @@ def _changed_criteria(
 
 def _inputs(run: Run, suite: Suite) -> str:
     """The inputs that the suite's agent read; "" if only recordings count or nothing is known."""
-    return (
-        run.inputs.get(fingerprints.agent_key(suite.agent), "")
-        if agents.is_asked(suite.agent)
-        else ""
-    )
+    return run.inputs.get(suite.agent.key, "") if agents.is_asked(suite.agent) else ""
 
 
 def _settings(use: CriterionUse, stored: Stored) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 from evalgate.errors import Place
 from evalgate.model.conversation import Invocation, Rubric
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Json, digest, frozen_dataclass
 
 TRAJECTORY = "tool_trajectory_avg_score"
 """The only criterion that compares tool calls."""
@@ -251,7 +252,7 @@ class CriteriaSource:
     file: str = ""
 
 
-@frozen_dataclass
+@dataclass(frozen=True, kw_only=True)
 class AgentUse:
     """The agent of a suite: a driver of `evalgate.agents` and its options.
 
@@ -264,6 +265,11 @@ class AgentUse:
     driver: str
     options: Json = field(default_factory=dict)
     found_by: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal agents."""
+        return digest([self.driver, dict(self.options)])
 
     @property
     def is_absent(self) -> bool:

@@ -498,7 +498,7 @@ def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
 
 def _suite_fields(suite: Suite, report: Report) -> JsonObject:
     """The fields of a suite with or without a verdict, except its cases."""
-    key = fingerprints.agent_key(suite.agent)
+    key = suite.agent.key
     run = report.run
     return {
         "suite": suite.key,
@@ -716,7 +716,7 @@ def _stored(results_file: Any, *, file: str) -> Stored:
     }
     outcomes = StoredOutcomes(raw_outcomes, agents)
     suites = tuple(_suite(suite) for suite in results_file.suites)
-    agent_keys = [fingerprints.agent_key(suite.agent) for suite in suites]
+    agent_keys = [suite.agent.key for suite in suites]
     agent_entries = {
         key: suite.agent for key, suite in zip(agent_keys, results_file.suites, strict=True)
     }

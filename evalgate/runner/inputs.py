@@ -35,8 +35,8 @@ class SideInputs:
     memory. If reads were not observed, all files count."""
 
     tree: Snapshot
-    uses: Mapping[str, AgentUse]  # by `agent_key`
-    agents: Mapping[str, Agent]  # by `agent_key`
+    uses: Mapping[str, AgentUse]  # by `AgentUse.key`
+    agents: Mapping[str, Agent]  # by `AgentUse.key`
     environment_of: Callable[[Agent], str]
     watches: Callable[[], Sequence[Watch]] = tuple
     depends_on: Sequence[str] = ()  # globs: replace "all files" if reads are unknown

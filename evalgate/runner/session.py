@@ -211,7 +211,7 @@ class Side:
         return Addresses(trial=trial, grades=grades)
 
     def descriptions(self) -> dict[str, AgentDescription]:
-        """The parts of the agents, as far as they are known, by `agent_key`."""
+        """The parts of the agents, as far as they are known, by `AgentUse.key`."""
         descriptions = {}
         for key, agent in self.agents.items():
             description = agent.description() or AgentDescription()
@@ -317,7 +317,7 @@ class Side:
         has_failed = isinstance(trial.outcome, AgentFailure)
         if session.stop.is_set() and has_failed:
             return None
-        self.keep(address, trial, fingerprints.agent_key(task.suite.agent))
+        self.keep(address, trial, task.suite.agent.key)
         # the journal has the failure without secrets
         return (has_failed and self.journal.trial(address, task.key)) or trial
 

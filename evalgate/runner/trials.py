@@ -15,7 +15,6 @@ from typing import TypeAlias, TypeVar
 
 from evalgate.agents.base import Agent, AgentFailed, Conversation
 from evalgate.agents.conversation import Stopwatch
-from evalgate.formats import fingerprints
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (
     INFRASTRUCTURE,
@@ -175,10 +174,10 @@ class TrialRunner:
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time in seconds. Never raises for an
-        agent's behavior. `agents`: by `agent_key`."""
+        agent's behavior. `agents`: by `AgentUse.key`."""
         watch = Stopwatch()
         attempts = 0
-        key = fingerprints.agent_key(task.suite.agent)
+        key = task.suite.agent.key
         while True:
             attempts += 1
             outcome = self.pace(key, lambda: self._attempt(task, agents[key], watch))

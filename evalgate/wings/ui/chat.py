@@ -20,7 +20,6 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentFailure,
     Attachment,
@@ -77,9 +76,7 @@ class Chat:
             (suite,), settings, context, root=settings.root, judge_keys=keys
         )
         try:
-            agent = self._agent = self._stack.enter_context(open_agents)[
-                fingerprints.agent_key(suite.agent)
-            ]
+            agent = self._agent = self._stack.enter_context(open_agents)[suite.agent.key]
             self._conversation = self._stack.enter_context(
                 agent.converse(
                     Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE)

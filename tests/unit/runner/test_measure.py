@@ -18,7 +18,6 @@ from evalgate.config.context import SilentWatcher
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion
-from evalgate.formats import fingerprints
 from evalgate.gate import store as gate_store
 from evalgate.gate.store import EarlierSide
 from evalgate.judges import rate_limit
@@ -89,7 +88,7 @@ def side_of(
     side = Side(
         session,
         suites,
-        agents={fingerprints.agent_key(suite.agent): agent for suite in suites},
+        agents={suite.agent.key: agent for suite in suites},
         criteria={suite.key: {use.name: criterion for use in suite.criteria} for suite in suites},
         inputs=fakes.inputs_of(suites, agent, journal.path.parent, environment=environment),
         journal=journal,
