@@ -22,6 +22,8 @@ Environ: TypeAlias = Mapping[str, str]
 
 Redactor: TypeAlias = Callable[[str], str]
 """Removes secrets from a text."""
+Log: TypeAlias = Callable[[str], None]
+"""Takes a line for users."""
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -43,7 +43,7 @@ from evalgate.simulation import user
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
-from evalgate.values import Environ, Sentence, Wording, frozen_dataclass
+from evalgate.values import Environ, Log, Sentence, Wording, frozen_dataclass
 
 
 @frozen_dataclass
@@ -273,7 +273,7 @@ def _of_today(
     repo: Repository,
     origin: BaseOrigin,
     *,
-    say: Callable[[str], None],
+    say: Log,
 ) -> tuple[Stored, BaseOrigin] | None:
     """The stored results of the commit of `origin`, and their origin; None if they are older than
     the last change of the provider, because another model produced them."""

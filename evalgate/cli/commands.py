@@ -36,7 +36,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation
 from evalgate.text import plain, words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, Log
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -258,7 +258,7 @@ def validate(**values: Any) -> int:
     return ExitCode.CONFIG if project.stops(strict=settings.strict) else ExitCode.PASS
 
 
-def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
+def isolates(settings: Settings, say: Log) -> bool:
     """True if agents are isolated: as requested; without a request, in a workflow if it is
     possible."""
     if "isolate" in settings.explicit_options or os.environ.get("GITHUB_ACTIONS") != "true":

@@ -4,7 +4,7 @@ cost."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRul
 from evalgate.runner.trials import Task
 from evalgate.system import git, process
 from evalgate.text import words
-from evalgate.values import Environ, frozen_dataclass, member
+from evalgate.values import Environ, Log, frozen_dataclass, member
 
 
 def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = False) -> Project:
@@ -156,7 +156,7 @@ def make_context(
     return Context(environ=environ, watcher=watcher, cache=cache, **fields)
 
 
-def cache_of(settings: Settings, environ: Environ, *, say: Callable[[str], None]) -> Path:
+def cache_of(settings: Settings, environ: Environ, *, say: Log) -> Path:
     """The absolute folder of the agents' environments and the judges' verdicts. It is the user's
     own if the configured one has committed files: a change could contain its own verdicts."""
     user_cache = platformdirs.user_cache_path("evalgate").absolute()

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from evalgate.model import (
 )
 from evalgate.results import file as results_file
 from evalgate.text import words
-from evalgate.values import Environ, JsonObject
+from evalgate.values import Environ, JsonObject, Redactor
 
 DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review before use."
 
@@ -163,7 +163,7 @@ def add(
     new_recordings: Sequence[Recording],
     *,
     name: str,
-    redact: Callable[[str], str],
+    redact: Redactor,
     session: SessionInput | None = None,
 ) -> list[Case]:
     """Append conversations as cases to an evaluation set, which is created if it is missing.

@@ -29,7 +29,7 @@ from evalgate.results import history as results_history, kept, shards
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.system import redact
-from evalgate.values import frozen_dataclass
+from evalgate.values import Redactor, frozen_dataclass
 
 FileWriter: TypeAlias = Callable[
     [Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]
@@ -149,9 +149,7 @@ def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> N
         raise ConfigError.collected(errors)
 
 
-def _journal(
-    name: str, settings: Settings, context: Context, redact_text: Callable[[str], str]
-) -> Journal:
+def _journal(name: str, settings: Settings, context: Context, redact_text: Redactor) -> Journal:
     """Create a journal in the output folder. Raises UnavailableError."""
     path = settings.root / settings.output / name
     reason = places.refusal_reason(settings.root, f"{settings.output}/{name}", trusted=True)
@@ -174,9 +172,7 @@ def _journal(
     return Journal.create(path, about=about, redact=redact_text)
 
 
-def _writer(
-    settings: Settings, context: Context, redact_text: Callable[[str], str]
-) -> FileWriter | None:
+def _writer(settings: Settings, context: Context, redact_text: Redactor) -> FileWriter | None:
     """The writer of a run that is kept and can be continued; None for other runs, such as
     shards."""
     is_wanted = context.keep and context.is_attended and not settings.shard

@@ -18,7 +18,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
@@ -58,7 +58,7 @@ from evalgate.runner.trials import Task
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
-from evalgate.values import Environ, Sentence, frozen_dataclass
+from evalgate.values import Environ, Log, Sentence, frozen_dataclass
 
 FOLDER = "store"
 MOST_RUNS = 12
@@ -86,7 +86,7 @@ class Store:
 
     @contextmanager
     def open_journals(
-        self, scratch: Path, *, oldest: datetime, say: Callable[[str], None]
+        self, scratch: Path, *, oldest: datetime, say: Log
     ) -> Iterator[list[EarlierSide]]:
         """The trusted journals, nearest scope and newest first; unreadable ones are reported and
         skipped. `scratch`: the folder to unpack them in. `oldest`: older trials do not count."""
@@ -145,9 +145,7 @@ class Store:
         except FileNotFoundError:
             return []
 
-    def _open_journal(
-        self, name: str, scratch: Path, *, say: Callable[[str], None]
-    ) -> Journal | None:
+    def _open_journal(self, name: str, scratch: Path, *, say: Log) -> Journal | None:
         path = self.folder / name
         unpacked_path = scratch / f"{secrets.token_hex(8)}.jsonl"
         try:

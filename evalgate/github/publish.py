@@ -24,7 +24,7 @@ from evalgate.model import Report, VerdictKind
 from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, Redactor, frozen_dataclass
 
 CANCEL_WAIT_S = 3.0
 """The time that a cancelled run waits for a running request and for each of its last ones: runners
@@ -69,7 +69,7 @@ class Decided:
     create: bool
 
 
-def decided(report: Report, *, comment_rule: str, redact: Callable[[str], str] = str) -> Decided:
+def decided(report: Report, *, comment_rule: str, redact: Redactor = str) -> Decided:
     """The texts to post for a report, rendered while its conversations can be read.
 
     `comment_rule`: the setting `comment`. `redact`: removes secrets."""
@@ -156,7 +156,7 @@ class Posting:
         head_sha: str,
         number: int | None,
         clock: Callable[[], float] = time.monotonic,
-        redact: Callable[[str], str] = str,
+        redact: Redactor = str,
     ) -> None:
         self._client = client
         self._job = job

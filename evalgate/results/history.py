@@ -50,7 +50,7 @@ from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
 from evalgate.text.words import size
-from evalgate.values import Sentence, Wording, frozen_dataclass, grouped
+from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped
 
 SCHEMA_VERSION = 3
 LAST_RUNS = 50
@@ -528,7 +528,7 @@ def read_history(store: BaselineFolder) -> PastRuns:
         ) from error
 
 
-def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
+def add_run(run: PastRuns, *, warn: Log = lambda _: None) -> Revise:
     """The revision of the history for `BaselineFolder.save`: it adds this run.
 
     An unreadable history starts over, with a warning. The history of a later evalgate stays as it
@@ -673,10 +673,6 @@ Revise = Callable[[bytes | None], bytes | None]
 """From the stored history (None: none) to the history to store with the run; None: keep the stored
 one."""
 
-Warn = Callable[[str], None]
-"""Reports a sentence on a file of a store that was ignored."""
-
-
 LOCK = ".lock"
 LEFTOVER_S = 86400.0
 
@@ -689,7 +685,7 @@ class BaselineFolder:
     UnavailableError if the folder cannot be used."""
 
     def __init__(
-        self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Warn = lambda _: None
+        self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Log = lambda _: None
     ) -> None:
         """`folder` need not exist; unpacked results go to `scratch`, which the caller removes."""
         self._folder = folder
@@ -804,7 +800,7 @@ MOST_PASSED_OVER = 20
 
 
 def open_store(
-    settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]
+    settings: Settings, repo: Repository, *, root: Path, say: Log
 ) -> BaselineFolder | None:
     """The configured store; None for a folder with committed files: a change could write the
     results that it is compared with."""
@@ -818,7 +814,7 @@ def open_store(
 
 
 def find(
-    store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
+    store: BaselineFolder, repo: Repository, sha: str, *, say: Log
 ) -> tuple[int, RunName, Stored] | None:
     """The usable results nearest to the commit, of it or of one of its first-parent ancestors; the
     steps back to them, and their name. Skipped results and problems of the store are reported."""

@@ -26,7 +26,7 @@ from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDetails, Grade, Inputs, Transcript, Trial, TrialKey
 from evalgate.results import output, shapes
-from evalgate.values import Json, JsonObject, mapped_json
+from evalgate.values import Json, JsonObject, Redactor, mapped_json
 
 VERSION = 2
 _FINISHED = {"finished": True}
@@ -57,7 +57,7 @@ class Journal:
     `about`: its first line. `redact`: removes secrets from everything that is written, so that
     readers and reports see none."""
 
-    def __init__(self, path: Path, *, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, path: Path, *, redact: Redactor = str) -> None:
         self.path = path
         self._redact = redact
         self.damaged = 0
@@ -76,7 +76,7 @@ class Journal:
         self._expected = 0
 
     @classmethod
-    def create(cls, path: Path, *, about: Json, redact: Callable[[str], str] = str) -> Journal:
+    def create(cls, path: Path, *, about: Json, redact: Redactor = str) -> Journal:
         """A new, empty journal in place of whatever was there. Raises UnavailableError."""
         journal = cls(path, redact=redact)
         journal._writer = _open_alone(path)

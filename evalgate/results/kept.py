@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.results import labels as results_labels, output
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import RESULTS
-from evalgate.values import grouped
+from evalgate.values import Redactor, grouped
 
 FOLDER = ".evalgate"
 RUNS = f"{FOLDER}/runs"
@@ -110,7 +110,7 @@ def write(
     root: Path,
     is_selected: bool,
     moment: datetime,
-    redact: Callable[[str], str],
+    redact: Redactor,
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
     """`output.write_all` into the run's own folder, without secrets; and into the folder `to`,
     unless that has the results of more cases. Return the paths by name, and warnings."""

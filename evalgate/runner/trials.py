@@ -35,7 +35,7 @@ from evalgate.model import (
 )
 from evalgate.simulation.user import Simulate, UserSimulator
 from evalgate.text import words
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Json, Log, frozen_dataclass
 
 
 def talk(
@@ -166,7 +166,7 @@ class TrialRunner:
 
     retries: int
     stop: threading.Event
-    say: Callable[[str], None]
+    say: Log
     simulate: Simulate
     pace: Pace
     pause_s: float = BACKOFF_S
