@@ -508,14 +508,7 @@ class _Measuring:
         sides = self._session.sides
         for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
             side = sides[task.side]
-            is_skipped = (
-                task.suite.key,
-                task.case.case_id,
-            ) in side.skipped or task.suite.agent.is_absent
-            is_skipped = is_skipped or task.suite.key in side.shared
-            if not is_skipped and not (
-                side.journal.trials and side.journal.knows(side.addresses(task).trial)
-            ):
+            if side.runs(task) and not side.knows(task):
                 yield task
 
     def _problems(self) -> Iterator[Problem]:

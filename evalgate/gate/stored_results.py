@@ -90,16 +90,12 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
         for case in suite.cases:
             key = (suite.key, case.case_id)
             verdict = case_verdict(stored, key, suite.criteria_of(case), trials.get(key, ()))
-            entry = stored.entries.get(key)
-            verdicts[key] = (
-                verdict
-                if entry is None
-                else replace(
-                    verdict,
-                    kind=entry.verdict,
-                    reason=entry.reason or verdict.reason,
-                    nonblocking=NonBlocking.FLAKY if entry.label is CaseLabel.FLAKY else None,
-                )
+            entry = stored.entries[key]
+            verdicts[key] = replace(
+                verdict,
+                kind=entry.verdict,
+                reason=entry.reason or verdict.reason,
+                nonblocking=NonBlocking.FLAKY if entry.label is CaseLabel.FLAKY else None,
             )
     return verdicts
 
