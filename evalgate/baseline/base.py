@@ -240,7 +240,7 @@ def _from_git(
         )
         base = _checked_out(settings, suites, context, repo, stack)
         named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
-        store = history.open_store(named_by, repo, root=settings.root, say=say)
+        store = history.open_store(named_by, repo, say=say)
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
         source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN

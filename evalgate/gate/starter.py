@@ -32,7 +32,7 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, Problem, UnavailableError
 from evalgate.formats import rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import doctor, prepare, record
+from evalgate.gate import doctor, edit, prepare
 from evalgate.github import forks, workflows
 from evalgate.judges.base import ADK_MODEL
 from evalgate.judges.clients import GOOGLE_KEYS, Clients
@@ -445,7 +445,6 @@ def write(starter: Starter, path: str, text: str) -> str:
 # --- the first case -------------------------------------------------------------------------------
 
 
-CONFIG = "test_config.json"
 RUBRIC = "The answer is a useful reply to the user's message: it answers it, or asks for what is missing."
 LIKENESS = 0.3
 """The threshold for an answer that no judge can read, in words: low, since one answer says little
@@ -615,7 +614,7 @@ def write_case(first_turn: FirstTurn, settings: Settings, environ: Environ) -> I
         eval_set_id=None,
         transcript=Transcript(invocations=(first_turn.turn,)),
     )
-    record.add(
+    edit.add(
         file,
         [recording],
         name=candidates.NAME,
@@ -623,7 +622,7 @@ def write_case(first_turn: FirstTurn, settings: Settings, environ: Environ) -> I
         session=SessionInput(state=first_turn.state) if first_turn.state else None,
     )
     yield file.relative_to(settings.root).as_posix()
-    config = folder / CONFIG
+    config = folder / edit.CONFIG
     if not config.exists():
         text = json.dumps({"criteria": criteria_of(first_turn, settings, environ)}, indent=2) + "\n"
         rewrite.create(config, text, root=settings.root)

@@ -233,7 +233,7 @@ def open_history(settings: Settings, context: Context) -> Iterator[History]:
                 under=context.cache / "bases",
             )
             repo = stack.enter_context(repository)
-            store = open_store(settings, repo, root=settings.root, say=context.say)
+            store = open_store(settings, repo, say=context.say)
         except EvalgateError as error:
             context.say(f"stored base results cannot be used: {error.message}")
             yield unknown
@@ -799,14 +799,12 @@ MOST_PASSED_OVER = 20
 """The most runs of a store that are read: the nearest ones may all be from one outage."""
 
 
-def open_store(
-    settings: Settings, repo: Repository, *, root: Path, say: Log
-) -> BaselineFolder | None:
+def open_store(settings: Settings, repo: Repository, *, say: Log) -> BaselineFolder | None:
     """The configured store; None for a folder with committed files: a change could write the
     results that it is compared with."""
     if not settings.baseline_folder:
         return None
-    folder = root / settings.baseline_folder
+    folder = settings.root / settings.baseline_folder
     if git.is_committed(folder, repo):
         say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
         return None

@@ -238,7 +238,7 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
         workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
     ) as repo:
         found = history.open_store(
-            Settings(baseline_folder=folder), repo, root=workspace, say=said.append
+            Settings(root=workspace, baseline_folder=folder), repo, say=said.append
         )
     assert (found is not None) is used
     assert [f"the folder {folder} contains committed files" in line for line in said] == [True] * (
@@ -299,7 +299,7 @@ def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) ->
         workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
     ) as repo:
         store = history.open_store(
-            Settings(baseline_folder=".evalgate-base"), repo, root=workspace, say=said.append
+            Settings(root=workspace, baseline_folder=".evalgate-base"), repo, say=said.append
         )
         assert store is not None
         _, _, path = next(store.find([A]))

@@ -20,7 +20,7 @@ from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import edit, prepare, record, stored_results, waiting
+from evalgate.gate import edit, prepare, stored_results, waiting
 from evalgate.gate.edit import CaseUnchanged, TurnEdit
 from evalgate.gate.stored_results import StoredCase
 from evalgate.model import (
@@ -383,8 +383,8 @@ class Workspace:
         )
         redactor = redact.redactor_of_files(os.environ)
         with self._writing:
-            cases = record.add(target, [recording], name=case, redact=redactor)
-            record.write_patterns(target, cases, settings, os.environ)
+            cases = edit.add(target, [recording], name=case, redact=redactor)
+            edit.write_patterns(target, cases, settings, os.environ)
         return {"written": True, "case": cases[0].case_id}
 
     def end_chat(self) -> JsonObject:
