@@ -27,7 +27,6 @@ from evalgate.model import (
     Comparison,
     CriterionJudge,
     CriterionUse,
-    PastCase,
     Policy,
     Quarantine,
     Report,
@@ -51,7 +50,6 @@ def decide(
     context: Context,
     *,
     history: History | None = None,
-    past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
     was_run: bool = True,
 ) -> Report:
     """The report, not written yet: by the change's rule book, or by the base's if `policy: both`
@@ -87,7 +85,7 @@ def decide(
         draft,
         edits=edits,
         trends=history.trends(head) if history else (),
-        past=past or {},
+        past=history.of_cases() if history else {},
         # once each: shards repeat them
         problems=tuple(dict.fromkeys(problems)),
     )

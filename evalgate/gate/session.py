@@ -24,7 +24,7 @@ from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
 from evalgate.gate import prepare, store as gate_store
 from evalgate.gate.store import EarlierRuns
-from evalgate.model import CaseKey, PastCase, Report
+from evalgate.model import Report
 from evalgate.results import history as results_history, kept, shards
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
@@ -55,14 +55,6 @@ class GateSession:
     def is_paired(self) -> bool:
         """True if the base is measured, at least in part."""
         return len(self.journals) > 1
-
-    def past_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
-        """The earlier outcomes of each case, oldest first: in base runs, and in runs that this
-        machine kept."""
-        machine_cases = (
-            {} if self.write_files is None else kept.of_cases(self.project.settings.root)
-        )
-        return {**self.history.of_cases(), **machine_cases}
 
     def finish(self, report: Report) -> None:
         """Mark the journals of a complete run as finished: no run continues them."""

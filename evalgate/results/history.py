@@ -43,7 +43,7 @@ from evalgate.model import (
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import Count
 from evalgate.model.trial import MOST
-from evalgate.results import file as results_file, output, shapes
+from evalgate.results import file as results_file, kept, output, shapes
 from evalgate.results.file import Stored
 from evalgate.results.shapes import entry
 from evalgate.system import git
@@ -147,10 +147,13 @@ class History:
         return () if self.settings.shard else trends(self.past or PastRuns(), means_of(run))
 
     def of_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
-        """The outcomes of each case in the last base runs, oldest first."""
+        """The earlier outcomes of each case, oldest first: in the last base runs, or in runs that
+        this machine kept."""
         past = self.past or PastRuns()
         runs = {run.number: run for run in past.runs[-RECENT:]}
-        return {
+        context = self.context
+        is_kept = context.keep and context.is_attended and not self.settings.shard
+        base_cases = {
             key: tuple(
                 _past_case(outcome, runs[outcome.number])
                 for outcome in case.outcomes
@@ -158,6 +161,7 @@ class History:
             )
             for key, case in past.by_case().items()
         }
+        return {**base_cases, **(kept.of_cases(self.settings.root) if is_kept else {})}
 
     def drift(self, run: Run, *, deviations: Deviations = OURS) -> Drift | None:
         """The recent drift of the base branch's unchanged agent, or None. This run counts if it

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalgate import errors
+from evalgate.config import places
 from evalgate.errors import Place, Problem
 from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.results import labels as results_labels, output
@@ -84,7 +85,10 @@ def runs(root: Path) -> list[KeptRun]:
 
 
 def of_cases(root: Path) -> dict[CaseKey, tuple[PastCase, ...]]:
-    """The outcomes of each case in the kept runs, oldest first."""
+    """The outcomes of each case in the kept runs, oldest first; empty if their folder is a link to
+    elsewhere."""
+    if places.refusal_reason(root, FOLDER, trusted=True):
+        return {}
     past_cases = grouped(
         (
             key,
