@@ -307,6 +307,7 @@ class Purse:
         self._product = 1.0
         self._fell = self._rose = 0
         self._states: dict[CaseKey, State] = {}
+        self._failing_states: Sequence[State] = ()
         self.factors: dict[CaseKey, float] = {}
         self.bets: list[Bet] = []
 
@@ -329,7 +330,7 @@ class Purse:
         reached. For each group it is the product over the cases with the least evidence, as many as
         exceed the tolerated number."""
         groups: defaultdict[str, list[float]] = defaultdict(list)
-        for state in self._states.values():
+        for state in self._failing_states:
             if state.alone is not None:
                 groups[state.runs.group].append(state.alone.factor)
         total = self._money
@@ -353,6 +354,7 @@ class Purse:
     def begin(self, cases: Sequence[CaseRuns]) -> None:
         """Play the first round of all cases, then their further rounds."""
         self._states = {case.key: State(case) for case in cases}
+        self._failing_states = [state for state in self._states.values() if state.runs.is_failing]
         paired_states = [state for state in self._states.values() if state.runs.rounds]
         for state in paired_states:
             self._first(state, state.runs.rounds[0])
@@ -368,7 +370,7 @@ class Purse:
                     is_new = state.suspect is None and pair.cell is Cell.FELL
                     self._bet(state, pair, state.suspect.pays if state.suspect else NO_BET)
                     state.suspect = Suspect(odds) if is_new else state.suspect
-        for state in self._states.values():
+        for state in self._failing_states:
             state.rerun_head(asks=self._terms.asks_alone)
 
     def _split(self, firsts: Sequence[RunPair]) -> None:
@@ -426,18 +428,15 @@ class Purse:
     def see(self, reruns: Sequence[Rerun], results: Iterable[RunPair | bool | None]) -> None:
         """Add the results of reruns. The stakes of all reruns of one request were fixed before any
         of them ran."""
+        states = {rerun.key: self._states[rerun.key] for rerun in reruns}
         pays = {
-            key: state.suspect.pays
-            for key, state in self._states.items()
-            if state.suspect is not None
+            key: state.suspect.pays for key, state in states.items() if state.suspect is not None
         }
         chances = {
-            key: state.alone.believed
-            for key, state in self._states.items()
-            if state.alone is not None
+            key: state.alone.believed for key, state in states.items() if state.alone is not None
         }
         for rerun, result in zip(reruns, results, strict=True):
-            state = self._states[rerun.key]
+            state = states[rerun.key]
             if isinstance(result, RunPair):
                 state.unmeasured += 1 if result.cell is None else -1
                 state.graded += 1
@@ -449,14 +448,14 @@ class Purse:
                 state.alone.see(passed=result, believed=chances[rerun.key])
                 state.unmeasured += 1 if result is None else -1
                 state.has_passed |= result is True
-        for state in self._states.values():
+        for state in states.values():
             if state.suspect is not None and not state.suspect.is_live:
                 state.rerun_head(asks=self._terms.asks_alone)
 
     def reruns(self) -> tuple[Rerun, ...]:
         """The next bets; empty if none could change the answer. Suspects come first, as many at
         once as could decide."""
-        states = self._states.values()
+        states = self._failing_states
         if self.is_worse:
             return ()
         if suspects := [
@@ -480,7 +479,7 @@ class Purse:
     def _could_fail(self) -> bool:
         """True if more cases may fail by themselves than are tolerated."""
         groups: defaultdict[str, int] = defaultdict(int)
-        for state in self._states.values():
+        for state in self._failing_states:
             if state.alone is not None:
                 groups[state.runs.group] += state.alone.factor > 1 or state.is_open
         return any(count > self._allowed(group) for group, count in groups.items())

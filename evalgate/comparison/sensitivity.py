@@ -6,9 +6,10 @@ runs suggest, one, two or three of them break, and the purse decides."""
 
 from __future__ import annotations
 
+import random
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from evalgate.comparison import threshold
@@ -26,7 +27,6 @@ BROKEN_RATE = 0.02
 PRIOR = 2.0
 """The pass rate of all cases counts as this many runs of each case."""
 OFTEN_MISSED = 0.5
-BLOCK_SIZE = 4096
 
 
 def power_of(
@@ -76,7 +76,7 @@ def _simulate(
         tolerated={"": len(rates) - threshold.needed(len(rates), pass_rate)},
         asks_alone=rule is ThresholdRule.CONFIRMED,
     )
-    draw = _draws(zlib.crc32(repr((rates, rounds)).encode())).__next__
+    draw = random.Random(zlib.crc32(repr((rates, rounds)).encode())).random  # noqa: S311 - no secret
     caught = []
     missed_counts = Counter[int]()
     broken_counts = Counter[int]()
@@ -100,14 +100,6 @@ def _simulate(
         for place in sorted(broken_counts)
         if missed_counts[place] > OFTEN_MISSED * broken_counts[place]
     )
-
-
-def _draws(seed: int) -> Iterator[float]:
-    import numpy as np  # noqa: PLC0415 - 0.1 s of import that a run without a base does not need
-
-    random = np.random.default_rng(seed)
-    while True:
-        yield from random.random(BLOCK_SIZE).tolist()
 
 
 def _blocks(

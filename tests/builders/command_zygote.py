@@ -26,7 +26,6 @@ LATE = (
     "google.auth.transport.requests",
     "google.genai",
     "jinja2.sandbox",
-    "numpy.random",
     "requests",
 )
 # the agent's interpreter is its place; it runs the command; no forked test starts this server,
