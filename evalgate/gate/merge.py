@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,42 +42,41 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         update={**overrides, "explicit_options": {**settings.explicit_options, **overrides}}
     )
     _require_same_root(head.run, settings, context)
-    with ExitStack() as stack:
-        rules, rule_base = _rules(settings, head.run.suites, heads, context)
-        history_settings = settings if context.on_base_branch else rules.settings
-        history = stack.enter_context(results_history.open_history(history_settings, context))
-        cases, notices = quarantine.in_force(
-            settings, head.run.suites, rule_base, context, past=history.past
-        )
-        rules = replace(rules, quarantined=cases)
-        base = shards.join(bases) if bases and head.comparison is not None else None
-        problems = (
-            *settings.problems,
-            *rules.problems,
-            *history.problems,
-            *notices,
-            *head.problems,
-        )
-        measurement = Measurement(
-            head=head.run,
-            base=None if base is None else base.run,
-            comparisons=[_comparison(head, base, book, rules) for book in rules.books],
-            problems=(*problems, *_without_base(heads, bases)),
-        )
-        report = decision.decide(measurement, rules, context, history=history, was_run=False)
-        outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
-        report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
-        store.keep_parts(
-            {path.parent for path in _files(places, output_folder=settings.root / settings.output)},
-            rules,
-            context,
-        )
-        context.present(report)
-        output.write_file(
-            settings.root / rules.settings.output / shards.DURATIONS,
-            [shards.render_durations(head.run)],
-        )
-        return history.keep(report)
+    rules, rule_base = _rules(settings, head.run.suites, heads, context)
+    history_settings = settings if context.on_base_branch else rules.settings
+    history = results_history.open_history(history_settings, context)
+    cases, notices = quarantine.in_force(
+        settings, head.run.suites, rule_base, context, past=history.past
+    )
+    rules = replace(rules, quarantined=cases)
+    base = shards.join(bases) if bases and head.comparison is not None else None
+    problems = (
+        *settings.problems,
+        *rules.problems,
+        *history.problems,
+        *notices,
+        *head.problems,
+    )
+    measurement = Measurement(
+        head=head.run,
+        base=None if base is None else base.run,
+        comparisons=[_comparison(head, base, book, rules) for book in rules.books],
+        problems=(*problems, *_without_base(heads, bases)),
+    )
+    report = decision.decide(measurement, rules, context, history=history, was_run=False)
+    outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
+    report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
+    store.keep_parts(
+        {path.parent for path in _files(places, output_folder=settings.root / settings.output)},
+        rules,
+        context,
+    )
+    context.present(report)
+    output.write_file(
+        settings.root / rules.settings.output / shards.DURATIONS,
+        [shards.render_durations(head.run)],
+    )
+    return history.keep(report)
 
 
 def _read(

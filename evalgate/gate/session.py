@@ -93,7 +93,7 @@ def open_gate_session(
     with ExitStack() as stack:
         # a run of the base branch uses its own store
         settings = project.settings if context.on_base_branch else rules.settings
-        history = stack.enter_context(results_history.open_history(settings, context))
+        history = results_history.open_history(settings, context)
         shard = shards.find_shard(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.suites_of_shard(rules.suites, shard)
         quarantined_cases, notices = quarantine.in_force(

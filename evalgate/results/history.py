@@ -3,7 +3,6 @@ A finished run is added to both."""
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import gzip
 import itertools
@@ -137,7 +136,7 @@ class History:
 
     settings: Settings
     context: Context
-    repo: Repository | None = None
+    head: str = ""  # the checked-out commit when it was opened
     store: BaselineFolder | None = None
     past: PastRuns | None = None
     problems: tuple[Problem, ...] = ()
@@ -202,7 +201,7 @@ class History:
         if not has_conversation(run):  # an outage: it cannot be compared with
             self.context.say("the results are not stored: the agent failed in every run")
             return report
-        commit = run.commit or (self.repo.head if self.repo is not None else "")
+        commit = run.commit or self.head
         revise = add_run(
             summary_of(run, commit, deviations=report.policy.deviations), warn=self.context.say
         )
@@ -220,42 +219,36 @@ class History:
         return report
 
 
-@contextmanager
-def open_history(settings: Settings, context: Context) -> Iterator[History]:
+def open_history(settings: Settings, context: Context) -> History:
     """The configured store and its history, opened before any agent runs. Reports what cannot be
     used."""
     unknown = History(settings=settings, context=context)
     if not settings.baseline_folder:
-        yield unknown
-        return
-    with contextlib.ExitStack() as stack:
-        try:
-            repository = git.open_repository(
-                settings.root,
-                environ=context.environ,
-                token=context.token,
-                under=context.cache / "bases",
-            )
-            repo = stack.enter_context(repository)
+        return unknown
+    try:
+        with git.open_repository(
+            settings.root,
+            environ=context.environ,
+            token=context.token,
+            under=context.cache / "bases",
+        ) as repo:
             store = open_store(settings, repo, say=context.say)
+            head = repo.head
+    except EvalgateError as error:
+        context.say(f"stored base results cannot be used: {error.message}")
+        return unknown
+    past: PastRuns | None = None
+    problems: tuple[Problem, ...] = ()
+    if store is not None:
+        try:
+            past = read_history(store)
         except EvalgateError as error:
-            context.say(f"stored base results cannot be used: {error.message}")
-            yield unknown
-            return
-        past: PastRuns | None = None
-        problems: tuple[Problem, ...] = ()
-        if store is not None:
-            try:
-                past = read_history(store)
-            except EvalgateError as error:
-                message = (
-                    f"the history of base runs in the {store.name} was not read: {error.message}"
-                )
-                problems = (errors.warning("history-unread", message),)
-                context.say(message)
-        yield History(
-            settings=settings, context=context, repo=repo, store=store, past=past, problems=problems
-        )
+            message = f"the history of base runs in the {store.name} was not read: {error.message}"
+            problems = (errors.warning("history-unread", message),)
+            context.say(message)
+    return History(
+        settings=settings, context=context, head=head, store=store, past=past, problems=problems
+    )
 
 
 # --- what it says --------------------------------------------------------------------------------
