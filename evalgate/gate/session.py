@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from evalgate import __version__, reports
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import quarantine, rules as baseline_rules, settings as baseline_settings
+from evalgate.baseline import quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.config import places
@@ -77,7 +77,7 @@ def open_gate_session(
     )
     _require_ready(rules, project.settings, context)
     judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
-    keys = baseline_settings.judge_keys(
+    keys = baseline_rules.judge_keys(
         project.settings,
         rules.settings,
         rules.suites,

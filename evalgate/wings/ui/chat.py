@@ -15,7 +15,7 @@ from evalgate.agents.conversation import WorkerConversation
 from evalgate.agents.protocol import ArtifactMessage, EventMessage
 from evalgate.agents.tools import cassette, toolbox
 from evalgate.agents.worker_process import Step
-from evalgate.baseline import settings as baseline_settings
+from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
@@ -69,7 +69,7 @@ class Chat:
         if toolbox.mode_of(settings) is ToolMode.RECORD:  # a cassette belongs to a case
             settings = settings.model_copy(update={"tools": "live"})
         judge_environ = project.environment_of_judges(settings, (suite,), context.environ).environ
-        keys = baseline_settings.judge_keys(
+        keys = baseline_rules.judge_keys(
             settings, settings, (suite,), None, context, environ=judge_environ
         )
         open_agents = opening.open_agents(
