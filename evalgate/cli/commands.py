@@ -35,7 +35,7 @@ from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Report, Suite
 from evalgate.reports.phrases import phrase
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation
-from evalgate.text import plain, words
+from evalgate.text import words
 from evalgate.values import JsonObject, Log
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -333,11 +333,11 @@ def show_suites(with_cases: bool, **values: Any) -> int:
     estimates = [prepare.estimate(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
-            click.echo(plain.visible(line))
+            cli.tell(line)
     measured_files = {suite.key for suite in prepared.suites}
     for library in prepared.libraries:
         for line in library.lines(measured_files=measured_files):
-            click.echo(plain.visible(line))
+            cli.tell(line)
     cases = sum(estimate.cases for estimate in estimates)
     trials = sum(estimate.trials for estimate in estimates)
     judge_calls = sum(estimate.judge_calls for estimate in estimates)

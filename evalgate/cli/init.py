@@ -67,10 +67,8 @@ def command(action: str, force: bool, **values: Any) -> int:
         settings = commands.settings_of(values)
         plan = starter.plan(settings, environ=os.environ, action=action)
     if plan.elsewhere and not force:
-        click.echo(
-            plain.visible(
-                f"{plan.elsewhere} runs evalgate already, so no other workflow is written (--force)"
-            )
+        cli.tell(
+            f"{plan.elsewhere} runs evalgate already, so no other workflow is written (--force)"
         )
     pending = list(starter.changes(plan, force=force))
     written_paths = first_files
@@ -85,7 +83,7 @@ def command(action: str, force: bool, **values: Any) -> int:
             for line in difflib.unified_diff(
                 current_text.splitlines(), text.splitlines(), path, path, lineterm=""
             ):
-                click.echo(plain.visible(line))
+                cli.tell(line)
             unchanged_paths.append(path)
     if not pending:
         click.echo("nothing to write: all files are up to date")
@@ -111,28 +109,26 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     if not uses:
         raise candidates.no_agent()
     click.echo("There is no evaluation file yet. The first case is what your agent does now.")
-    click.echo(plain.visible(f"agent: {starter.label(uses[0])}"))
+    cli.tell(f"agent: {starter.label(uses[0])}")
     if len(uses) > 1:
         other_agents = words.listed([starter.argument(use) for use in uses[1:]], limit=5)
-        click.echo(plain.visible(f"  (others by --agent: {other_agents})"))
+        cli.tell(f"  (others by --agent: {other_agents})")
     try:
         question = question or click.prompt("Ask it one question")
         watcher = progress.PlainWatcher(sys.stderr)
         context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
         first_turn = starter.ask(uses, question, settings, context)
         for line in turn_lines(first_turn.turn):
-            click.echo(plain.visible(line))
+            cli.tell(line)
         if first_turn.state:
             state = plain.short_json(dict(first_turn.state))
-            click.echo(
-                plain.visible(f"  its session begins with {state}, made up: correct it in the case")
-            )
+            cli.tell(f"  its session begins with {state}, made up: correct it in the case")
         _, reason = starter.find_judge(first_turn, settings, os.environ)
         if reason:
             missing_judge = (
                 f"No judge would read the answer, only some of its words count. {reason}"
             )
-            click.echo(plain.visible(f"{missing_judge}. Then `evalgate init` writes a rubric."))
+            cli.tell(f"{missing_judge}. Then `evalgate init` writes a rubric.")
         if not is_agreed:
             click.confirm("Is this right, and the first case?", default=True, abort=True)
     except click.Abort:
@@ -140,7 +136,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         hint = f'evalgate init --ask "{candidates.QUESTION}" --yes'
         raise NothingToDo("no case was written", hint=hint) from None
     for path in starter.write_case(first_turn, settings, os.environ):
-        click.echo(plain.visible(f"wrote {path}"))
+        cli.tell(f"wrote {path}")
         yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))
 
 

@@ -68,7 +68,7 @@ def show(**values: Any) -> int:
             click.echo()
         changed = " with uncommitted changes" if run.dirty else ""
         commit = f", commit {run.commit[:7]}{changed}" if run.commit else ""
-        click.echo(plain.visible(f"ran at {run.started_at}{commit}"))
+        cli.tell(f"ran at {run.started_at}{commit}")
         click.echo(
             reports.render_whole_case(case, width=cli.width(), color=True, folder=folder), nl=False
         )
@@ -362,7 +362,7 @@ def _decisions(offers: Sequence[_Offer], *, asks: bool, dry_run: bool) -> Iterat
 
 
 def _tell(name: str, reason: str) -> None:
-    click.echo(plain.visible(f"{plain.label(name, NAME_WIDTH)}: not accepted: {reason}"), err=True)
+    cli.tell(f"{plain.label(name, NAME_WIDTH)}: not accepted: {reason}", err=True)
 
 
 def _show_proposal(proposal: Proposal) -> None:
@@ -401,6 +401,6 @@ def _conclude(accepted: int, of: int, *, files: set[Path], dry_run: bool) -> Non
     click.echo(f"{cases} of {of} accepted")
     if accepted:
         names = words.listed(sorted(os.path.relpath(file) for file in files))
-        click.echo(plain.visible(f"changed {names}"))
+        cli.tell(f"changed {names}")
         click.echo("The pull request will show each as a case whose expectation changed.")
         click.echo("Check it: evalgate run --failed")
