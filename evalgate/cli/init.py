@@ -143,7 +143,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
 def turn_lines(turn: Invocation) -> Iterator[str]:
     """The calls and the answer of an agent in a turn, as lines."""
     for call in turn.tool_calls:
-        yield f"  called  {call.name}({plain.short_json(dict(call.args or {}))})"
+        yield f"  called  {call.name}({plain.short_json(dict(call.arguments))})"
     yield f"  said    {plain.clip(plain.one_line(prompting.answer_of(turn)), MOST_SHOWN) or '(nothing)'}"
 
 

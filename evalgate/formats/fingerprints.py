@@ -42,9 +42,7 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     if case.setups:
         context["setups"] = [dataclasses.asdict(setup) for setup in case.setups]
     if case.isolated:  # expected turns are then part of the agent's input
-        context["before"] = [
-            adk_shapes.invocation_json(turn) for turn in (case.conversation or ())[:-1]
-        ]
+        context["before"] = [adk_shapes.invocation_json(turn) for turn in case.turns[:-1]]
     script = scenario and [
         [scenario.starting_prompt, scenario.conversation_plan],
         scenario.persona and dataclasses.astuple(scenario.persona),

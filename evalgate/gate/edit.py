@@ -226,7 +226,7 @@ def propose(
     actual_turns = _agent_turns(
         stored_case, edits_calls=edits_calls, edits_answer=edits_answer, run=run_number
     )
-    conversation = case.conversation or ()
+    conversation = case.turns
     if len(actual_turns) != len(conversation):
         turn_count = words.counted(len(actual_turns), "turn")
         raise CaseUnchanged(
@@ -341,7 +341,7 @@ def _agent_turns(
                 else "what the agent did was not kept"
             )
         calls = [
-            [[call.name, call.args or {}] for call in turn.tool_calls]
+            [[call.name, call.arguments] for call in turn.tool_calls]
             for turn in transcript.invocations
         ]
         answers = [turns.answer_text(turn.final_response) for turn in transcript.invocations]
@@ -597,11 +597,9 @@ def patterns_of(cases: Iterable[Case]) -> Patterns:
     user wrote: an agent makes them anew in each run."""
     patterns: Patterns = {}
     for case in cases:
-        text = json.dumps(
-            [adk_shapes.content_json(turn.user_content) for turn in case.conversation or ()]
-        )
+        text = json.dumps([adk_shapes.content_json(turn.user_content) for turn in case.turns])
         for call in _calls((case,)):
-            for name, value in (call.args or {}).items():
+            for name, value in call.arguments.items():
                 matcher = _matcher(value, text)
                 if matcher:
                     patterns.setdefault(call.name, {})[name] = matcher
@@ -610,7 +608,7 @@ def patterns_of(cases: Iterable[Case]) -> Patterns:
 
 def _calls(cases: Iterable[Case]) -> Iterator[ToolCall]:
     for case in cases:
-        for turn in case.conversation or ():
+        for turn in case.turns:
             yield from turn.tool_calls
 
 
@@ -686,7 +684,7 @@ def _fitting(patterns: Patterns, cases: Sequence[Case]) -> Patterns:
     """The patterns, wider where another call of the set does not fit them: `any` value, or none."""
     fitting: Patterns = {}
     for tool, arguments in patterns.items():
-        calls = [call.args or {} for call in _calls(cases) if call.name == tool]
+        calls = [call.arguments for call in _calls(cases) if call.name == tool]
         for name, matcher in arguments.items():
             values = [str(call[name]) for call in calls if name in call]
             is_met = all(re.search(matcher.get("regex", ""), value) for value in values)

@@ -256,7 +256,7 @@ def _calls(case: Case) -> int:
     event are made together."""
     if case.conversation is None:
         return 1
-    contents = (event.content for turn in case.conversation for event in turn.events or ())
+    contents = (event.content for turn in case.conversation for event in turn.steps)
     steps = sum(
         any(isinstance(part, ToolCall) for part in content.parts) for content in contents if content
     )

@@ -97,6 +97,11 @@ class Case:
     ces: Json | None = None
     extras: Json = field(default_factory=dict)
 
+    @property
+    def turns(self) -> tuple[Invocation, ...]:
+        """The turns of its conversation; empty for a scenario."""
+        return self.conversation or ()
+
     def setup_of(self, number: int) -> TurnSetup:
         """The additions to a turn, counted from 0."""
         if self.scenario is not None and self.setups:
@@ -205,7 +210,7 @@ class CriterionUse:
             return True
         if Need.REFERENCE not in self.needs:
             return case.scenario is not None
-        turns = case.conversation or ()
+        turns = case.turns
         if self.name == TRAJECTORY:
             return any(turn.events is not None for turn in turns)
         answers = (turn.final_response for turn in turns if turn.final_response is not None)

@@ -264,10 +264,7 @@ class Side:
             if use.is_judged and not use.applies_to(task.case)
         }
         self.models.update(
-            event.model_version
-            for turn in turns
-            for event in turn.events or ()
-            if event.model_version
+            event.model_version for turn in turns for event in turn.steps if event.model_version
         )
         stored_grades = {
             name: stored_grade

@@ -258,7 +258,7 @@ def _turn_by_turn(
     """Run each turn in its own session, after the expected turns before it. None if the agent
     accepts no earlier turns. Raises AgentFailed."""
     state: Json | None = None
-    expected_turns = task.case.conversation or ()
+    expected_turns = task.case.turns
     for number, turn in enumerate(expected_turns):
         history = tuple(
             _answered(earlier_turn, number=place)
@@ -282,7 +282,7 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
     without a response."""
     remaining_responses = list(turn.tool_responses)
     events = []
-    for place, event in enumerate(turn.events or ()):
+    for place, event in enumerate(turn.steps):
         content = event.content or Content()
         if any(isinstance(part, ToolResponse) for part in content.parts):
             continue  # added after its call instead

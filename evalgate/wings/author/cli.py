@@ -79,7 +79,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
     settings = load.load_settings({})
     cases = edit.add(file, recordings, name=name, redact=redact.redactor_of_files(os.environ))
     for case in cases:
-        turns = case.conversation or ()
+        turns = case.turns
         calls = sum(len(turn.tool_calls) for turn in turns)
         summary = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
         click.echo(plain.one_line(f"{file}:{case.case_id} ({summary})"))

@@ -412,7 +412,7 @@ def _rows(report: Report) -> Iterator[JsonObject]:
             grade = trial.grades.get(use.name)
             for number, actual in enumerate(transcript.invocations if transcript else ()):
                 score = turn_score(grade, number)
-                expected = dict(enumerate(case.conversation or ())).get(number)
+                expected = dict(enumerate(case.turns)).get(number)
                 ids = (suite.eval_set.eval_set_id, case.case_id)
                 yield dict(
                     zip(
@@ -444,7 +444,7 @@ def _turn_texts(expected: Invocation | None, actual: Invocation) -> tuple[str, .
 def _calls(turn: Invocation | None) -> str:
     calls = turn.tool_calls if turn else ()
     return "\n".join(
-        f"{call.name}({json.dumps(call.args or {}, ensure_ascii=False)})" for call in calls
+        f"{call.name}({json.dumps(call.arguments, ensure_ascii=False)})" for call in calls
     )
 
 

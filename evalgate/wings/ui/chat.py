@@ -182,7 +182,7 @@ class Chat:
             }
 
     def _view(self, turn: Invocation) -> JsonObject:
-        contents = [event.content for event in turn.events or () if event.content is not None]
+        contents = [event.content for event in turn.steps if event.content is not None]
         contents += [turn.final_response] if turn.final_response is not None else []
         answers = [part for part in turn.user_content.parts if isinstance(part, ToolResponse)]
         return {
@@ -225,7 +225,7 @@ class Chat:
 
 
 def _call(call: ToolCall) -> JsonObject:
-    return {"name": call.name, "args": dict(call.args or {})}
+    return {"name": call.name, "args": dict(call.arguments)}
 
 
 def _attachments(contents: Iterable[Content]) -> list[Json]:
@@ -240,7 +240,7 @@ def _list(value: object) -> list[object]:
 
 def _entries_of(turn: Invocation) -> list[JsonObject]:
     """The trace of an agent that records none, made from its events and times."""
-    events = turn.events or ()
+    events = turn.steps
     author = next((event.author for event in events), "agent")
     entries = [
         {"kind": "model", "agent": author, "name": call.name, "at": call.at, "s": call.seconds}

@@ -167,7 +167,7 @@ class Workspace:
                     "answer": turns.answer_text(turn.final_response),
                     "calls": None if turn.events is None else _calls(turn),
                 }
-                for turn in eval_case.conversation or ()
+                for turn in eval_case.turns
             ],
         }
 
@@ -473,7 +473,7 @@ def _suite(suite: Suite) -> JsonObject:
 
 
 def _calls(turn: Invocation) -> list[JsonObject]:
-    return [{"name": call.name, "args": dict(call.args or {})} for call in turn.tool_calls]
+    return [{"name": call.name, "args": dict(call.arguments)} for call in turn.tool_calls]
 
 
 def _change(change: TurnEdit) -> JsonObject:
