@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evalgate.config import load
-from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import EvalgateError
@@ -74,4 +74,4 @@ def compare(
 
 
 def _local_context(settings: Settings) -> Context:
-    return prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
+    return prepare.make_context(settings)

@@ -303,14 +303,14 @@ def run_gate(
     watcher = progress.watch(sys.stderr)
     command = f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
-    context_fields = {
+    context_fields: JsonObject = {
         "reproduce": command,
         "show": show,
         "isolate": isolate,
         "present": present,
         "keep": True,
     }
-    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **context_fields)
+    context = prepare.make_context(settings, watcher=watcher, **context_fields)
     report = gate(settings, context)
     show(report.problems)
     click.echo("".join(texts), nl=False)  # drops colors if stdout is not a terminal

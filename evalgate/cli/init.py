@@ -116,7 +116,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     try:
         question = question or click.prompt("Ask it one question")
         watcher = progress.PlainWatcher(sys.stderr)
-        context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
+        context = prepare.make_context(settings, watcher=watcher)
         first_turn = starter.ask(uses, question, settings, context)
         for line in turn_lines(first_turn.turn):
             cli.tell(line)

@@ -3,6 +3,7 @@ cost."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ import platformdirs
 from evalgate import agents, errors
 from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS, PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM
 from evalgate.config import context as config_context, variables
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context, SilentWatcher, Watcher
 from evalgate.config.settings import OLD_QUARANTINE, Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
@@ -141,11 +142,16 @@ def isolation_problems(settings: Settings, context: Context) -> Iterator[Problem
 
 
 def make_context(
-    settings: Settings, *, environ: Environ, watcher: Watcher, **fields: Any
+    settings: Settings,
+    *,
+    environ: Environ = os.environ,
+    watcher: Watcher | None = None,
+    **fields: Any,
 ) -> Context:
-    """The context of a run; `fields`: the other fields of Context. Raises MemoryError with too
-    little memory for a run."""
+    """The context of a run; `fields`: the other fields of Context. By default in this process's
+    environment, without a watcher. Raises MemoryError with too little memory for a run."""
     process.require_memory()
+    watcher = watcher or SilentWatcher()
     cache = cache_of(settings, environ, say=watcher.say)
     fields.setdefault("isolate", settings.isolate)
     fields = {

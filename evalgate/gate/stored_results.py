@@ -17,7 +17,7 @@ from evalgate.baseline.rules import Rules
 from evalgate.comparison import pairing, threshold
 from evalgate.comparison.book import Sides
 from evalgate.config import load
-from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, Place
 from evalgate.formats import fingerprints
@@ -391,7 +391,7 @@ def current(settings: Settings, environ: Environ) -> tuple[Report, dict[CaseKey,
     """One report under today's files, and the newest results of each case with the words of the
     report. Raises NothingToDo if no case with results exists any more, ConfigError."""
     stored_cases = newest(settings)
-    context = prepare.make_context(settings, environ=environ, watcher=SilentWatcher())
+    context = prepare.make_context(settings, environ=environ)
     head, base = together(settings, environ, stored_cases)
     report = compare_stored(settings, context, head=head, base=base)
     present_cases = dict(_reported_cases(stored_cases, report))

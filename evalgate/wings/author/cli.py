@@ -172,7 +172,7 @@ def generate(**values: Any) -> int:
         return ExitCode.PASS
     arguments = {name: values[name] for name in ("count", "instruction", "model")}
     watcher = progress.PlainWatcher(sys.stderr)
-    context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
+    context = prepare.make_context(settings, watcher=watcher)
     files, count = author_generate.generate(
         settings, context, **arguments, into=values["into"] or "generated"
     )

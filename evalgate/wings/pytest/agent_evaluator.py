@@ -22,7 +22,6 @@ import yaml
 from evalgate import reports
 from evalgate.agents.python import PythonDriver
 from evalgate.config import load
-from evalgate.config.context import SilentWatcher
 from evalgate.formats import rewrite
 from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
@@ -231,8 +230,6 @@ class _Call:
 
         context = prepare.make_context(
             settings,
-            environ=os.environ,
-            watcher=SilentWatcher(),
             present=present,
             host=agent.open,
             isolate=False,

@@ -88,7 +88,6 @@ def _run(order: dict[str, Any], write_event: Tell) -> int:
     scored = None if order["scored"] is None else frozenset(order["scored"])
     context = prepare.make_context(
         settings,
-        environ=os.environ,
         watcher=LineWatcher(write_event),
         keep=True,
         scored=scored,

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate.agents.tools import toolbox
 from evalgate.config import load
-from evalgate.config.context import SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
@@ -113,7 +112,7 @@ class Workspace:
         """The page of a run (LATEST: the newest results of each case) alongside a base, and its
         policy. Raises EvalgateError."""
         settings = self.settings()
-        context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
+        context = prepare.make_context(settings)
         head_results, own_base = self._sides(settings, head)
         base_results = own_base if base is None else self._base(settings, base)
         report = stored_results.compare_stored(
@@ -317,7 +316,7 @@ class Workspace:
         if project_suite is None or project_suite.problem:
             reason = project_suite.problem if project_suite is not None else "; ".join(problems)
             raise ConfigError(f"{suite} cannot be run: {reason}")
-        context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
+        context = prepare.make_context(settings)
         with self._opening:  # if two pages open a session at once, one of the sessions stays
             self.end_chat()
             chat = self._chat = Chat(project_suite, settings, context)
