@@ -3,7 +3,6 @@ output."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ def discover(root: str | Path = ".", **options: Any) -> Project:
     calls. `options` as in `load_settings`.
 
     Raises NothingToDo if nothing matches, ConfigError for an invalid option."""
-    return prepare.prepare(load_settings(root, **options), environ=os.environ)
+    return prepare.prepare(load_settings(root, **options))
 
 
 def run(settings: Settings, context: Context | None = None) -> Report:

@@ -180,7 +180,7 @@ def run(failed: bool, everything: bool, **values: Any) -> int:
     options = explicit_options(values)
     if not failed:
         return run_gate(options, gate_run.run, everything=everything)
-    options["paths"], passed_count = stored_results.failed(load.load_settings(options), os.environ)
+    options["paths"], passed_count = stored_results.failed(load.load_settings(options))
     exit_code = run_gate(options, gate_run.run, everything=everything)
     if passed_count:
         click.echo(phrase("not_run_again", passed_count))
@@ -238,7 +238,7 @@ def report(results: str, everything: bool, **values: Any) -> int:
 def validate(**values: Any) -> int:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
     settings = settings_of(values)
-    project = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
+    project = prepare.prepare(settings, unrun_suffices=True)
     quarantine_problems = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
     project = replace(project, problems=(*project.problems, *quarantine_problems))
     problems = project.all_problems()
@@ -329,7 +329,7 @@ def run_gate(
 def show_suites(with_cases: bool, **values: Any) -> int:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
     settings = settings_of(values)
-    prepared = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
+    prepared = prepare.prepare(settings, unrun_suffices=True)
     estimates = [prepare.estimate(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):

@@ -90,7 +90,7 @@ def command(action: str, force: bool, **values: Any) -> int:
     if values["question"] and not first_files:
         click.echo("--ask is not used: there are evaluation files already")
     # a run finds the same, with what was written
-    project = prepare.prepare(commands.settings_of(values), environ=os.environ)
+    project = prepare.prepare(commands.settings_of(values))
     suites = project.takes()
     case_count = sum(len(suite.cases) for suite in suites)
     click.echo(

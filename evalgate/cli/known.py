@@ -79,7 +79,7 @@ def _load_cases(settings: Settings, results: str | None) -> tuple[dict[CaseKey, 
     """All cases with results, or those in `results`; and the number of cases without any."""
     if results:
         return stored_results.of_file(commands.results_at(results)), 0
-    report, stored_cases = stored_results.current(settings, os.environ)
+    report, stored_cases = stored_results.current(settings)
     return stored_cases, sum(case.key not in stored_cases for case in report.verdict.cases)
 
 
@@ -138,7 +138,7 @@ def history(**values: Any) -> int:
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
     current_words: dict[CaseKey, str] = {}
     with suppress(NothingToDo, ConfigError):  # a deleted case has a history, too
-        _, stored_cases = stored_results.current(settings, os.environ)
+        _, stored_cases = stored_results.current(settings)
         current_words = {key: wording.case_word(case) for key, case in stored_cases.items()}
     rows[1:1] = (
         ("now", "", current_words[key], plain.label(key[0], NAME_WIDTH))
@@ -187,7 +187,7 @@ def show_last_run() -> bool:
     runs = kept.runs(settings.root)
     if not runs:
         return False
-    report, stored_cases = stored_results.current(settings, os.environ)
+    report, stored_cases = stored_results.current(settings)
     counts = _count_words(map(wording.case_word, view.view_of(report).cases))
     click.echo(phrase("last_run", runs[0], _counts(runs[0]), counts))
     unpassed_cases = [case for case in stored_cases.values() if case.kind is not VerdictKind.PASS]

@@ -33,7 +33,9 @@ from evalgate.text import words
 from evalgate.values import Environ, Log, frozen_dataclass, member
 
 
-def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = False) -> Project:
+def prepare(
+    settings: Settings, *, environ: Environ = os.environ, unrun_suffices: bool = False
+) -> Project:
     """Find and check everything that a run needs. Raises NothingToDo if nothing matched; with
     `unrun_suffices`, files that are not run count as a match."""
     prepared_project = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)

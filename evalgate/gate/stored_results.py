@@ -50,7 +50,7 @@ from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import plain, words
-from evalgate.values import Environ, Sentence, Wording, grouped
+from evalgate.values import Sentence, Wording, grouped
 
 NOTHING = StoredOutcomes({}, {})
 
@@ -387,12 +387,12 @@ def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> 
     return selection
 
 
-def current(settings: Settings, environ: Environ) -> tuple[Report, dict[CaseKey, StoredCase]]:
+def current(settings: Settings) -> tuple[Report, dict[CaseKey, StoredCase]]:
     """One report under today's files, and the newest results of each case with the words of the
     report. Raises NothingToDo if no case with results exists any more, ConfigError."""
     stored_cases = newest(settings)
-    context = prepare.make_context(settings, environ=environ)
-    head, base = together(settings, environ, stored_cases)
+    context = prepare.make_context(settings)
+    head, base = together(settings, stored_cases)
     report = compare_stored(settings, context, head=head, base=base)
     present_cases = dict(_reported_cases(stored_cases, report))
     if not present_cases:
@@ -427,11 +427,11 @@ def _reported_cases(
 
 
 def together(
-    settings: Settings, environ: Environ, stored_cases: Mapping[CaseKey, StoredCase]
+    settings: Settings, stored_cases: Mapping[CaseKey, StoredCase]
 ) -> tuple[Stored, Stored | None]:
     """The newest results of each case as one run of today's suites, with a base: the base of the
     only run, else of the newest run of all cases. Raises ConfigError."""
-    head = joined(stored_cases, _suites(settings, environ, stored_cases))
+    head = joined(stored_cases, _suites(settings, stored_cases))
     files = {stored_case.stored.file for stored_case in stored_cases.values()}
     whole_runs = (str(run.results) for run in kept.runs(settings.root) if run.is_whole)
     file_name = files.pop() if len(files) == 1 else next(whole_runs, "")
@@ -439,29 +439,27 @@ def together(
     return head, None if base is None or not base.is_file() else read_run(base, of="the base")
 
 
-def _suites(
-    settings: Settings, environ: Environ, stored_cases: Mapping[CaseKey, StoredCase]
-) -> tuple[Suite, ...]:
+def _suites(settings: Settings, stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
     """The suites that a run would measure and, unless the user selects some, those with results
     that still exist. They are the suites of the results if the project cannot be read."""
     try:
-        suites = _run_suites(settings, environ)
+        suites = _run_suites(settings)
         other_files = {suite for suite, _ in stored_cases} - {suite.key for suite in suites}
         present_files = tuple(
             sorted(name for name in other_files if (settings.root / name).is_file())
         )
         if present_files and not {"paths", "grep"} & settings.explicit_options.keys():
             others = settings.model_copy(update={"paths": present_files, "grep": ""})
-            suites += _run_suites(others, environ)
+            suites += _run_suites(others)
     except ConfigError:
         return _stored_suites(stored_cases)
     return suites
 
 
-def _run_suites(settings: Settings, environ: Environ) -> tuple[Suite, ...]:
+def _run_suites(settings: Settings) -> tuple[Suite, ...]:
     """The suites of a run. Raises ConfigError if they cannot be read."""
     try:
-        project = prepare.prepare(settings, environ=environ)
+        project = prepare.prepare(settings)
     except NothingToDo:
         return ()
     if project.fatal() and not project.suites:
@@ -632,11 +630,11 @@ def _unchanged_criteria(stored: Stored, suite: Suite) -> list[str]:
     ]
 
 
-def failed(settings: Settings, environ: Environ) -> tuple[tuple[str, ...], int]:
+def failed(settings: Settings) -> tuple[tuple[str, ...], int]:
     """The cases that do not pass by their newest results, as a selection of paths, and the number
     of cases that pass. Cases that never ran, and cases that their files no longer have, are
     omitted. Raises NothingToDo if none remain."""
-    _, stored_cases = current(settings, environ)
+    _, stored_cases = current(settings)
     keys = [key for key, case in stored_cases.items() if case.kind is not VerdictKind.PASS]
     if not keys:
         raise NothingToDo("every case passed when it last ran")

@@ -285,7 +285,7 @@ def insist_on_words(desk: Desk) -> None:
     alone, and the page of `evalgate ui`."""
     expected = desk.expected()
     gate_settings = load.load_settings({"root": str(desk.root)})
-    report, stored_cases = stored_results.current(gate_settings, {})
+    report, stored_cases = stored_results.current(gate_settings)
     insist_on_counts(report)
     words = words_of(report)
     assert {name: words[name] for name in expected} == expected
@@ -300,7 +300,7 @@ def insist_on_words(desk: Desk) -> None:
         newest, *_ = table_of(cli_known.history, name, root=desk.root)[1:]
         assert word in newest, (name, newest)
     try:
-        paths, passed_count = stored_results.failed(gate_settings, {})
+        paths, passed_count = stored_results.failed(gate_settings)
     except NothingToDo:
         paths, passed_count = (), len(expected)
     rerun_names = {name for path in paths for name in path.partition(":")[2].split(",")}

@@ -185,7 +185,7 @@ class Workspace:
         settings = self.settings()
         options = dict(self._given)
         if which == "failed":
-            options["paths"], _ = stored_results.failed(settings, os.environ)
+            options["paths"], _ = stored_results.failed(settings)
         elif which == "selected":
             options["paths"] = _paths(cases)
         if fresh:
@@ -407,7 +407,7 @@ class Workspace:
     def _project(self, settings: Settings) -> tuple[Project | None, list[str]]:
         """The project of a run, None if an error prevents it, and all problems."""
         try:
-            project = prepare.prepare(settings, environ=os.environ)
+            project = prepare.prepare(settings)
             if not project.fatal():
                 project = project.set_apart()
         except EvalgateError as error:
@@ -426,7 +426,7 @@ class Workspace:
         if head != LATEST:
             return stored_results.of_file(self._results(settings, head))
         try:
-            return stored_results.current(settings, os.environ)[1]
+            return stored_results.current(settings)[1]
         except NothingToDo:
             return {}
 
@@ -442,7 +442,7 @@ class Workspace:
             stored_cases = stored_results.newest(settings)
         except NothingToDo:
             stored_cases = {}
-        return stored_results.together(settings, os.environ, stored_cases)
+        return stored_results.together(settings, stored_cases)
 
     def _base(self, settings: Settings, base: str) -> Stored | None:
         if base in (NONE, ""):
