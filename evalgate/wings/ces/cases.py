@@ -481,9 +481,7 @@ def _compared(case: Case) -> JsonObject:
     talk = case.scenario
     persona = talk.persona if talk else None
     settings = {
-        "goldenRunMethod": ("STABLE" if case.isolated else "NAIVE")
-        if len(case.conversation or ()) > 1
-        else "",
+        "goldenRunMethod": ("STABLE" if case.isolated else "NAIVE") if len(case.turns) > 1 else "",
         "toolCallBehaviour": "FAKE" if any(setup.fakes for setup in case.setups) else "",
         "startingPrompt": talk.starting_prompt if talk else "",
         # the user that the agent meets may be easier to please

@@ -401,7 +401,7 @@ def _display_name(tool: Json) -> str:
 def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
     """The messages of an earlier turn, for the `historicalContexts` of a session."""
     yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
-    contents = [event.content for event in turn.events or () if event.content is not None]
+    contents = [event.content for event in turn.steps if event.content is not None]
     for content in (*contents, *([turn.final_response] if turn.final_response else ())):
         yield {"role": "agent", "chunks": _chunks(content, app)}
 

@@ -417,9 +417,7 @@ def calls_of(invocation: Invocation) -> list[ActualCall]:
 
 def messages_of(invocation: Invocation) -> list[str]:
     """The agent's messages to the user in a turn, in order, the final answer last."""
-    contents = [
-        event.content for event in invocation.events or () if event.author.lower() != "user"
-    ]
+    contents = [event.content for event in invocation.steps if event.author.lower() != "user"]
     texts = (
         "".join(part.text for part in content.parts if isinstance(part, Text) and not part.thought)
         for content in (*contents, invocation.final_response)
@@ -531,7 +529,7 @@ class ExpectedCall:
     def result(self, call: ActualCall, judge: VerdictSource) -> ToolInvocationResult:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
         on one."""
-        args = call.args or {}
+        args = call.arguments
         is_judged = self.is_judged(args)
         scores = {
             name: self._judged(name, args, judge) if is_judged and is_met is None else is_met
@@ -709,7 +707,7 @@ class _Turn:
 
     def _new_agents(self) -> list[str]:
         """The agents that take over the conversation by a call, in order."""
-        calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
+        calls = (call.arguments for call in self._actual.tool_calls if call.name == TRANSFER)
         return [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
 
     def _transfer_to(self, name: str) -> AgentTransfer:
@@ -924,7 +922,7 @@ def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = Non
         tool=template.tool,
         toolset_tool=template.toolset_tool,
         id=call.id or "",
-        args=dict(call.args or {}),
+        args=dict(call.arguments),
     )
 
 

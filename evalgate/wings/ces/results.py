@@ -201,9 +201,7 @@ def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float
             continue
         names = {
             "tool": [call.name for call in turn.tool_calls],
-            "model": [
-                str(event.model_version) for event in turn.events or () if event.model_version
-            ],
+            "model": [str(event.model_version) for event in turn.steps if event.model_version],
         }
         for kind, seconds in (("tool", timings.tool_s), ("model", timings.model_s)):
             if len(names[kind]) == 1 and seconds is not None:

@@ -21,7 +21,6 @@ import yaml
 from evalgate import reports
 from evalgate.agents.python import PythonDriver
 from evalgate.config import load
-from evalgate.config.context import SilentWatcher
 from evalgate.formats import rewrite
 from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
@@ -230,8 +229,6 @@ class _Call:
 
         context = prepare.make_context(
             settings,
-            environ=os.environ,
-            watcher=SilentWatcher(),
             present=present,
             host=agent.open,
             isolate=False,
@@ -411,7 +408,7 @@ def _rows(report: Report) -> Iterator[JsonObject]:
             grade = trial.grades.get(use.name)
             for number, actual in enumerate(transcript.invocations if transcript else ()):
                 score = turn_score(grade, number)
-                expected = dict(enumerate(case.conversation or ())).get(number)
+                expected = dict(enumerate(case.turns)).get(number)
                 ids = (suite.eval_set.eval_set_id, case.case_id)
                 yield dict(
                     zip(
@@ -443,7 +440,7 @@ def _turn_texts(expected: Invocation | None, actual: Invocation) -> tuple[str, .
 def _calls(turn: Invocation | None) -> str:
     calls = turn.tool_calls if turn else ()
     return "\n".join(
-        f"{call.name}({json.dumps(call.args or {}, ensure_ascii=False)})" for call in calls
+        f"{call.name}({json.dumps(call.arguments, ensure_ascii=False)})" for call in calls
     )
 
 

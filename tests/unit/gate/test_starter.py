@@ -10,7 +10,7 @@ import pytest
 
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
-from evalgate.gate import mending
+from evalgate.gate import starter
 from evalgate.model import AgentFailure, AgentUse, FailureKind
 
 LOADING = "the agent 'desk:agent' cannot be loaded: "
@@ -87,7 +87,7 @@ def test_requirements_that_may_mend_a_failure(
     use = AgentUse(driver="pydantic-ai", options={"call": "desk:agent", **options})
     failure = AgentFailure(kind=kind, message=message)
     context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path)
-    attempt = mending.mended(use, {}, failure, settings, context)
+    attempt = starter.mended(use, {}, failure, settings, context)
     assert (attempt and attempt[0].options["requirements"]) == requirements
 
 
@@ -101,4 +101,4 @@ def test_requirements_that_may_mend_a_failure(
     ],
 )  # fmt: skip
 def test_a_state_that_is_made_up_by_types(needs: str, values: dict[str, object]) -> None:
-    assert mending.made_up(f"given a Deps, which needs {needs}: name the object") == values
+    assert starter.made_up(f"given a Deps, which needs {needs}: name the object") == values
