@@ -49,7 +49,7 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
         self.violations = tuple(violations)
 
 
-def invalid(*violations: tuple[str, str]) -> Refused:
+def refusal(*violations: tuple[str, str]) -> Refused:
     """The rejection of a request whose fields have these problems."""
     return Refused("INVALID_ARGUMENT", ": ".join(violations[0]), violations)
 
@@ -63,11 +63,11 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
     Without a mask, these are the fields of the body. Output-only fields and the name are omitted.
     Raises Refused for a path that leads nowhere."""
     if isinstance(mask, dict) and set(mask) - {"paths"}:
-        raise invalid(("updateMask", "expected {paths: [...]}"))
+        raise refusal(("updateMask", "expected {paths: [...]}"))
     paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
-            raise invalid(("updateMask", "`*` stands alone"))
+            raise refusal(("updateMask", "`*` stands alone"))
         return [(EVERYTHING,)]
     key_paths = []
     violations = []
@@ -77,7 +77,7 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
         except ValueError as error:
             violations.append(("updateMask", f"`{path[:100]}`: {error}"))
     if violations:
-        raise invalid(*violations)
+        raise refusal(*violations)
     return list(dict.fromkeys(key_path for key_path in key_paths if key_path))
 
 
@@ -90,7 +90,7 @@ def paths_of(mask: Any) -> list[str]:
         isinstance(path_list, list) and all(isinstance(path, str) for path in path_list)
     ):
         message = "expected text with commas, a list of texts, or {paths: [...]}"
-        raise invalid(("updateMask", message))
+        raise refusal(("updateMask", message))
     return [path.strip() for path in path_list or () if path.strip()]
 
 

@@ -74,7 +74,7 @@ class CesLibrary(FormatFiles):
             CriterionUse(name=name, threshold=None, informational=True)
             if is_led or name == outcomes.RUBRICS
             else CriterionUse(name=name, threshold=1.0)
-            for name in cases.decisive(listed)
+            for name in cases.deciding(listed)
         ]
         if is_led:
             return [CriterionUse(name=outcomes.PLATFORM, threshold=1.0), *uses]

@@ -738,7 +738,7 @@ class Library:
         )
 
     @property
-    def apps(self) -> set[str]:
+    def app_names(self) -> set[str]:
         """The apps of the resources that have names."""
         matches = (APP_NAME.match(resource.name) for resource in self.of(*WRITABLE))
         return {match[0] for match in matches if match}

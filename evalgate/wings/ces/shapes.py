@@ -291,7 +291,7 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
     fields = {}
     for name, key in keys.items():
         annotation = shape.model_fields[name].annotation
-        types = [kind for kind in _types_in(annotation) if isinstance(kind, type)]
+        types = [kind for kind in _type_tree(annotation) if isinstance(kind, type)]
         message = next((kind for kind in types if issubclass(kind, Proto)), None)
         is_map = get_origin(annotation) is dict and message is not None
         groups = (group for group in shape.oneofs.values() if name in group)
@@ -310,10 +310,10 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
     return fields
 
 
-def _types_in(annotation: Any) -> Iterator[Any]:
+def _type_tree(annotation: Any) -> Iterator[Any]:
     yield annotation
     for inner in get_args(annotation):
-        yield from _types_in(inner)
+        yield from _type_tree(inner)
 
 
 # --- the messages and enums of shapes.json --------------------------------------------------------

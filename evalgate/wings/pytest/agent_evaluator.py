@@ -191,7 +191,7 @@ class _Call:
     ) -> str:
         """Run the gate with the agent in this event loop. Returns the failures, "" if there are
         none. `services`: `app_name` and `artifact_service` of the agent."""
-        async with guest.invite(self.module, agent_name=self.agent_name, **services) as agent:
+        async with guest.open_agent(self.module, agent_name=self.agent_name, **services) as agent:
             gate = partial(self._gate, agent, num_runs, details=details)
             report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
         if output_file:

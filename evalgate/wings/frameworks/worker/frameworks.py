@@ -266,7 +266,7 @@ def intercept(classes: Iterable[Any], **interceptors: Interceptor) -> None:
         for name, interceptor in interceptors.items():
             original = vars(owner).get(name)
             if original is not None and not hasattr(original, "is_intercepted"):
-                setattr(owner, name, _intercepted(original, min(interceptors), interceptor))
+                setattr(owner, name, _intercept_call(original, min(interceptors), interceptor))
 
 
 def intercept_all(path: str, **interceptors: Interceptor) -> None:
@@ -274,7 +274,7 @@ def intercept_all(path: str, **interceptors: Interceptor) -> None:
     intercept(subclasses_of(pkgutil.resolve_name(path)), **interceptors)
 
 
-def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:
+def _intercept_call(original: Any, group: str, interceptor: Interceptor) -> Any:
     """The method with its interceptor. `group`: a name for the methods that may call each other."""
     signature = inspect.signature(original)
 
