@@ -30,7 +30,6 @@ from evalgate.model import (
     Invocation,
     Report,
     Score,
-    Text,
     cases_of,
     turn_score,
     turns,
@@ -431,8 +430,7 @@ def _score_columns(use: CriterionUse, score: float | None) -> tuple[Any, ...]:
 
 
 def _turn_texts(expected: Invocation | None, actual: Invocation) -> tuple[str, ...]:
-    user = (expected or actual).user_content.parts
-    prompt = "\n".join(part.text for part in user if isinstance(part, Text) and part.text)
+    prompt = (expected or actual).user_content.text(with_thoughts=True)
     answers = (turns.answer(expected) if expected else "", turns.answer(actual))
     return prompt, *answers, _calls(expected), _calls(actual)
 
