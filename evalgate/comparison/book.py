@@ -305,12 +305,13 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     head = sides.scored_sides[0]
     is_paired = sides.is_paired(key)
     verdict = head.verdicts[key]
-    outcomes = head.passed(head.trials.get(key, ()))
     fresh_runs = head.fresh.get(key, ())
     on_base = None
-    is_crash = (
-        verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
-    )
+    is_failing = verdict.kind is VerdictKind.FAIL
+    if verdict.kind is VerdictKind.NOT_MEASURED:
+        outcomes = head.passed(head.trials.get(key, ()))
+        is_crash = False in outcomes and None not in outcomes
+        is_failing = is_crash and len(outcomes) == sides.head.repeats
     lost: frozenset[int] = frozenset()
     if is_paired:
         lost = _lost(sides, key)
@@ -330,8 +331,7 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
             sides, (trial for trial in fresh_runs if trial.key.purpose is Purpose.PAIR), lost
         ),
         alone=head.passed(trial for trial in fresh_runs if trial.key.purpose is Purpose.SINGLE),
-        is_failing=verdict.kind is VerdictKind.FAIL
-        or (is_crash and len(outcomes) == sides.head.repeats),
+        is_failing=is_failing,
         passes_on_base=on_base,
         is_suspect=bool(lost),
         can_pair=is_paired and not is_absent,

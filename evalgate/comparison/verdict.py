@@ -36,7 +36,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.values import Sentence, Wording, frozen_dataclass
+from evalgate.values import Sentence, Wording, frozen_dataclass, grouped
 
 
 @frozen_dataclass
@@ -175,24 +175,13 @@ def _judge_suite(
         )
     case_verdicts = [verdicts[suite.key, case.case_id] for case in suite.cases]
     shown_quarantines = NOT_QUARANTINED if is_advisory else quarantines
-    cases = [
-        replace(
-            case,
-            # a quarantined case needs no other reason not to block
-            nonblocking=None if case.key in shown_quarantines else allowed.reason(case),
-            quarantine=shown_quarantines.get(case.key),
-        )
-        for case in case_verdicts
-    ]
     counted_cases = [case for case in case_verdicts if case.key not in quarantines]
     pass_rate = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    case_groups = [
-        [case for case in counted_cases if (case.key in allowed.new_cases) is is_new]
-        for is_new in (False, True)
-    ]
-    # old and new cases have a pass rate each: otherwise new cases could make up for failures
-    if pass_rate == 1 or not all(case_groups):
-        case_groups = [counted_cases]
+    case_groups = [counted_cases]
+    if pass_rate < 1 and counted_cases:
+        # old and new cases have a pass rate each: otherwise new cases could make up for failures
+        groups = grouped((case.key in allowed.new_cases, case) for case in counted_cases)
+        case_groups = [group for _, group in sorted(groups.items())]
     group_verdicts = [
         _judge_cases(case_group, policy=policy, allowed=allowed, required=pass_rate)
         for case_group in case_groups
@@ -207,12 +196,24 @@ def _judge_suite(
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
-        cases=tuple(cases),
+        cases=tuple(_shown(case, allowed, shown_quarantines) for case in case_verdicts),
         required_pass_rate=pass_rate,
         reason=reason,
-        advisory=is_advisory or (bool(cases) and not counted_cases),
+        advisory=is_advisory or (bool(case_verdicts) and not counted_cases),
         lesser_kinds=frozenset().union(*group_verdicts) - {kind, VerdictKind.PASS},
     )
+
+
+def _shown(
+    case: CaseVerdict, allowed: Allowed, quarantines: Mapping[CaseKey, Quarantine]
+) -> CaseVerdict:
+    """The verdict with the reason why it does not block, if there is one."""
+    quarantine = quarantines.get(case.key)
+    # a quarantined case needs no other reason not to block
+    nonblocking = None if quarantine else allowed.reason(case)
+    if (nonblocking, quarantine) == (case.nonblocking, case.quarantine):
+        return case
+    return replace(case, nonblocking=nonblocking, quarantine=quarantine)
 
 
 def _judge_cases(

@@ -152,6 +152,9 @@ class AttachmentWire(Wire):
     tool_response: Kept = None
 
 
+ATTACHMENTS = set(AttachmentWire.model_fields)
+
+
 class PartDetailsWire(AttachmentWire):
     """Details of a google.genai Part about its content."""
 
@@ -187,15 +190,9 @@ class PartWire(PartDetailsWire):
             parts.append(self.function_response.to_model())
         if not parts:
             return (Attachment(data=self.model_dump(mode="json", exclude_none=True)),)
-        attachment_names = AttachmentWire.model_fields.keys()
-        if any(getattr(self, name) is not None for name in attachment_names):
-            parts.append(
-                Attachment(
-                    data=self.model_dump(
-                        mode="json", exclude_none=True, include=set(attachment_names)
-                    )
-                )
-            )
+        if any(getattr(self, name) is not None for name in ATTACHMENTS & self.model_fields_set):
+            data = self.model_dump(mode="json", exclude_none=True, include=ATTACHMENTS)
+            parts.append(Attachment(data=data))
         return tuple(parts)
 
 
@@ -710,11 +707,15 @@ def _present_fields(**values: Any) -> JsonObject:
 def case_json(case: Case) -> JsonObject:
     """ADK's EvalCase, as `EvalCaseWire` reads it, with everything that a criterion or an agent may
     see."""
+    fields: JsonObject = {"eval_id": case.case_id}
+    if case.conversation is not None:
+        fields["conversation"] = [invocation_json(turn) for turn in case.conversation]
+    return fields | case_fields_json(case)
+
+
+def case_fields_json(case: Case) -> JsonObject:
+    """The fields of ADK's EvalCase except its name and its conversation."""
     return _present_fields(
-        eval_id=case.case_id,
-        conversation=None
-        if case.conversation is None
-        else [invocation_json(turn) for turn in case.conversation],
         conversation_scenario=case.scenario and scenario_json(case.scenario),
         session_input=case.session
         and _present_fields(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from evalgate.model import FailureCause, Finding, ToolCall, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
@@ -37,7 +38,8 @@ STATUSES = (
 """The labels of cases, in the order in which reports show them."""
 
 
-def causes_of(case_views: Iterable[CaseView]) -> tuple[FailureCause, ...]:
+@lru_cache(maxsize=1)  # several renderers ask for those of the same view
+def causes_of(case_views: tuple[CaseView, ...]) -> tuple[FailureCause, ...]:
     """The causes of all cases that do not pass: new ones first, then the most frequent."""
     groups = grouped(
         ((case.label, cause(case)), case.key)
@@ -51,6 +53,7 @@ def causes_of(case_views: Iterable[CaseView]) -> tuple[FailureCause, ...]:
     )
 
 
+@lru_cache(maxsize=4096)  # views are equal only to themselves
 def cause(case: CaseView) -> str:
     """The cause of one case that does not pass: what broke the agent, else its first difference
     without values, else the criteria that miss their thresholds."""

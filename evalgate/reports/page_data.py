@@ -8,9 +8,10 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json
 
 from evalgate.comparison import pairing
 from evalgate.formats import adk_shapes
@@ -19,6 +20,7 @@ from evalgate.model import (
     Case,
     CriterionUse,
     CriterionVerdict,
+    Event,
     Finding,
     GradedTrial,
     Invocation,
@@ -46,7 +48,6 @@ QUERY_WIDTH = 300
 DEFLATE_LEVEL = 6
 NO_CAUSE = -1
 """In place of the index of a cause, for cases that passed."""
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def pack_cases(v: View, *, room: int) -> Iterator[str]:
@@ -79,8 +80,8 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
         cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].cause
         search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
     packer.close_part()
-    yield _pack(_JSON.encode({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
-    yield _pack("\n".join(search_lines))
+    yield _pack(_json({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
+    yield _pack("\n".join(search_lines).encode("utf-8", "replace"))
     yield from packer.parts
     yield from packer.traces
 
@@ -107,7 +108,7 @@ class _CasePacker:
         self.parts: list[str] = []
         self.traces: list[str] = []
         self.used = 0
-        self._cases: list[str] = []
+        self._cases: list[bytes] = []
         self._size = 0
 
     def add(self, case: JsonObject, trace: JsonObject) -> JsonObject:
@@ -115,11 +116,11 @@ class _CasePacker:
         there."""
         if trace:
             case["trace"] = len(self.traces)
-            self.traces.append(_pack(_JSON.encode(trace)))
+            self.traces.append(_pack(_json(trace)))
             self.used += len(self.traces[-1])
-        text = _JSON.encode(case)
+        text = _json(case)
         if len(text) > MAX_TEXT:
-            text = _JSON.encode(_shorten(case))
+            text = _json(_shorten(case))
         place = {"part": len(self.parts), "at": len(self._cases)}
         self._cases.append(text)
         self._size += len(text)
@@ -130,18 +131,25 @@ class _CasePacker:
     def close_part(self) -> None:
         """Pack the cases that are in no part yet."""
         if self._cases:
-            self.parts.append(_pack(f"[{','.join(self._cases)}]"))
+            self.parts.append(_pack(b"[%b]" % b",".join(self._cases)))
             self.used += len(self.parts[-1])
             self._cases = []
             self._size = 0
 
 
-def _pack(text: str) -> str:
+def _json(document: Any) -> bytes:
+    """Compact JSON; half an emoji becomes `?`."""
+    try:
+        return to_json(document, fallback=str)
+    except PydanticSerializationError:  # half an emoji, or hundreds of levels
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str)
+        return text.encode("utf-8", "replace")
+
+
+def _pack(text: bytes) -> str:
     # -15: without a header, as the browser's "deflate-raw" expects
     packer = zlib.compressobj(DEFLATE_LEVEL, zlib.DEFLATED, -15)
-    return base64.b64encode(
-        packer.compress(text.encode("utf-8", "replace")) + packer.flush()
-    ).decode()
+    return base64.b64encode(packer.compress(text) + packer.flush()).decode()
 
 
 PACKED_TEXT = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</script>)')
@@ -153,7 +161,9 @@ def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
     def repack(match: re.Match[str]) -> str:
         text = zlib.decompress(base64.b64decode(match[2]), -15).decode()
         clean_text = rewrite(text)
-        return match[0] if clean_text == text else f"{match[1]}{_pack(clean_text)}{match[3]}"
+        return (
+            match[0] if clean_text == text else f"{match[1]}{_pack(clean_text.encode())}{match[3]}"
+        )
 
     return PACKED_TEXT.sub(repack, rewrite(page))
 
@@ -295,11 +305,9 @@ def _case_and_traces(
 
 def _case_json(case: Case, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """The questions and expectations, and the other fields of the case in the evaluation file."""
-    case_document = adk_shapes.case_json(replace(case, conversation=None))
-    case_document.pop("eval_id", None)
     return {
         "expected": [_expected(turn, uses) for turn in case.conversation or ()],
-        "about": case_document,
+        "about": adk_shapes.case_fields_json(case),
     }
 
 
@@ -344,7 +352,9 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObj
         "seconds": trial.seconds,
         "tokens": trial.tokens,
         "grades": {
-            name: grade.value if isinstance(grade, Score) else [grade.reason.value, grade.message]
+            name: grade.value
+            if isinstance(grade, Score)
+            else [grade.reason.value, str(grade.message)]
             for name, grade in trial.grades.items()
         },
         "parts": {name: breakdown for name, breakdown in breakdowns.items() if breakdown},
@@ -355,7 +365,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObj
         ],
         "turns": [
             {
-                **_turn(turn),
+                **_turn(turn, turn.events),
                 "scores": [
                     [score.name, score.value, score.met]
                     for score in turns.scores(index, trial=trial, uses=uses.values())
@@ -383,26 +393,25 @@ def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """What a turn expects. If the file does not mention calls, a criterion of calls expects
     none."""
     use = uses.get(turns.TRAJECTORY)
-    if turn.events is None and use is not None and not use.informational:
-        turn = replace(turn, events=())
-    return _turn(turn)
+    expects_none = turn.events is None and use is not None and not use.informational
+    return _turn(turn, () if expects_none else turn.events)
 
 
-def _turn(turn: Invocation) -> JsonObject:
+def _turn(turn: Invocation, events: Sequence[Event] | None) -> JsonObject:
     """The user's message, the steps in order, and the answer. `asked`, `more`: the parts of message
     and answer that are not text."""
     user, answer = (
         turns.answer_text(content) for content in (turn.user_content, turn.final_response)
     )
     document: JsonObject = {"user": user or "", "answer": answer}
-    if turn.events is not None:
+    if events is not None:
         document["events"] = [
             adk_shapes.event_json(event) | ({} if event.at is None else {"at": event.at})
-            for event in turn.events
+            for event in events
         ]
         if turn.stop is not None:
             document["note"] = phrase("no_answer", turn.stop.error)
-        elif answer is None and any(turns.answer_text(event.content) for event in turn.events):
+        elif answer is None and any(turns.answer_text(event.content) for event in events):
             document["note"] = phrase("no_final_answer")
     for name, content in (("asked", turn.user_content), ("more", turn.final_response)):
         parts = [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from evalgate.errors import Severity
@@ -53,7 +52,7 @@ class View:
     criteria: tuple[CriterionTotals, ...]
     comparison: Comparison | None
 
-    @cached_property
+    @property
     def causes(self) -> tuple[FailureCause, ...]:
         """The causes of failures. They are computed early, because conversations are deleted after
         the run."""
@@ -99,9 +98,10 @@ class View:
 
 
 def view_of(report: Report) -> View:
-    """The view of a report. The last view is cached: renderers use it in turn."""
+    """The view of a report. The last view is cached: renderers use it in turn, the last one after
+    the files are written."""
     global _last  # noqa: PLW0603 - one value, replaced whole
-    if _last is None or _last.report is not report:
+    if _last is None or not _is_same(_last.report, report):
         comparison = report.comparison
         cases = tuple(reports_cases.collect(report))
         _last = View(
@@ -111,10 +111,18 @@ def view_of(report: Report) -> View:
             criteria=by_criterion(report),
             comparison=None if comparison is None or comparison.problem else comparison,
         )
+    elif _last.report is not report:
+        _last = replace(_last, report=report)
     return _last
 
 
 _last: View | None = None
+
+
+def _is_same(report: Report, other: Report) -> bool:
+    """True if the reports show the same cases."""
+    names = ("run", "verdict", "comparison", "policy")
+    return all(getattr(report, name) is getattr(other, name) for name in names)
 
 
 @frozen_dataclass

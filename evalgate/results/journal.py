@@ -24,23 +24,24 @@ from pydantic_core import from_json
 
 from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.model import AgentDetails, Grade, Inputs, Transcript, Trial, TrialKey
+from evalgate.model import AgentDetails, Grade, Inputs, Outcome, Transcript, Trial, TrialKey
 from evalgate.results import output, shapes
 from evalgate.values import Json, JsonObject, mapped_json
 
 VERSION = 2
 _FINISHED = {"finished": True}
-_READ_BYTES = 8192  # bytes; most lines are shorter
+_READ_BYTES = 8192  # most lines are shorter
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class _Line(NamedTuple):
-    """The start of a trial's line, and its hash when it was written or the journal was opened
-    (`_mark_of`)."""
+    """The start and the length of a trial's line in bytes, without its end, and its hash when it
+    was written or the journal was opened (`_mark_of`)."""
 
     offset: int
+    size: int
     mark: bytes
 
 
@@ -53,8 +54,9 @@ class Peeked(NamedTuple):
     finished: bool
 
 
-CACHED_TRANSCRIPTS = 8
-"""Transcripts that are kept in memory."""
+CACHED_BYTES = 8_000_000
+"""The length of all lines whose transcripts are kept in memory, the last ones that were written or
+read: a transcript takes a few times the length of its line."""
 
 
 class Journal:
@@ -76,7 +78,8 @@ class Journal:
         self._grades: dict[str, Grade] = {}
         self._by_key: dict[TrialKey, str] = {}
         self.inputs: dict[str, Inputs] = {}
-        self._transcripts: dict[str, Transcript | None] = {}
+        self._transcripts: dict[str, tuple[Outcome, int]] = {}
+        self._cached_bytes = 0
         self._agents: dict[str, tuple[AgentDetails, ...]] = {}
         self._agents_written: set[str] = set()
         self._reader: BinaryIO | None = None
@@ -165,18 +168,17 @@ class Journal:
         return self._grades.get(address)
 
     def find(self, key: TrialKey) -> Transcript | None:
-        """See `Run.transcripts`. The last transcripts are cached: several reports ask for the
-        same few."""
+        """See `Run.transcripts`. The last transcripts are cached: several reports ask for them."""
         address = self._by_key.get(key)
         if address is None:
             return None
-        line = self._line(self._trials[address])  # also for a cached one: reports any change
-        if address not in self._transcripts:
+        place = self._trials[address]
+        line = self._line(place)  # also for a cached one: reports any change
+        outcome, _ = self._transcripts.get(address, (None, 0))
+        if outcome is None:
             outcome = shapes.parse_outcome(_parsed(line)["outcome"], agents_seen=self._agents)
-            self._transcripts[address] = outcome if isinstance(outcome, Transcript) else None
-            if len(self._transcripts) > CACHED_TRANSCRIPTS:
-                self._transcripts.pop(next(iter(self._transcripts)), None)
-        return self._transcripts.get(address)
+            self._cache(address, outcome, place.size)
+        return outcome if isinstance(outcome, Transcript) else None
 
     def find_json(self, key: TrialKey) -> JsonObject | None:
         """Return the outcome of a trial as written, None if it is unknown."""
@@ -231,7 +233,20 @@ class Journal:
         with self._lock:
             self._trials[address] = position
             self._by_key[trial.key] = address
-            self._transcripts.pop(address, None)
+        # without secrets; agents' instructions are in memory once
+        is_cached = outcome is fields and not agents_seen
+        self._cache(address, trial.outcome if is_cached else None, position.size)
+
+    def _cache(self, address: str, outcome: Outcome | None, size: int) -> None:
+        """Keep an outcome in place of the one that was kept, and remove the first ones if there is
+        no room. `size`: the length of its line."""
+        with self._lock:
+            self._cached_bytes -= self._transcripts.pop(address, (None, 0))[1]
+            if outcome is not None:
+                self._transcripts[address] = outcome, size
+                self._cached_bytes += size
+            while self._cached_bytes > CACHED_BYTES:
+                self._cached_bytes -= self._transcripts.pop(next(iter(self._transcripts)))[1]
 
     def add_inputs(self, agent: str, inputs: Inputs) -> None:
         """Keep the new questions and answers of an agent. Call it before a trial that depends on
@@ -348,18 +363,13 @@ class Journal:
             self._end += len(encoded)
             if not is_untouched:
                 raise _changed(self.path)
-            return _Line(offset, _mark_of(line))
+            return _Line(offset=offset, size=len(line), mark=_mark_of(line))
 
     def _line(self, place: _Line) -> bytes:
         """The line of a trial. Raises UnavailableError if it has changed."""
         if self._reader is None:
             raise UnavailableError(f"the journal {self.path} is not open")
-        size = _READ_BYTES
-        content = os.pread(self._reader.fileno(), size, place.offset)
-        while b"\n" not in content and len(content) == size:
-            size *= 8
-            content = os.pread(self._reader.fileno(), size, place.offset)
-        line = content[: content.find(b"\n")]
+        line = os.pread(self._reader.fileno(), place.size, place.offset)
         if _mark_of(line) != place.mark:
             raise _changed(self.path)
         return line
@@ -502,7 +512,8 @@ def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None]]:
                 return
             offset += len(content)
             line = content[content.rfind(b"\0") + 1 :]
-            yield _Line(offset=offset - len(line), mark=_mark_of(line[:-1])), _value(line)
+            place = _Line(offset=offset - len(line), size=len(line) - 1, mark=_mark_of(line[:-1]))
+            yield place, _value(line)
 
 
 def _mark_of(line: bytes) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 import typing
@@ -61,7 +62,6 @@ NAMES = ("NaN", "Infinity", "-Infinity")
 """The texts for numbers that JSON does not have; pydantic reads every float from them."""
 MOST_STEPS = 100_000
 """The most steps of all paths together that are kept for one document."""
-_MARKS = (b'"NaN"', b'Infinity"')
 
 
 class Entry(BaseModel):
@@ -112,8 +112,13 @@ def written(entry: Entry) -> JsonObject:
 
 def restored(noun: type[Noun], entry: Entry, **extra_fields: Any) -> Noun:
     """The noun of an entry; `extra_fields`: fields that the entry does not have."""
-    names = {field.name for field in dataclasses.fields(noun)} & type(entry).model_fields.keys()  # type: ignore[arg-type]
+    names = _shared_fields(noun, type(entry))  # type: ignore[arg-type]
     return noun(**{name: getattr(entry, name) for name in names} | extra_fields)
+
+
+@functools.cache
+def _shared_fields(noun: Any, shape: type[Entry]) -> Collection[str]:
+    return {field.name for field in dataclasses.fields(noun)} & shape.model_fields.keys()
 
 
 def encode(document: Any) -> bytes:
@@ -232,6 +237,13 @@ class OutcomeEntry(Entry):
     )
 
 
+_DEFAULTS = {
+    name: field.default
+    for name, field in OutcomeEntry.model_fields.items()
+    if name not in ("invocations", "partial")
+}
+
+
 class Described:
     """Marks JSON that is parsed later: only the schema describes it."""
 
@@ -261,9 +273,8 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     # the layout has the names of the nouns; what has its default is left out
     fields: JsonObject = {"kind": "transcript"} | {
         name: content
-        for name, field in OutcomeEntry.model_fields.items()
-        if name not in ("invocations", "partial")
-        and (content := getattr(outcome, name, field.default)) != field.default
+        for name, default in _DEFAULTS.items()
+        if (content := getattr(outcome, name, default)) != default
     }
     fields |= _turn_lists(outcome, agents_seen=agents_seen, address=address)
     if may_be_not_finite(encode(fields)) and (places := not_finite_places(fields)):
@@ -386,7 +397,7 @@ def _turn_json(turn: Invocation) -> JsonObject:
 
 def may_be_not_finite(encoded: bytes) -> bool:
     """True if an encoded document may contain such a number; a cheap check."""
-    return any(mark in encoded for mark in _MARKS)
+    return b'"NaN"' in encoded or b'Infinity"' in encoded
 
 
 def not_finite_places(document: Any) -> Places:

@@ -36,6 +36,7 @@ class Budget:
 
     def __init__(self, limits: AgentBudget) -> None:
         self._limits = limits
+        self._is_limited = limits != AgentBudget()
         self._lock = threading.Lock()
         self._kept_back = 0
         self._calls = 0
@@ -104,7 +105,7 @@ class Budget:
                     self.missed_tokens[0] + event_tokens,
                     self.missed_tokens[1] + call_tokens,
                 )
-        if self._limits == AgentBudget():
+        if not self._is_limited:
             return
         for usage, model, cost in costs_of(outcome):
             with self._lock:

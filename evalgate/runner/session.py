@@ -76,23 +76,18 @@ def grade(
             failed = NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=outcome.message)
         return dict.fromkeys(criteria, failed)
     view = TrialView.of(task.case, outcome, repeat=trial.key.repeat)
-    judged_names = {use.name for use in task.suite.criteria if use.is_judged}
-    grades: dict[str, Grade] = {}
-    # criteria that ask a judge take only as long as the slowest
-    with ThreadPoolExecutor(len(criteria) or 1, thread_name_prefix="grade") as pool:
-        futures = {
-            name: pool.submit(grade_one, name, criterion, view)
-            for name, criterion in criteria.items()
-            if name in judged_names and name not in stored_grades
-        }
-        for name, criterion in criteria.items():
-            if name in stored_grades:
-                grades[name] = stored_grades[name]
-            elif name in futures:
-                grades[name] = futures[name].result()
-            else:
-                grades[name] = grade_one(name, criterion, view)
-    return grades
+    new_criteria = without(criteria, stored_grades)
+
+    def grade_named(name: str) -> Grade:
+        return grade_one(name, criteria[name], view)
+
+    if any(use.is_judged and use.name in new_criteria for use in task.suite.criteria):
+        # criteria that ask a judge take only as long as the slowest
+        with ThreadPoolExecutor(len(new_criteria), thread_name_prefix="grade") as pool:
+            new_grades = dict(zip(new_criteria, pool.map(grade_named, new_criteria), strict=True))
+    else:
+        new_grades = {name: grade_named(name) for name in new_criteria}
+    return {name: stored_grades.get(name) or new_grades[name] for name in criteria}
 
 
 def grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
@@ -331,7 +326,7 @@ class Side:
         self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool
     ) -> None:
         session = self._session
-        uses = [use for use in task.suite.criteria if use.name in graded.grades]
+        uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
         kind = threshold.kind_of(graded, uses, session.settings.deviations)
         if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
             session.note_failure()
@@ -395,7 +390,6 @@ class Session:
         self.runner = TrialRunner(
             retries=settings.retries,
             stop=self.stop,
-            say=watcher.say,
             say_once=cache(watcher.say),
             simulate=user.simulation_of(panel, settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),

@@ -167,7 +167,6 @@ class TrialRunner:
 
     retries: int
     stop: threading.Event
-    say: Callable[[str], None]
     simulate: Simulate
     pace: Pace
     pause_s: float = BACKOFF_S
@@ -193,7 +192,9 @@ class TrialRunner:
             backoff_s = min(self.pause_s * 2 ** (attempts - 1), BACKOFF_CEILING_S)
             retry_after_s = min(outcome.retry_after_s or 0.0, BACKOFF_CEILING_S)
             pause_s = max(retry_after_s, backoff_s * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-            self.say(f"{task.key}: {outcome.message}; retrying in {words.seconds(pause_s)}")
+            self.say_once(
+                f"{outcome.message}; retrying, at most {words.counted(self.retries, 'time')} a run"
+            )
             if self.stop.wait(pause_s):
                 break
         return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)

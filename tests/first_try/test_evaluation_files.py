@@ -387,6 +387,8 @@ def test_a_threshold_that_every_score_passes_needs_no_reference(
     assert done == code, said
     assert words in said
     assert "`response_match_score`: every score passes a threshold of 0" in said
+    # neither in the progress of the run
+    assert "1 not measured" not in said
 
 
 def test_a_case_without_anything_to_assert_is_no_pass(stranger: Repository) -> None:

@@ -123,9 +123,7 @@ def test_a_retry_waits_as_long_as_the_provider_asks(
 
     suite, patience = fakes.suite("s", fakes.case("c")), Patience()
     agents = {fingerprints.agent_key(suite.agent): fakes.FakeAgent(refuse)}
-    runner = TrialRunner(
-        retries=1, stop=patience, say=lambda _: None, simulate=WRITTEN, pace=AT_ONCE
-    )
+    runner = TrialRunner(retries=1, stop=patience, simulate=WRITTEN, pace=AT_ONCE)
     trial = runner.run(
         Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0]),
         agents,
@@ -210,7 +208,7 @@ def run(
     runner = TrialRunner(
         retries=retries,
         stop=threading.Event(),
-        say=said.append,
+        say_once=said.append,
         simulate=WRITTEN,
         pace=AT_ONCE,
         pause_s=0.0,

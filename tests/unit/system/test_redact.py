@@ -115,6 +115,11 @@ def test_a_secret_is_hidden_as_json_html_and_addresses_spell_it(spelled: str) ->
     assert redact.redactor_of_files({"A_KEY": 'a/b+c&d"e=f'})(f"<{spelled}>") == "<***>"
 
 
+def test_a_secret_is_hidden_as_json_in_ascii_spells_it() -> None:
+    hide = redact.redactor_of_files({"A_KEY": "schl\u00fcssel-9"})
+    assert hide('"schl\\u00fcssel-9 of schl\u00fcssel-9"') == '"*** of ***"'
+
+
 def test_many_parts_of_a_secret_take_no_time() -> None:
     hide = redact.redactor({"A_KEY": KEY})
     started = time.process_time()
