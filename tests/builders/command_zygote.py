@@ -71,16 +71,14 @@ def become(request):
 
 def main():
     preload()
-    request = forking.next_request()
-    if request is not None:
-        become(request)
-        try:
-            if sys.argv[0].endswith(".py"):
-                runpy.run_path(sys.argv[0], run_name="__main__")
-            else:
-                cli.main()
-        except SystemExit as ended:
-            forking.end(ended)
+    become(forking.next_request())
+    try:
+        if sys.argv[0].endswith(".py"):
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        else:
+            cli.main()
+    except SystemExit as ended:
+        forking.end(ended)
 
 
 if __name__ == "__main__":
