@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,7 @@ def show(**values: Any) -> int:
         return _list_cases(stored_cases.values(), unrun_count)
     for number, stored_case in enumerate(known.select(stored_cases, values["cases"])):
         case = _of_run(stored_case, values["run_number"])
-        run = case.run
+        run = case.head.run
         if number:
             click.echo()
         changed = " with uncommitted changes" if run.dirty else ""
@@ -88,7 +87,9 @@ def _list_cases(stored_cases: Iterable[StoredCase], unrun_count: int) -> int:
     rows = [("", "case", "suite", "ran at")]
     for stored_case in sorted(stored_cases, key=lambda case: case.kind is VerdictKind.PASS):
         suite, case_id = (plain.label(name, NAME_WIDTH) for name in stored_case.key)
-        rows.append((wording.case_word(stored_case), case_id, suite, stored_case.run.started_at))
+        rows.append(
+            (wording.case_word(stored_case), case_id, suite, stored_case.head.run.started_at)
+        )
     for line in plain.table(rows):
         click.echo(line)
     if unrun_count:
@@ -101,13 +102,15 @@ def _of_run(stored_case: StoredCase, number: int | None) -> StoredCase:
     """The case with only its run of this number, from 1; None: with all. Raises ConfigError."""
     if number is None:
         return stored_case
-    trials = tuple(trial for trial in stored_case.trials if trial.key.number == number - 1)
-    if not trials:
+    case = stored_case.with_trials(
+        trial for trial in stored_case.trials if trial.key.number == number - 1
+    )
+    if not case.trials:
         raise ConfigError(
             f"case {stored_case.case_id!r} has no run {number}",
             hint=f"It has {len(stored_case.trials)}.",
         )
-    return replace(stored_case, trials=trials)
+    return case
 
 
 @click.command("history")

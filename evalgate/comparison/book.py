@@ -306,6 +306,7 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     is_paired = sides.is_paired(key)
     verdict = head.verdicts[key]
     fresh_runs = head.fresh.get(key, ())
+    can_rerun = sides.policy.threshold is not ThresholdRule.ALL and key[0] not in sides.recorded
     on_base = None
     is_failing = verdict.kind is VerdictKind.FAIL
     if verdict.kind is VerdictKind.NOT_MEASURED:
@@ -331,11 +332,10 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
             sides, (trial for trial in fresh_runs if trial.key.purpose is Purpose.PAIR), lost
         ),
         alone=head.passed(trial for trial in fresh_runs if trial.key.purpose is Purpose.SINGLE),
-        is_failing=is_failing,
+        is_failing=is_failing and can_rerun,
         passes_on_base=on_base,
         is_suspect=bool(lost),
-        can_pair=is_paired and not is_absent,
-        can_rerun=sides.policy.threshold is not ThresholdRule.ALL and key[0] not in sides.recorded,
+        can_pair=is_paired and can_rerun and not is_absent,
     )
 
 

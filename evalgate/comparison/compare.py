@@ -4,34 +4,46 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
+from typing import TypeAlias
 
 from evalgate.comparison import (
     book as comparison_book,
-    cases as comparison_cases,
+    divergence,
     pairing,
     purse,
     sensitivity,
 )
-from evalgate.comparison.book import Sides
+from evalgate.comparison.book import ScoredSide, Sides
 from evalgate.comparison.pairing import PolicyRule, known_values
 from evalgate.model import (
     AppliedRule,
     BaseOrigin,
+    Book,
+    CaseComparison,
     CaseKey,
+    CaseOutcome,
+    CaseStatus,
     Change,
     ComparedCases,
     Comparison,
+    Confirmation,
     CriterionComparison,
     CriterionUse,
+    Divergence,
+    FailureOrigin,
     Lack,
     PassRates,
+    Suite,
     VerdictKind,
 )
-from evalgate.values import frozen_dataclass
+from evalgate.values import Sentence, Wording, frozen_dataclass
 
 DUST = 1e-9
+Falls: TypeAlias = Mapping[bool, Sequence[float]]
+"""By how much head was worse in each pair of runs, from -1 to 1; True: of pairs whose base ran on
+another day."""
 
 
 def comparison_of(
@@ -55,7 +67,7 @@ def comparison_of(
     return Comparison(
         origin=origin,
         base=base,
-        cases=comparison_cases.comparisons_of(sides),
+        cases=_cases(sides),
         criteria=rows,
         rates=pass_rates(outcomes),
         power=sensitivity.power_of(
@@ -70,6 +82,125 @@ def comparison_of(
         # a base that ran alongside head has head's criteria; a stored base may have its own
         base_decided=base_side.verdicts if pairing.uses_by_case(base) == sides.uses else {},
     )
+
+
+def _cases(sides: Sides) -> tuple[CaseComparison, ...]:
+    """Every case of head in its order, then the cases that only the base has."""
+    simulated_suites = {
+        (suite.key, case.case_id): suite
+        for suite in sides.head.suites
+        for case in suite.cases
+        if case.scenario is not None
+    }
+    base_only_cases = (
+        CaseComparison(suite=suite, case_id=case_id, status=status, why=_unpaired(status))
+        for (suite, case_id), status in sides.unpaired.items()
+        if (suite, case_id) not in sides.uses
+    )
+    return (*(_case(sides, key, simulated_suites.get(key)) for key in sides.uses), *base_only_cases)
+
+
+def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComparison:
+    """Compare one case. `simulated_suite`: its suite, if the case has a simulated user."""
+    head_side, base_side = sides.scored_sides
+    book = sides.book_and_reruns[0]
+    status = sides.unpaired.get(key, CaseStatus.PAIRED)
+    # a base result for another question, or for no question, is not an outcome of this case
+    head = _outcome(head_side, key)
+    base = _outcome(base_side, key) if status is CaseStatus.PAIRED else None
+    new_failures: tuple[str, ...] = ()
+    # a case that failed all along can fail in a new way
+    if base is not None and head.kind is VerdictKind.FAIL:
+        broken_kinds = (VerdictKind.FAIL, VerdictKind.PASS)
+        names = [use.name for use in pairing.deciding(sides.uses[key])]
+        new_failures = tuple(
+            name
+            for name in names
+            if (head_side.kind(key, name), base_side.kind(key, name)) == broken_kinds
+        )
+    is_missing_on_base = status is CaseStatus.PAIRED and not base_side.trials.get(key)
+    return CaseComparison(
+        suite=key[0],
+        case_id=key[1],
+        status=status,
+        head=head,
+        base=base,
+        origin=origin_of(key, head, base, new_failures, book),
+        newly=new_failures,
+        reruns=comparison_book.reruns_of(sides, key),
+        evidence=book.factors.get(key, 1.0),
+        why=Sentence("case_not_on_base") if is_missing_on_base else _unpaired(status),
+        divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
+        quarantined=key in sides.informational,
+    )
+
+
+def _unpaired(status: CaseStatus) -> Wording:
+    return "" if status is CaseStatus.PAIRED else Sentence("case_status", status)
+
+
+def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
+    """Count a case's trials by the deciding criteria. Trials that never ran count as unmeasured."""
+    uses = pairing.deciding(side.uses[key])
+    outcomes = [
+        pairing.passes(pairing.pattern_of(trial, uses)) for trial in side.trials.get(key, ())
+    ]
+    outcomes += [None] * (side.run.repeats - len(outcomes))
+    return CaseOutcome(
+        passed=outcomes.count(True),
+        failed=outcomes.count(False),
+        unmeasured=outcomes.count(None),
+        kind=side.verdicts[key].kind,
+    )
+
+
+def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
+    """Where the conversations of a simulated user diverge, in the first repeat that both sides
+    have."""
+    for trial in sides.scored_sides[0].trials.get(key, ()):
+        head, base = (side.run.transcripts(trial.key) for side in sides.scored_sides)
+        if head is not None and base is not None:
+            hears_calls = suite.simulator.include_function_calls
+            return divergence.compare(base.invocations, head.invocations, hears_calls=hears_calls)
+    return None
+
+
+def origin_of(
+    key: CaseKey,
+    head: CaseOutcome,
+    base: CaseOutcome | None,
+    new_failures: Sequence[str],
+    book: Book,
+) -> FailureOrigin | None:
+    """The origin of a case's failure. None if head does not fail, or only crashed without a known
+    origin.
+
+    The reruns decide. Without reruns, the first runs of both sides decide."""
+    confirmation = book.confirmations.get(key)
+    is_confirmed = confirmation in (Confirmation.FLAKY, Confirmation.BROKEN)
+    if head.kind is not VerdictKind.FAIL and not is_confirmed:
+        return None
+    if confirmation in OF_RERUNS:
+        return OF_RERUNS[confirmation]
+    if base is None or not (base.passed + base.failed or new_failures):
+        return FailureOrigin.UNKNOWN
+    is_new = base.passed > base.failed or bool(new_failures)
+    is_new = is_new and key not in book.on_both
+    if confirmation is Confirmation.OPEN and is_new and not book.is_worse:
+        # once head is certainly worse, no further suspect is rerun
+        return FailureOrigin.UNCONFIRMED
+    if (confirmation is None and (head.mixed or base.mixed)) or (
+        is_new and head.passed >= head.failed > 0
+    ):
+        return FailureOrigin.MIXED
+    return FailureOrigin.NEW if is_new else FailureOrigin.KNOWN
+
+
+OF_RERUNS: Mapping[Confirmation | None, FailureOrigin] = {
+    Confirmation.FLAKY: FailureOrigin.FLAKY,
+    Confirmation.BROKEN: FailureOrigin.NEW,
+    Confirmation.LOST: FailureOrigin.UNCONFIRMED,
+}
 
 
 def pass_rates(outcomes: Iterable[Sequence[Sequence[bool]]]) -> tuple[PassRates, ...]:
@@ -133,33 +264,19 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
     return CaseSample(head=scores[0], base=scores[1], lack=lack)
 
 
-@frozen_dataclass
-class _Row:
-    """One criterion over its cases. `evidence`, `against`: the factor that bets on the criterion
-    reach, from 1, if they bet that head is worse or that head is better. `past`: like `evidence`,
-    with pairs whose base ran on another day."""
-
-    rule: PolicyRule
-    samples: Sequence[CaseSample]
-    cases: ComparedCases
-    evidence: float
-    against: float
-    past: float
-
-    def lack(self, sides: Sides) -> Lack | None:
-        """What is missing if too little was measured; None if enough was. Trials that a budget or
-        the base's own failures prevented are excused if they would have been enough."""
-        if not self.samples:
-            return Lack.RUNS
-        is_truncated = any(side.run.truncated for side in sides.scored_sides)
-        excuses = {None, Lack.BASE_FAILED, *((Lack.RUNS,) if is_truncated else ())}
-        required_count = max(len(self.samples) * sides.policy.min_measured - DUST, DUST)
-        lacks = [sample.lack for sample in self.samples]
-        if lacks.count(None) >= required_count:
-            return None
-        if sum(lack in excuses for lack in lacks) < required_count:
-            return Lack.SCORES
-        return Lack.BASE_FAILED if Lack.BASE_FAILED in lacks else Lack.RUNS
+def _lack(sides: Sides, lacks: Sequence[Lack | None]) -> Lack | None:
+    """What is missing if too little was measured; None if enough was. Trials that a budget or the
+    base's own failures prevented are excused if they would have been enough. `lacks`: by case."""
+    if not lacks:
+        return Lack.RUNS
+    is_truncated = any(side.run.truncated for side in sides.scored_sides)
+    excuses = {None, Lack.BASE_FAILED, *((Lack.RUNS,) if is_truncated else ())}
+    required_count = max(len(lacks) * sides.policy.min_measured - DUST, DUST)
+    if lacks.count(None) >= required_count:
+        return None
+    if sum(lack in excuses for lack in lacks) < required_count:
+        return Lack.SCORES
+    return Lack.BASE_FAILED if Lack.BASE_FAILED in lacks else Lack.RUNS
 
 
 def _rows(sides: Sides) -> Iterator[CriterionComparison]:
@@ -174,69 +291,74 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
                 for use in case_uses:
                     uses.setdefault(use.name, use)
                     cases[use.name].append(key)
-        rows = [
-            _row(sides, pairing.rule_of(use, sides.policy, advisory=is_shown), cases[name])
-            for name, use in uses.items()
-        ]
+        rules = [pairing.rule_of(use, sides.policy, advisory=is_shown) for use in uses.values()]
         for is_gating in (True, False):
-            kind_rows = [row for row in rows if row.rule.gating is is_gating]
-            largest = max((row.evidence for row in kind_rows), default=1.0)
-            yield from (
-                _compared(row, sides, is_shown=is_shown, largest=largest) for row in kind_rows
-            )
+            kind_rules = [rule for rule in rules if rule.gating is is_gating]
+            falls = [_falls(sides, rule, cases[rule.name]) for rule in kind_rules]
+            largest = max(map(_evidence, kind_rules, falls), default=1.0)
+            for rule, rule_falls in zip(kind_rules, falls, strict=True):
+                keys = cases[rule.name]
+                yield _row(sides, rule, keys, rule_falls, is_shown=is_shown, largest=largest)
 
 
-def _row(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> _Row:
-    head_side, base_side = sides.scored_sides
-    drops: list[float] = []
-    past_drops: list[float] = []
+def _falls(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> Falls:
+    head_side = sides.scored_sides[0]
+    falls: defaultdict[bool, list[float]] = defaultdict(list)
     for key in keys:
-        for head, base in sides.common_runs(
-            (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
-        ):
+        head_runs = (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
+        for head, base in sides.common_runs(head_runs):
             head_score = pairing.value_of(head, rule.name)
             base_score = pairing.value_of(base, rule.name)
             if head_score is not None and base_score is not None:
-                (past_drops if base.apart else drops).append(rule.drop(head_score, base_score))
+                falls[base.apart].append(rule.drop(head_score, base_score))
+    return falls
+
+
+def _evidence(
+    rule: PolicyRule, falls: Falls, *, sign: float = 1.0, with_past: bool = False
+) -> float:
+    """The factor that bets on the criterion reach, from 1, if they bet that head is worse or, with
+    `sign` -1, that it is better. `with_past`: also with pairs whose base ran on another day."""
+    past_falls = falls.get(True, ()) if with_past else ()
+    signed_falls = [sign * fall for fall in (*past_falls, *falls.get(False, ()))]
+    return comparison_book.evidence(signed_falls, tolerated=rule.max_drop)
+
+
+def _row(
+    sides: Sides,
+    rule: PolicyRule,
+    keys: Sequence[CaseKey],
+    falls: Falls,
+    *,
+    is_shown: bool,
+    largest: float,
+) -> CriterionComparison:
+    book = sides.book_and_reruns[0]
+    head_side, base_side = sides.scored_sides
     kinds = [(base_side.kind(key, rule.name), head_side.kind(key, rule.name)) for key in keys]
     samples = [sample for key in keys if (sample := _sample(sides, key, rule.name)) is not None]
-    evidence = comparison_book.evidence
-    return _Row(
-        rule=rule,
-        samples=samples,
-        cases=ComparedCases(
-            compared=sum(bool(sample.head and sample.base) for sample in samples),
-            unpaired=sum(sample.lack is not None for sample in samples),
-            broken=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
-            fixed=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
-        ),
-        evidence=evidence(drops, tolerated=rule.max_drop),
-        against=evidence([-drop for drop in drops], tolerated=rule.max_drop),
-        past=evidence([*past_drops, *drops], tolerated=rule.max_drop) if past_drops else 1.0,
-    )
-
-
-def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
-    book = sides.book_and_reruns[0]
-    rule = row.rule
-    paired_samples = [sample for sample in row.samples if sample.head and sample.base]
+    paired_samples = [sample for sample in samples if sample.head and sample.base]
     # the mean of the cases' means, over the cases that have a score on both sides
     head_mean = base_mean = None
     if paired_samples:
         head_mean = fmean(fmean(sample.head) for sample in paired_samples)
         base_mean = fmean(fmean(sample.base) for sample in paired_samples)
-    lack = row.lack(sides)
+    lacks = [sample.lack for sample in samples]
+    lack = _lack(sides, lacks)
     if rule.scale.clocked and not sides.is_together:
         lack = Lack.CLOCK
     change = CHANGES[lack]
+    evidence = _evidence(rule, falls)
     if lack is not Lack.CLOCK and rule.gating:
-        if book.is_worse and row.evidence >= min(purse.BROKEN_FACTOR, largest) > 1:
+        if book.is_worse and evidence >= min(purse.BROKEN_FACTOR, largest) > 1:
             change = Change.REGRESSED
-        elif lack is None and row.past >= book.needed:
-            lack = Lack.PAST
-            change = Change.INCONCLUSIVE
-        elif lack is None and book.better >= book.needed and row.against >= purse.BROKEN_FACTOR:
-            change = Change.IMPROVED
+        elif lack is None:
+            is_better = book.better >= book.needed
+            if falls.get(True) and _evidence(rule, falls, with_past=True) >= book.needed:
+                lack = Lack.PAST
+                change = Change.INCONCLUSIVE
+            elif is_better and _evidence(rule, falls, sign=-1.0) >= purse.BROKEN_FACTOR:
+                change = Change.IMPROVED
     return CriterionComparison(
         name=rule.name,
         rule=AppliedRule(
@@ -246,10 +368,15 @@ def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> Cri
             floor=rule.floor(base_mean),
         ),
         change=change,
-        cases=row.cases,
+        cases=ComparedCases(
+            compared=len(paired_samples),
+            unpaired=len(lacks) - lacks.count(None),
+            broken=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
+            fixed=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
+        ),
         base=base_mean,
         head=head_mean,
-        evidence=row.evidence,
+        evidence=evidence,
         lack=lack,
     )
 

@@ -168,9 +168,9 @@ class CaseRuns:
 
     `group`: the cases that share one pass rate. `rounds`: its first runs. `pairs`: reruns on both
     sides. `alone`: reruns of head only, True if passed (None: not measured). `is_failing`: by
-    head's first runs. `passes_on_base`: the base's first runs passed; None if unknown.
-    `is_suspect`: in the first runs, head and base pass different criteria; `pairs` are scored by
-    those that head lost. `can_pair`: the base can be rerun. `can_rerun`: head can be rerun."""
+    head's first runs, and head can be rerun. `passes_on_base`: the base's first runs passed; None
+    if unknown. `is_suspect`: in the first runs, head and base pass different criteria; `pairs` are
+    scored by those that head lost. `can_pair`: both sides can be rerun."""
 
     key: CaseKey
     group: str = ""
@@ -181,7 +181,6 @@ class CaseRuns:
     passes_on_base: bool | None = None
     is_suspect: bool = False
     can_pair: bool = True
-    can_rerun: bool = True
 
     def swapped(self) -> CaseRuns:
         """All of its pairs as first runs, with their sides exchanged."""
@@ -258,9 +257,7 @@ class State:
     @property
     def is_live(self) -> bool:
         """True if another pair of it could change the answer."""
-        can_pair = (
-            self.runs.is_failing and self.runs.can_rerun and self.runs.can_pair and self.can_measure
-        )
+        can_pair = self.runs.is_failing and self.runs.can_pair and self.can_measure
         return can_pair and self.suspect is not None and self.suspect.is_live
 
     @property
@@ -285,7 +282,7 @@ class State:
             is_wanted = not runs.can_pair or (asks and not suspect.is_live and self.failed_together)
         is_wanted = is_wanted or runs.passes_on_base is None
         is_new = self.alone is None and self.can_measure and not self.has_passed
-        if is_wanted and is_new and runs.is_failing and runs.can_rerun:
+        if is_wanted and is_new and runs.is_failing:
             self.alone = HeadOnly()
 
 
@@ -532,7 +529,7 @@ class Purse:
                 for pair in state.runs.rounds
             )
             for key, state in self._states.items()
-            if state.runs.can_rerun and state.runs.can_pair and state.can_measure
+            if state.runs.can_pair and state.can_measure
         }
         worst_cases = sorted(
             (key for key, fall in falls.items() if fall > 0), key=lambda key: -falls[key]
@@ -547,16 +544,15 @@ class Purse:
         case in any shard."""
         floor = min(BROKEN_FACTOR, largest_factor)
         return {
-            key: _confirmation(
+            state.runs.key: _confirmation(
                 state,
                 is_broken=is_worse
                 and state.suspect is not None
-                and self.factors.get(key, 1.0) >= floor,
+                and self.factors.get(state.runs.key, 1.0) >= floor,
                 is_failing=is_failing,
                 is_settled=is_worse or is_failing,
             )
-            for key, state in self._states.items()
-            if state.runs.is_failing and state.runs.can_rerun
+            for state in self._failing_states
         }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from itertools import zip_longest
 
 from evalgate.model import (
     CaseKey,
@@ -172,18 +171,11 @@ def judge_criterion(
     is known about the agent."""
     case_scores = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
     case_scores += (None,) * (repeats - len(case_scores))
-    pairs = zip_longest(case_scores, grades)
-    judged_scores = [score for score, grade in pairs if not abstains(grade)]
-    has_abstained = bool(case_scores) and not judged_scores
-    reported_grade = next(
-        (
-            grade
-            for grade in grades
-            if isinstance(grade, NotEvaluated) and abstains(grade) is has_abstained
-        ),
-        None,
-    )
     scores = [score for score in case_scores if score is not None]
+    gaps = [grade for grade in grades if isinstance(grade, NotEvaluated)]
+    missing = len(case_scores) - len(scores) - sum(map(abstains, gaps))
+    has_abstained = bool(case_scores) and not (scores or missing)
+    reported_grade = next((gap for gap in gaps if abstains(gap) is has_abstained), None)
     # rounded once: a running sum, and fmean too, can miss a threshold by a rounding error (0.7,
     # 0.8, 0.9 against 0.8)
     mean = (mean_of(scores) if len(scores) > 1 else scores[0]) if scores else None
@@ -191,7 +183,7 @@ def judge_criterion(
         (reported_grade.reason, reported_grade.message) if reported_grade else (None, "")
     )
     decides = not (use.informational or has_abstained)
-    kind = _kind(use, scores=judged_scores, mean=mean) if decides else None
+    kind = _kind(use, scores, missing=missing, mean=mean) if decides else None
     if kind is VerdictKind.NOT_MEASURED and reported_grade is None:
         reason = Reason.SKIPPED
         message = Sentence("criterion_did_not_run")
@@ -220,15 +212,16 @@ def mean_of(scores: Sequence[float]) -> float:
     return rough_mean + math.fsum((*scores, *(-rough_mean,) * len(scores))) / len(scores)
 
 
-def _kind(use: CriterionUse, *, scores: Sequence[float | None], mean: float | None) -> VerdictKind:
+def _kind(
+    use: CriterionUse, scores: Sequence[float], *, missing: int, mean: float | None
+) -> VerdictKind:
+    """`missing`: the number of scores that were not measured."""
     if mean is None or math.isnan(mean):
         return VerdictKind.NOT_MEASURED
-    if None not in scores:
+    if not missing:
         return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
     best_score = use.scale.lowest if use.lower_is_better else use.scale.highest
-    if best_score is not None and not reaches(
-        mean_of([best_score if score is None else score for score in scores]), use
-    ):
+    if best_score is not None and not reaches(mean_of([*scores, *[best_score] * missing]), use):
         return VerdictKind.FAIL
     return VerdictKind.NOT_MEASURED
 

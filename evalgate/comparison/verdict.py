@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from evalgate.comparison import pairing, threshold
-from evalgate.comparison.cases import OF_RERUNS
+from evalgate.comparison.compare import OF_RERUNS
 from evalgate.model import (
     BaseSource,
     Book,
@@ -196,7 +196,7 @@ def _judge_suite(
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
-        cases=tuple(_shown(case, allowed, shown_quarantines) for case in case_verdicts),
+        cases=tuple(_case_verdict(case, allowed, shown_quarantines) for case in case_verdicts),
         required_pass_rate=pass_rate,
         reason=reason,
         advisory=is_advisory or (bool(case_verdicts) and not counted_cases),
@@ -204,7 +204,7 @@ def _judge_suite(
     )
 
 
-def _shown(
+def _case_verdict(
     case: CaseVerdict, allowed: Allowed, quarantines: Mapping[CaseKey, Quarantine]
 ) -> CaseVerdict:
     """The verdict with the reason why it does not block, if there is one."""

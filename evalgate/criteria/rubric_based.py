@@ -8,18 +8,21 @@ from functools import partial
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.criteria.judged import Inquiry, RubricOptions
-from evalgate.criteria.rubrics import RubricsDiffer, Subject
+from evalgate.criteria.judged import Inquiry, JudgedTurn, RubricOptions
+from evalgate.criteria.rubrics import Subject
 from evalgate.judges.prompting import Question
 from evalgate.model import (
+    Finding,
     Grade,
     Invocation,
     Need,
+    NotEvaluated,
     Reason,
     Rubric,
     TrialView,
     not_evaluated,
 )
+from evalgate.values import Sentence
 
 RUBRIC_TYPES = {
     Subject.FINAL_RESPONSE: "FINAL_RESPONSE_QUALITY",
@@ -29,11 +32,11 @@ RUBRIC_TYPES = {
 
 
 def grade(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
-    """The share of yes verdicts over all turns and rubrics. Tool use is unknown if no steps were
-    recorded, except in ADK."""
-    options = ask.options
-    assert isinstance(options, RubricOptions)
-    intermediate = options.include_intermediate_responses_in_final
+    """The share of yes verdicts over all turns and rubrics; unknown if any verdict is unknown. Tool
+    use is unknown if no steps were recorded, except in ADK.
+
+    ADK evaluates nothing if a turn has no rubric, and counts only the verdicts on the last turn's
+    rubrics."""
     unrecorded_turn = next(
         (number for number, turn in enumerate(view.actual, start=1) if turn.events is None), None
     )
@@ -43,40 +46,122 @@ def grade(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
         and ask.deviations.steps_unrecorded
     ):
         return not_evaluated(Reason.NOTHING_RECORDED, "tool_use_unrecorded", unrecorded_turn)
-
-    def render(invocation: Invocation, turn_rubrics: Sequence[Rubric]) -> Question:
-        if subject is Subject.TOOL_USE:
-            return rubrics.ask_rubrics(subject, rubrics.tool_use_pieces(invocation), turn_rubrics)
-        return rubrics.ask_rubrics(
-            subject, rubrics.answer_pieces(invocation, intermediate=intermediate), turn_rubrics
+    is_loose = ask.deviations.loose_rubrics
+    try:
+        rubrics_of_turns = [
+            _rubrics_of(view, [index], subject, ask, is_loose=is_loose)
+            for index in range(len(view.actual))
+        ]
+    except RubricsDiffer as error:
+        return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(error))
+    no_rubric_grade = rubrics.no_rubrics(RUBRIC_TYPES[subject])
+    if not (ask.deviations.turn_without_rubrics or all(rubrics_of_turns)):
+        return no_rubric_grade
+    sampled_requests = {
+        number: rubrics.sampled(ask, _question(turn, turn_rubrics, subject, ask), turn_rubrics)
+        for number, (turn, turn_rubrics) in enumerate(
+            zip(view.actual, rubrics_of_turns, strict=True), start=1
         )
-
-    criterion_rubrics = [rubric.to_model() for rubric in options.rubrics]
-    return rubrics.grade_turns(
-        view, criterion_rubrics, rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask
-    )
+        if turn_rubrics
+    }
+    results = ask.votes(sampled_requests)
+    last_ids = {rubric.rubric_id for rubric in rubrics_of_turns[-1]}
+    judged_turns = [
+        rubrics.judge_rubrics(
+            results[number],
+            [
+                rubric
+                for rubric in turn_rubrics
+                if ask.deviations.own_rubrics or rubric.rubric_id in last_ids
+            ],
+            turn=number,
+        )
+        if number in results
+        else JudgedTurn(findings=(Finding(text=Sentence("turn_without_rubric"), turn=number),))
+        for number, turn_rubrics in enumerate(rubrics_of_turns, start=1)
+    ]
+    return judged.conclude(judged_turns, nothing=no_rubric_grade, deviations=ask.deviations)
 
 
 def grade_conversation(view: TrialView, *, ask: Inquiry) -> Grade:
     """The share of rubrics that the conversation meets, asked once at its end. The rubrics are
     those of every turn (in ADK of the last turn)."""
+    subject = Subject.CONVERSATION
+    indexes = range(len(view.actual))
+    try:
+        conversation_rubrics = _rubrics_of(
+            view, indexes, subject, ask, is_loose=ask.deviations.own_rubrics
+        )
+    except RubricsDiffer as error:
+        return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(error))
+    return rubrics.grade_conversation(
+        view.actual, conversation_rubrics, rubric_type=RUBRIC_TYPES[subject], ask=ask
+    )
+
+
+def _question(
+    turn: Invocation, turn_rubrics: Sequence[Rubric], subject: Subject, ask: Inquiry
+) -> Question:
+    assert isinstance(ask.options, RubricOptions)
+    intermediate = ask.options.include_intermediate_responses_in_final
+    pieces = (
+        rubrics.tool_use_pieces(turn)
+        if subject is Subject.TOOL_USE
+        else rubrics.answer_pieces(turn, intermediate=intermediate)
+    )
+    return rubrics.ask_rubrics(subject, pieces, turn_rubrics)
+
+
+class RubricsDiffer(Exception):  # noqa: N818 - named after the problem
+    """Two different rubrics have the same id."""
+
+
+def _rubrics_of(
+    view: TrialView, indexes: Sequence[int], subject: Subject, ask: Inquiry, *, is_loose: bool
+) -> tuple[Rubric, ...]:
+    """The rubrics of the criterion, then those of the case and of these turns that have this type
+    or no type. A repeated rubric counts once. Raises RubricsDiffer.
+
+    Not `is_loose`, as in google-adk: those of the last of these turns; rubrics without a type are
+    dropped, and a repeated id is an error."""
     assert isinstance(ask.options, RubricOptions)
     criterion_rubrics = [rubric.to_model() for rubric in ask.options.rubrics]
-    rubric_type = RUBRIC_TYPES[Subject.CONVERSATION]
-    try:
-        if ask.deviations.own_rubrics:
-            conversation_rubrics = rubrics.rubrics_of_turns(
-                rubric_type, criterion_rubrics, view, range(len(view.actual))
-            )
-        else:
-            conversation_rubrics = rubrics.rubrics_of_turn_as_adk(
-                rubric_type, criterion_rubrics, view, len(view.actual) - 1
-            )
-    except RubricsDiffer as error:
-        return rubrics.rubrics_differ(error)
-    return rubrics.grade_conversation(
-        view.actual, conversation_rubrics, rubric_type=rubric_type, ask=ask
-    )
+    rubric_type = RUBRIC_TYPES[subject]
+    if not is_loose:
+        case_rubrics = _of_case(view, indexes[-1])
+        turn_rubrics = view.actual[indexes[-1]].rubrics
+        all_rubrics = [
+            *(rubric for rubric in turn_rubrics if rubric not in case_rubrics),
+            *case_rubrics,
+        ]
+        typed_rubrics = [rubric for rubric in all_rubrics if rubric.type == rubric_type]
+        for group in (all_rubrics, [*criterion_rubrics, *typed_rubrics]):
+            ids = [rubric.rubric_id for rubric in group]
+            repeated_id = next((rubric_id for rubric_id in ids if ids.count(rubric_id) > 1), None)
+            if repeated_id is not None:
+                raise RubricsDiffer(f"the rubric id `{repeated_id}` is given twice")
+        return (*criterion_rubrics, *typed_rubrics)
+    written_rubrics = [
+        rubric
+        for index in indexes
+        for rubric in (*_of_case(view, index), *view.actual[index].rubrics)
+        if not rubric.type or _plain_type(rubric.type) == rubric_type
+    ]
+    rubrics_by_id: dict[str, Rubric] = {}
+    for rubric in (*criterion_rubrics, *written_rubrics):
+        earlier_rubric = rubrics_by_id.setdefault(rubric.rubric_id, rubric)
+        if earlier_rubric.text != rubric.text:
+            raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: rename one of them")
+    return tuple(rubrics_by_id.values())
+
+
+def _of_case(view: TrialView, index: int) -> tuple[Rubric, ...]:
+    turn_rubrics = view.expected[index].rubrics if view.expected else ()
+    return (*view.case.rubrics, *turn_rubrics)
+
+
+def _plain_type(rubric_type: str) -> str:
+    return rubric_type.strip().upper().replace("-", "_").replace(" ", "_")
 
 
 def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:

@@ -1,4 +1,4 @@
-"""Rubrics: the rubrics of a turn, the question about them, and the grade from the verdicts.
+"""Rubrics: the question about them, and the grade from the verdicts.
 
 Questions name rubrics P1, P2, ... in order, because the id of a rubric may be any text. If such a
 name is the id of another rubric, all rubrics have other names."""
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evalgate.criteria import judged
@@ -17,16 +17,14 @@ from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Pieces, Question, Rows
 from evalgate.model import (
     AgentDetails,
-    Finding,
     Grade,
     Invocation,
     NotEvaluated,
     Reason,
     Rubric,
-    TrialView,
     not_evaluated,
 )
-from evalgate.values import JsonObject, Sentence
+from evalgate.values import JsonObject
 
 VERSION = "2"
 LABELS: Mapping[str, bool] = {"yes": True, "no": False}
@@ -243,116 +241,7 @@ def agent_of(invocation: Invocation) -> AgentDetails | None:
     return acting_agent or next(iter(invocation.agents), None)
 
 
-class RubricsDiffer(Exception):  # noqa: N818 - named after the problem
-    """Two different rubrics have the same id."""
-
-
-# --- which rubrics --------------------------------------------------------------------------------
-
-
-def rubrics_of_turns(
-    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView, indexes: Iterable[int]
-) -> tuple[Rubric, ...]:
-    """The rubrics of the criterion, then those of the case and of these turns that have this type
-    or no type.
-
-    A repeated rubric counts once. Raises RubricsDiffer."""
-    written_rubrics = [
-        rubric
-        for index in indexes
-        for rubric in (*_of_case(view, index), *view.actual[index].rubrics)
-        if not rubric.type or _plain_type(rubric.type) == rubric_type
-    ]
-    rubrics_by_id: dict[str, Rubric] = {}
-    for rubric in (*criterion_rubrics, *written_rubrics):
-        earlier_rubric = rubrics_by_id.setdefault(rubric.rubric_id, rubric)
-        if earlier_rubric.text != rubric.text:
-            raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: rename one of them")
-    return tuple(rubrics_by_id.values())
-
-
-def rubrics_of_turn_as_adk(
-    rubric_type: str, criterion_rubrics: Sequence[Rubric], view: TrialView, index: int
-) -> tuple[Rubric, ...]:
-    """As in google-adk: rubrics without a type are dropped, and a repeated id is an error. Raises
-    RubricsDiffer."""
-    case_rubrics = _of_case(view, index)
-    all_rubrics = [
-        *(rubric for rubric in view.actual[index].rubrics if rubric not in case_rubrics),
-        *case_rubrics,
-    ]
-    typed_rubrics = [rubric for rubric in all_rubrics if rubric.type == rubric_type]
-    for group in (all_rubrics, [*criterion_rubrics, *typed_rubrics]):
-        ids = [rubric.rubric_id for rubric in group]
-        repeated_id = next((rubric_id for rubric_id in ids if ids.count(rubric_id) > 1), None)
-        if repeated_id is not None:
-            raise RubricsDiffer(f"the rubric id `{repeated_id}` is given twice")
-    return (*criterion_rubrics, *typed_rubrics)
-
-
-def _of_case(view: TrialView, index: int) -> tuple[Rubric, ...]:
-    turn_rubrics = view.expected[index].rubrics if view.expected else ()
-    return (*view.case.rubrics, *turn_rubrics)
-
-
-def _plain_type(rubric_type: str) -> str:
-    return rubric_type.strip().upper().replace("-", "_").replace(" ", "_")
-
-
-def rubrics_differ(error: RubricsDiffer) -> NotEvaluated:
-    """The grade if two rubrics have the same id."""
-    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(error))
-
-
 # --- grades ---------------------------------------------------------------------------------------
-
-
-def grade_turns(
-    view: TrialView,
-    criterion_rubrics: Sequence[Rubric],
-    *,
-    rubric_type: str,
-    render: Callable[[Invocation, Sequence[Rubric]], Question],
-    ask: Inquiry,
-) -> Grade:
-    """Grade each turn by `criterion_rubrics` and its own rubrics of the type; `render` makes the
-    question. The mean over all verdicts of all turns; unknown if any verdict is unknown.
-
-    ADK evaluates nothing if a turn has no rubric, and counts only the verdicts on the last turn's
-    rubrics."""
-    is_loose = ask.deviations.loose_rubrics
-    try:
-        rubrics = [
-            rubrics_of_turns(rubric_type, criterion_rubrics, view, [index])
-            if is_loose
-            else rubrics_of_turn_as_adk(rubric_type, criterion_rubrics, view, index)
-            for index in range(len(view.actual))
-        ]
-    except RubricsDiffer as error:
-        return rubrics_differ(error)
-    no_rubric_grade = no_rubrics(rubric_type)
-    if not (ask.deviations.turn_without_rubrics or all(rubrics)):
-        return no_rubric_grade
-    sampled_requests = {
-        number: _sampled(ask, render(invocation, turn_rubrics), turn_rubrics)
-        for number, (invocation, turn_rubrics) in enumerate(
-            zip(view.actual, rubrics, strict=True), start=1
-        )
-        if turn_rubrics
-    }
-    results = ask.votes(sampled_requests)
-    ids = None if ask.deviations.own_rubrics else {rubric.rubric_id for rubric in rubrics[-1]}
-    judged_turns = [
-        judge_rubrics(
-            results[number],
-            [rubric for rubric in turn_rubrics if ids is None or rubric.rubric_id in ids],
-            turn=number,
-        )
-        if number in results
-        else JudgedTurn(findings=(Finding(text=Sentence("turn_without_rubric"), turn=number),))
-        for number, turn_rubrics in enumerate(rubrics, start=1)
-    ]
-    return judged.conclude(judged_turns, nothing=no_rubric_grade, deviations=ask.deviations)
 
 
 def grade_conversation(
@@ -362,7 +251,7 @@ def grade_conversation(
     no_rubric_grade = no_rubrics(rubric_type)
     if not rubrics:
         return no_rubric_grade
-    sampled_request = _sampled(
+    sampled_request = sampled(
         ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics
     )
     turn = judge_rubrics(ask.panel.vote(sampled_request), rubrics, turn=None)
@@ -394,7 +283,8 @@ def judge_rubrics(result: VoteResult, rubrics: Sequence[Rubric], *, turn: int | 
     )
 
 
-def _sampled(ask: Inquiry, question: Question, rubrics: Sequence[Rubric]) -> SampledRequest:
+def sampled(ask: Inquiry, question: Question, rubrics: Sequence[Rubric]) -> SampledRequest:
+    """The sampled request for a question about rubrics."""
     return judged.sampled(
         ask,
         question,

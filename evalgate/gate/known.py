@@ -32,7 +32,7 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.reports import cases as reports_cases
-from evalgate.reports.cases import CaseView
+from evalgate.reports.cases import CaseSide, CaseView
 from evalgate.results import file, kept, labels as case_labels
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
@@ -127,12 +127,11 @@ def _reported_cases(
             yield (
                 key,
                 replace(
-                    stored_case,
+                    stored_case.with_trials(trial for trial in case.trials if trial.key in keys),
                     suite=case.suite,
                     eval_case=case.eval_case,
                     verdict=case.verdict,
                     label=case.label,
-                    trials=tuple(trial for trial in case.trials if trial.key in keys),
                 ),
             )
         elif problem := problems.get(key[0]):
@@ -276,7 +275,7 @@ def _current_results(
     )
     return (
         trials,
-        stored_case.confirmations,
+        stored_case.head.confirmations,
         replace(stored_case.verdict, criteria=verdict.criteria) if kinds == stored_kinds else None,
     )
 
@@ -296,7 +295,7 @@ def _merged(
     documents = (
         (trial.key, stored_case.stored.outcomes.find_json(trial.key))
         for stored_case in stored_cases
-        for trial in (*stored_case.trials, *stored_case.confirmations)
+        for trial in (*stored_case.trials, *stored_case.head.confirmations)
     )
     outcomes = StoredOutcomes(
         {key: document for key, document in documents if document is not None}, all_runs.agents()
@@ -392,12 +391,14 @@ def of_file(
                 continue
             stored_cases[key] = StoredCase(
                 stored=stored,
-                run=run,
+                head=CaseSide(
+                    run=run,
+                    trials=tuple(trials.get(key, ())),
+                    confirmations=tuple(confirmations.get(key, ())),
+                ),
                 suite=suite,
                 eval_case=case,
                 verdict=verdicts[key],
-                trials=tuple(trials.get(key, ())),
-                confirmations=tuple(confirmations.get(key, ())),
                 label=stored.entries[key].label or case_labels.label(verdicts[key]),
             )
     return stored_cases

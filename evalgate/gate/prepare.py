@@ -243,11 +243,10 @@ def reruns(policy: Policy, *, has_base: bool) -> str:
 
 def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[str, int]]:
     """The judge's model and the number of calls of each judged criterion of a case."""
-    for use in () if settings.skip_judged else suite.criteria_of(case):
+    for use in () if settings.skip_judged else suite.criteria:
         count = _samples(use, all_samples=not settings.deviations.spared_samples)
-        model_options = use.options.get("judge_model_options")
-        model = member(model_options, "judge_model")
-        if count:
+        if count and use.applies_to(case):
+            model = member(use.options.get("judge_model_options"), "judge_model")
             yield str(model or ""), count
 
 

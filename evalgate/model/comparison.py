@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
@@ -418,6 +419,17 @@ class Book:
     def is_failing(self) -> bool:
         """True if more cases fail by themselves than their suites allow."""
         return self.failing >= self.needed
+
+    @property
+    def certainly_broken(self) -> tuple[CaseKey, ...]:
+        """The cases that may be called broken by name: with a chance of at most 1 in `needed`, one
+        of them did not change (closed testing)."""
+        losses = math.prod(min(1.0, factor) for factor in self.factors.values())
+        return tuple(
+            key
+            for key, factor in self.factors.items()
+            if factor > 1 and factor * losses >= self.needed
+        )
 
 
 @frozen_dataclass

@@ -36,7 +36,7 @@ def render(report: Report) -> tuple[str, ...]:
         for problem in report.problems
         if problem.severity is Severity.ERROR or not is_shard
     ]
-    unscored = "" if is_shard else wording.passed_unscored(report)
+    unscored = "" if is_shard else view.view_of(report).unscored
     # one notice is reserved for the counts
     limits = {
         Severity.ERROR: PER_LEVEL,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 from evalgate.comparison import pairing, threshold
 from evalgate.model import (
@@ -21,6 +22,7 @@ from evalgate.model import (
     Edits,
     GateKind,
     GradedTrial,
+    Invocation,
     Lack,
     Power,
     Reason,
@@ -28,9 +30,9 @@ from evalgate.model import (
     Reruns,
     Run,
     Suite,
+    TrialKey,
     VerdictKind,
 )
-from evalgate.reports import bets
 from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
@@ -61,26 +63,45 @@ NON_BLOCKING = "\N{LARGE YELLOW CIRCLE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CaseSide:
+    """The trials of a case in the run of one side, in order of repeats, and the reruns that were to
+    confirm its failure."""
+
+    run: Run
+    trials: tuple[GradedTrial, ...]
+    confirmations: tuple[GradedTrial, ...]
+
+    def turns(self, key: TrialKey) -> Sequence[Invocation] | None:
+        """The turns of a trial; None if its agent failed, or it was not kept."""
+        transcript = self.run.transcripts(key)
+        return None if transcript is None else transcript.invocations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
-    """A case with its verdict, its place in the user's files, and all its trials in order of
-    repeats, with the reruns that were to confirm its failure; `run`, `base`: those of head and of
-    the base, if there is one; `compared`: its comparison with the base, or None. `label`: what it
-    is counted as.
+    """A case with its verdict, its place in the user's files, and its trials on head and on the
+    base, if there is one; `compared`: its comparison with the base, or None. `label`: what it is
+    counted as.
     `allowed`: why it decides nothing although it does not pass, "" if the origin of the failure is
     the reason; None if it decides."""
 
-    run: Run
-    base: Run | None = None
+    head: CaseSide
+    base: CaseSide | None = None
     verdict: CaseVerdict
     suite: Suite
     eval_case: Case
-    trials: tuple[GradedTrial, ...]
-    confirmations: tuple[GradedTrial, ...] = ()
-    base_trials: tuple[GradedTrial, ...] = ()
-    base_confirmations: tuple[GradedTrial, ...] = ()
     label: CaseLabel
     compared: CaseComparison | None = None
     allowed: str | None = None
+
+    @property
+    def trials(self) -> tuple[GradedTrial, ...]:
+        """Its trials on head."""
+        return self.head.trials
+
+    def with_trials(self, trials: Iterable[GradedTrial]) -> Self:
+        """The case with other trials on head."""
+        return replace(self, head=replace(self.head, trials=tuple(trials)))
 
     @property
     def kind(self) -> VerdictKind:
@@ -197,7 +218,7 @@ class CaseView:
     @property
     def run_label(self) -> str:
         """`showing run 2 of 3`; "" unless there are several runs."""
-        runs = self.run.repeats
+        runs = self.head.run.repeats
         return (
             ""
             if runs <= 1 or self.main_trial is None
@@ -254,31 +275,31 @@ def collect(report: Report) -> Iterator[CaseView]:
     compared = {case.key: case for case in report.compared.cases}
     allowed = allowed_cases(report)
     known_labels = labels.labels_of(report)
-    base = report.base
-    trials, confirmations, base_trials, base_confirmations = map(
-        pairing.by_case,
-        (
-            report.run.trials,
-            report.run.confirmations,
-            base.trials if base else (),
-            base.confirmations if base else (),
-        ),
-    )
+    sides = [
+        (run, pairing.by_case(run.trials), pairing.by_case(run.confirmations))
+        for run in (report.run, report.base)
+        if run is not None
+    ]
     for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
         for case, verdict in zip(suite.cases, suite_verdict.cases, strict=True):
+            key = verdict.key
+            head, *bases = (
+                CaseSide(
+                    run=run,
+                    trials=tuple(trials.get(key, ())),
+                    confirmations=tuple(confirmations.get(key, ())),
+                )
+                for run, trials, confirmations in sides
+            )
             yield CaseView(
-                run=report.run,
-                base=base,
+                head=head,
+                base=bases[0] if bases else None,
                 verdict=verdict,
                 suite=suite,
                 eval_case=case,
-                trials=tuple(trials.get(verdict.key, ())),
-                confirmations=tuple(confirmations.get(verdict.key, ())),
-                base_trials=tuple(base_trials.get(verdict.key, ())),
-                base_confirmations=tuple(base_confirmations.get(verdict.key, ())),
-                label=known_labels[verdict.key],
-                compared=compared.get(verdict.key),
-                allowed=allowed.get(verdict.key),
+                label=known_labels[key],
+                compared=compared.get(key),
+                allowed=allowed.get(key),
             )
 
 
@@ -421,7 +442,7 @@ def certainty(report: Report) -> str:
 
 def evidence_sentence(book: Book, edits: Edits) -> str:
     """The evidence of the bets, by whose rules if both sides' differ, and its meaning."""
-    broken_keys = bets.certainly_broken(book.factors, needed=book.needed) if book.is_worse else ()
+    broken_keys = book.certainly_broken if book.is_worse else ()
     names = [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken_keys]
     return phrase("bets", book, names, bool(edits.rules()), edits.by_base)
 

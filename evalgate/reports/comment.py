@@ -110,14 +110,14 @@ def render_summary(report: Report) -> str:
         _draw("footer", v),
     ]
     room -= markdown.length(table) + sum(map(markdown.length, bottom_parts))
-    room //= len({case.group for case in v.cases} - {"pass"}) or 1
+    room //= len(v.by_group.keys() - {"pass"}) or 1
     broken_sections = [_whole_section(group, v, room=room) for group in GROUPS]
     broken_sections.append(_falls(v, room=SUMMARY_FALLS_ROOM, criteria=20))
     return _join_parts((*top_parts, *broken_sections, table, *bottom_parts)) + "\n"
 
 
 def _whole_section(group: str, v: View, *, room: int) -> str:
-    case_views = [case for case in v.cases if case.group == group]
+    case_views = v.by_group.get(group, ())
     if not case_views:
         return ""
     heading = f"### {_draw('heading', group, len(case_views))}"
@@ -183,11 +183,12 @@ def _cases(v: View, *, room: int) -> str:
 
 
 def _fold_group(group: str, v: View, *, room: int, depth: Depth) -> str:
-    open_cases = _open_cases(v)
-    case_views = [case for case in v.cases if case.group == group and case not in open_cases]
+    group_cases = v.by_group.get(group, ())
+    open_cases = set(_open_cases(v))
+    case_views = [case for case in group_cases if case not in open_cases]
     if not case_views:
         return ""
-    is_more = bool(open_cases) and open_cases[0].group == group
+    is_more = len(case_views) < len(group_cases)
     text = _section(group, v, case_views, room=room - 2 * FOLD_ROOM, depth=depth)
     return _draw("fold", _draw("heading", group, len(case_views), is_more), text)
 
@@ -333,11 +334,11 @@ def _difference(v: View) -> str:
     return _draw("case", v, case_views[0], 1, is_open=True)
 
 
+@functools.lru_cache(maxsize=1)  # views are equal only to themselves
 def _open_cases(v: View) -> Sequence[CaseView]:
     """The case to open, or all unmeasured cases that share a reason."""
     for group in OPEN_GROUPS:
-        case_views = [case for case in v.cases if case.group == group]
-        if case_views:
+        if case_views := v.by_group.get(group):
             *groups, _ = _by_reason(case_views) if group == "not_measured" else [case_views]
             return groups[0] if groups else reports_cases.worst_first(case_views)[:1]
     return ()

@@ -4,12 +4,12 @@ its script opens the cases."""
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
-from evalgate.model import Report, call_diff
+from evalgate.model import Book, Cell, Report, call_diff
 from evalgate.reports import (
     agent_changes,
-    bets,
     cases,
     edits,
     moved,
@@ -21,12 +21,22 @@ from evalgate.reports import (
 from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, templates, words
 from evalgate.text.templates import Safe
+from evalgate.values import frozen_dataclass
 
 LIMIT = 48 * 1000 * 1000
 """Characters of conversations, packed."""
 EDITS_ROOM = 1_000_000
 """Characters: thousands of rules."""
 NAME = 200
+WIDTH = 640
+HEIGHT = 120
+MARGIN = 8
+LEAST = 0.1
+MOST = 1e4
+"""The drawing of the purse: its size, and the range of worths that it has."""
+MOST_POINTS = 400
+MOST_FALLS = 20
+NAME_WIDTH = 60
 SCRIPTS = ("vendor/htm-preact.js", "vendor/diff.js", "report.js")
 
 
@@ -56,6 +66,50 @@ def _render_page(report: Report, style: Safe, script: Safe, policy: str) -> str:
     return str(page).strip("\n") + "\n"
 
 
+@frozen_dataclass
+class Drawing:
+    """The worth of the purse after each bet, in units of the picture. `line`, `one`: the heights of
+    what is needed and of 1. `falls`: the bets that head lost, each with its case."""
+
+    points: str
+    line: str
+    one: str
+    needed: str
+    label: str
+    falls: tuple[tuple[str, str], ...]
+
+
+def drawing_of(book: Book) -> Drawing | None:
+    """The drawing of a book; None if no bet moved the purse."""
+    worths = [1.0, *(bet.worth for bet in book.bets)]
+    if len(worths) < 2 or max(worths) == min(worths):
+        return None
+    step = max(1, math.ceil(len(worths) / MOST_POINTS))
+    positions = [*range(0, len(worths) - 1, step), len(worths) - 1]
+    step_width = (WIDTH - 2 * MARGIN) / (len(worths) - 1)
+    points = " ".join(
+        f"{MARGIN + index * step_width:.1f},{_down(worths[index])}" for index in positions
+    )
+    falls = [
+        (plain.label(bet.key[1], NAME_WIDTH), phrase("bet_fell", bet.worth))
+        for bet in book.bets
+        if bet.cell is Cell.FELL
+    ]
+    return Drawing(
+        points=points,
+        line=_down(book.needed),
+        one=_down(1.0),
+        needed=words.odds(book.needed),
+        label=phrase("purse", len(book.bets), book.worse),
+        falls=tuple(falls[:MOST_FALLS]),
+    )
+
+
+def _down(worth: float) -> str:
+    height = math.log(min(max(worth, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
+    return f"{HEIGHT - MARGIN - height * (HEIGHT - 2 * MARGIN):.1f}"
+
+
 @functools.cache
 def _source(name: str) -> Safe:
     return templates.source(name, package=__package__)
@@ -68,7 +122,8 @@ def _page() -> Any:
 
 _TEMPLATE_GLOBALS = {
     "agent_changes": agent_changes,
-    "bets": bets,
+    "drawing_of": drawing_of,
+    "drawing_size": (WIDTH, HEIGHT),
     "call_diff": call_diff,
     "cases": cases,
     "diff": diff,

@@ -15,12 +15,11 @@ from evalgate.model import (
     CriterionComparison,
     GradedTrial,
     Invocation,
-    Run,
     Score,
     VerdictKind,
     turn_score,
 )
-from evalgate.reports.cases import CaseView
+from evalgate.reports.cases import CaseSide, CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
@@ -139,13 +138,13 @@ def _pairs(row: CriterionComparison, v: View) -> Iterator[CaseFall]:
     advisory = v.report.policy.advisory
     for case in v.cases:
         is_paired = case.compared is not None and case.compared.status is CaseStatus.PAIRED
-        if not is_paired or case.verdict.suite in advisory or case.verdict.quarantined:
+        if not (is_paired and case.base) or case.suite.key in advisory or case.verdict.quarantined:
             continue
         if all(use.name != row.name or use.informational for use in case.suite.criteria):
             continue
         head_values, base_values = (
             [score.value for trial in trials if (score := _score(trial, row.name)) is not None]
-            for trials in (case.trials, case.base_trials)
+            for trials in (case.trials, case.base.trials)
         )
         if head_values and base_values:
             yield CaseFall(case=case, row=row, base=fmean(base_values), head=fmean(head_values))
@@ -159,12 +158,11 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
 @lru_cache(maxsize=256)
 def _turn(moved_case: CaseFall) -> Turn | None:
     case = moved_case.case
-    base_run = case.base
-    if case.is_simulated or base_run is None:
+    if case.is_simulated or case.base is None:
         return None
     sign = -1.0 if moved_case.row.rule.lower_is_better else 1.0
-    head = _conversations(case.run, case.trials, moved_case.row.name)
-    base = _conversations(base_run, case.base_trials, moved_case.row.name)
+    head = _conversations(case.head, moved_case.row.name)
+    base = _conversations(case.base, moved_case.row.name)
     if not head or not base:
         return None
     index = _largest_drop_turn(
@@ -199,14 +197,14 @@ ScoredRun: TypeAlias = tuple[Score, int, Sequence[Invocation]]
 """The score, number and turns of a run."""
 
 
-def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Sequence[ScoredRun]:
+def _conversations(side: CaseSide, name: str) -> Sequence[ScoredRun]:
     """The runs of a case that have a score and turns."""
     conversations = []
-    for trial in trials:
+    for trial in side.trials:
         score = _score(trial, name)
-        transcript = run.transcripts(trial.key)
-        if score is not None and transcript is not None:
-            conversations.append((score, trial.key.number, transcript.invocations))
+        turns = side.turns(trial.key)
+        if score is not None and turns is not None:
+            conversations.append((score, trial.key.number, turns))
     return conversations
 
 

@@ -183,7 +183,7 @@ def _row(case: CaseView, *, cause: int, suites: Mapping[str, int]) -> JsonObject
         "why": wording.case_reason(case, width=60),
         "place": case.place,
         "head": "".join(_run_sign(trial, uses) for trial in case.trials),
-        "base": "".join(_run_sign(trial, uses) for trial in case.base_trials),
+        "base": "".join(_run_sign(trial, uses) for trial in case.base.trials) if case.base else "",
     }
 
 
@@ -262,15 +262,13 @@ def _case_and_traces(
     """One case for its page, and the traces of its turns by side and run, if there are any. The
     case has its expectations, the runs of both sides, and the values of its criteria."""
     uses = {use.name: use for use in case.suite.criteria}
-    base_values = _means(case.base_trials)
+    base_values = _means(case.base.trials if case.base else ())
     quarantine = case.verdict.quarantine
     runs = {
-        "head": [_run(case.run, trial, uses) for trial in (*case.trials, *case.confirmations)],
-        "base": [
-            _run(case.base, trial, uses)
-            for trial in (*case.base_trials, *case.base_confirmations)
-            if case.base
-        ],
+        name: [_run(side.run, trial, uses) for trial in (*side.trials, *side.confirmations)]
+        if side
+        else []
+        for name, side in (("head", case.head), ("base", case.base))
     }
     traces = {side: [run.pop("traces") for run in side_runs] for side, side_runs in runs.items()}
     document = {

@@ -71,9 +71,8 @@ def render(
     informational criteria too. `folder`: the folder of the files that lines link to; "" for no
     links. No line can be taken for a workflow command."""
     v = view.view_of(report)
-    unscored_note = wording.passed_unscored(report)
     sections = (
-        [Line(unscored_note and phrase("warning", unscored_note), "yellow")],
+        [Line(v.unscored and phrase("warning", v.unscored), "yellow")],
         [
             Line(
                 phrase("broken_file", _label(suite.suite), plain.one_line(str(suite.reason))),

@@ -14,7 +14,6 @@ from evalgate.model import (
     Finding,
     GradedTrial,
     Invocation,
-    Run,
     ToolCall,
     TrialKey,
     call_diff,
@@ -159,7 +158,7 @@ def conversation_of(case: CaseView) -> Conversation:
         return Conversation(turns=tuple(unrun_turns))
     # a failed trial has turns in its failure; the base of a scenario is compared with its recording
     recorded_turns = (
-        _turns_of(case.run, trial.key) if trial.failure is None or case.is_simulated else None
+        case.head.turns(trial.key) if trial.failure is None or case.is_simulated else None
     )
     actual = recorded_turns if trial.failure is None else trial.failure.partial
     base, divergence_text = _beside_base(
@@ -247,11 +246,6 @@ def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> I
         )
 
 
-def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
-    transcript = run.transcripts(key)
-    return None if transcript is None else transcript.invocations
-
-
 def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, Finding]]:
     for name, grade in trial.grades.items():
         yield from ((name, finding) for finding in grade.findings if finding.turn == number)
@@ -284,10 +278,10 @@ def _base_turns(case: CaseView, trial: GradedTrial) -> Sequence[Invocation] | No
     base = case.base
     if base is None or not (case.is_simulated or case.is_new):
         return None
-    other_numbers = () if case.is_simulated else range(base.repeats)
+    other_numbers = () if case.is_simulated else range(base.run.repeats)
     for number in (trial.key.number, *other_numbers):
         key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number)
-        base_turns = _turns_of(base, key)
+        base_turns = base.turns(key)
         if base_turns is not None:
             return base_turns
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean
 
 from evalgate.errors import Severity
@@ -51,6 +52,16 @@ class View:
     totals: Totals
     criteria: tuple[CriterionTotals, ...]
     comparison: Comparison | None
+
+    @cached_property
+    def by_group(self) -> Mapping[str, Sequence[CaseView]]:
+        """The cases by group."""
+        return grouped((case.group, case) for case in self.cases)
+
+    @cached_property
+    def unscored(self) -> str:
+        """See `wording.passed_unscored`."""
+        return wording.passed_unscored(self.report)
 
     @property
     def causes(self) -> tuple[FailureCause, ...]:

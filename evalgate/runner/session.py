@@ -177,6 +177,9 @@ class Side:
             for suite in suites
             for use in suite.criteria
         }
+        self._judged = {
+            suite.key: [use for use in suite.criteria if use.is_judged] for suite in suites
+        }
         # other criteria ask no model and run only evalgate's code: they give the same grade at any
         # time, for free
         self._kept = {
@@ -259,9 +262,7 @@ class Side:
         # judged criteria that do not apply to the case are skipped; free criteria are computed, and
         # results.json shows them
         idle_criteria = {
-            use.name
-            for use in task.suite.criteria
-            if use.is_judged and not use.applies_to(task.case)
+            use.name for use in self._judged[task.suite.key] if not use.applies_to(task.case)
         }
         self.models.update(
             event.model_version

@@ -658,7 +658,7 @@ def collect_garbage_rarely() -> None:
 
     Most objects of imports and of a run live until their end, and repeated searches take a tenth of
     the imports and a twentieth of a run; so does a last search at the exit."""
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(50_000, 100, 100)
     atexit.register(gc.freeze)
 
 

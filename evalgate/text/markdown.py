@@ -84,7 +84,9 @@ def code(text: str) -> str:
 def isolate(markup: str, text: str) -> str:
     """The markup of a text; if it has right-to-left letters, isolated, so that it does not reverse
     numbers beside it. GitHub removes `<bdi>`, so characters do it."""
-    is_reversed = any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)
+    is_reversed = not text.isascii() and any(
+        unicodedata.bidirectional(character) in ("R", "AL") for character in text
+    )
     return f"{ISOLATE}{markup}{END_ISOLATE}" if is_reversed else markup
 
 

@@ -31,7 +31,6 @@ ROWS = {
 """The room's own; a wing has its own tests."""
 SHARED = {
     "agent_changes",
-    "bets",
     "cases",
     "causes",
     "edits",

@@ -130,15 +130,15 @@ class EvalCases:
         if not preview:
             self._resources.require_writable()
         fields = _mask(mask, body)
-        with self._resources.locked():
+        with self._resources.lock():
             stored_case = self._find(file, eval_id)
             check_etag(etag, stored_case.raw, "case")
-            new = _updated(stored_case.raw, body, fields)
-            old_case = _canonical(stored_case.raw)
-            new_case = _canonical(new)
+            new = _with_fields(stored_case.raw, body, fields)
+            old_case = _as_read(stored_case.raw)
+            new_case = _as_read(new)
             changes = tuple(compare.changes(old_case, new_case))
             relaxed = tuple(case_relaxations(changes))
-            text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
+            text = self._edited(stored_case, new, new_case) if changes else stored_case.source.text
             change = WaitingChange(
                 name=f"{file}:{eval_id}",
                 texts={file: (stored_case.source.text, text)},
@@ -186,10 +186,10 @@ class EvalCases:
             file=file, source=source, raw=cases[positions[0]], path=(key, positions[0])
         )
 
-    def _spliced(self, stored_case: _CaseSource, new: Json, canonical_case: Any) -> str:
+    def _edited(self, stored_case: _CaseSource, new: Json, canonical_case: Any) -> str:
         """The file's text with the new version of the case. Raises Refused if other text would
         change."""
-        new_text = edit.spliced(
+        new_text = edit.edited(
             stored_case.source.text, stored_case.raw, new, is_json=True, path=stored_case.path
         )
         key, at = stored_case.path
@@ -197,7 +197,7 @@ class EvalCases:
             old_document, new_document = (
                 json.loads(text.lstrip("\ufeff")) for text in (stored_case.source.text, new_text)
             )
-            is_wanted = _canonical(new_document[key][at]) == canonical_case
+            is_wanted = _as_read(new_document[key][at]) == canonical_case
             old_document[key][at] = new_document[key][at] = None
         except (ValueError, LookupError, TypeError, Refused):
             is_wanted = False
@@ -228,7 +228,7 @@ def _mask(mask: Any, body: Json) -> list[str]:
     return [name for name in dict.fromkeys(map(to_snake, paths)) if name in FIELDS]
 
 
-def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
+def _with_fields(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
     """The case with the fields of the body, in the spelling of the file."""
     new_fields = {to_snake(key): value for key, value in body.items()}
     case = dict(raw)
@@ -242,7 +242,7 @@ def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
     return case
 
 
-def _canonical(raw: Any) -> JsonObject:
+def _as_read(raw: Any) -> JsonObject:
     """A case as ADK reads it. Raises Refused if invalid."""
     try:
         case: JsonObject = json.loads(

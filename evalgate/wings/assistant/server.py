@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +38,8 @@ def server_of(resources: ServerResources) -> Server[Any]:
         if isinstance(answer, types.CallToolResult):
             return answer
         if answer.awaited is not None:
-            await _watched(context, answer.awaited)
-            answer = replace(answer, content=answer.awaited.json())
+            await _watch(context, answer.awaited)
+            answer = ToolAnswer(content=answer.awaited.json())
         return _result(answer)
 
     instructions = (
@@ -95,7 +94,7 @@ def _called(
         return types.CallToolResult(content=[_text(message)], is_error=True)
 
 
-async def _watched(context: Any, operation: Operation) -> None:
+async def _watch(context: Any, operation: Operation) -> None:
     """Wait for the end of a run, and report its progress if the caller asked for it."""
     last_progress = (-1, "")
     while not operation.over.is_set():

@@ -35,7 +35,7 @@ class ToolAnswer:
     meta: JsonObject = field(default_factory=dict)
 
 
-ToolAction: TypeAlias = Callable[[ServerResources, JsonObject], ToolAnswer]
+ToolAction: TypeAlias = Callable[[ServerResources, JsonObject], Any]
 
 
 @frozen_dataclass
@@ -63,7 +63,15 @@ class Tool:
         for key in self.takes.get("required", ()):
             if key not in arguments:
                 raise _wrong(key, "missing", f"`{key}` is missing")
-        return self.call(resources, arguments)
+        match self.call(resources, arguments):
+            case ToolAnswer() as answer:
+                return answer
+            case Done() as done:
+                return _draft_answer(done) if self.read_only else _change_answer(done)
+            case Operation() as operation:
+                return ToolAnswer(content=operation.json())
+            case content:
+                return ToolAnswer(content=content)
 
 
 _JSON_TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
@@ -85,21 +93,15 @@ def _wrong(field_name: str, description: str, message: str) -> Refused:
     return Refused("INVALID_ARGUMENT", message, [(field_name, description)])
 
 
-def _calling(
-    action: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **names: str
-) -> ToolAction:
+def _call_of(action: Callable[..., Any], **names: str) -> ToolAction:
     """The call of a tool: `action`, with each argument under its name in Python, or the name in
     `names`."""
 
-    def call(resources: ServerResources, arguments: JsonObject) -> ToolAnswer:
+    def call(resources: ServerResources, arguments: JsonObject) -> Any:
         keywords = {names.get(key, to_snake(key)): value for key, value in arguments.items()}
-        return answer(action(resources, **keywords))
+        return action(resources, **keywords)
 
     return call
-
-
-def _plain(content: JsonObject) -> ToolAnswer:
-    return ToolAnswer(content=content)
 
 
 def error_of(refused: Refused) -> JsonObject:
@@ -132,7 +134,7 @@ def schema_of(name: str) -> JsonObject:
         definition = shapes.DEFINITIONS["messages"][message]
         owner = getattr(shapes, message)
         properties = {
-            shapes.key_of(owner, key): _property(field, refer)
+            shapes.key_of(owner, key): _field_schema(field, link)
             for key, field in definition["fields"].items()
             if "handling" not in field or key == "etag"
         }
@@ -142,7 +144,7 @@ def schema_of(name: str) -> JsonObject:
             return {**schema, "required": required_keys}
         return schema
 
-    def refer(message: str) -> JsonObject:
+    def link(message: str) -> JsonObject:
         if message not in definitions:
             definitions[message] = {}  # a message may contain itself
             definitions[message] = describe(message)
@@ -151,12 +153,12 @@ def schema_of(name: str) -> JsonObject:
     return {**describe(name), "$defs": definitions}
 
 
-def _property(field: Json, refer: Callable[[str], JsonObject]) -> JsonObject:
+def _field_schema(field: Json, link: Callable[[str], JsonObject]) -> JsonObject:
     kind = field["type"]
     if kind in shapes.DEFINITIONS["enums"]:
         schema: JsonObject = {"enum": list(shapes.DEFINITIONS["enums"][kind]["values"])[1:]}
     elif kind in shapes.DEFINITIONS["messages"]:
-        schema = refer(kind)
+        schema = link(kind)
     else:
         schema = _TYPES.get(kind, {"type": "string"})
     if field["default"] == []:
@@ -241,14 +243,14 @@ _NAMES = {
 _SELECTION_FIELDS = {"evaluations": "names", "evaluationDataset": "dataset"}
 
 
-def _changed(done: Done) -> ToolAnswer:
+def _change_answer(done: Done) -> ToolAnswer:
     """A change with its relaxations, also as text: not every client shows `_meta`."""
     notes = tuple(f"This may relax: {relaxation}" for relaxation in done.relaxations)
     meta = {RELAXATIONS: list(done.relaxations), CHANGES: [str(change) for change in done.changes]}
     return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
 
-def _previewed(done: Done) -> ToolAnswer:
+def _draft_answer(done: Done) -> ToolAnswer:
     content = {
         "resource": done.resource,
         "changes": [str(change) for change in done.changes],
@@ -261,7 +263,7 @@ def _previewed(done: Done) -> ToolAnswer:
 _PREVIEW = _holds(resource=_OBJECT, changes=_TEXTS, relaxations=_TEXTS, diff=_TEXT)
 
 
-def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
+def _read_tools(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     noun = tool_noun.replace("_", " ")
     view_text = "BASIC, the default, has what a list needs."
     about_failing = _about("Only those whose last run here did not pass.", "boolean")
@@ -282,31 +284,31 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
             description=f"Lists the {noun}s.",
             takes=takes,
             gives=gives,
-            call=_calling(partial(ServerResources.listed, kind=kind), _plain, **_SELECTION_FIELDS),
+            call=_call_of(partial(ServerResources.listed, kind=kind), **_SELECTION_FIELDS),
             read_only=True,
         ),
         Tool(
             name=f"get_{tool_noun}",
             description=f"Gets one {noun}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
-            call=_calling(partial(ServerResources.get, kind=kind), _plain),
+            call=_call_of(partial(ServerResources.get, kind=kind)),
             read_only=True,
         ),
     )
 
 
-def _deleter(kind: Kind, tool_noun: str) -> Tool:
+def _delete_tool(kind: Kind, tool_noun: str) -> Tool:
     about = _about("Drop references to it.", "boolean")
     return Tool(
         name=f"delete_{tool_noun}",
         description=f"Deletes the specified {tool_noun.replace('_', ' ')}.{_TELLS}",
         takes=_object(("name",), name=_NAME, etag=_ETAG, force=about),
-        call=_calling(partial(ServerResources.delete, kind=kind), _changed),
+        call=_call_of(partial(ServerResources.delete, kind=kind)),
         destructive=True,
     )
 
 
-def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
+def _write_tools(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     key = to_camel(tool_noun)
     noun = tool_noun.replace("_", " ")
     names = {key: "body", f"{key}Id": "resource_id", "updateMask": "mask"}
@@ -321,20 +323,20 @@ def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
             name=f"create_{tool_noun}",
             description=f"Creates the {noun} in a file of its own.",
             takes=takes_new,
-            call=_calling(partial(ServerResources.create, kind=kind), _changed, **names),
+            call=_call_of(partial(ServerResources.create, kind=kind), **names),
         ),
         Tool(
             name=f"update_{tool_noun}",
             description=f"Updates the specified {noun}. Always pass an update mask.{_TELLS}",
             takes=_with(key, read.RESOURCES[kind], description, (key,), updateMask=_MASK),
-            call=_calling(update, _changed, **names),
+            call=_call_of(update, **names),
         ),
         Tool(
             name=f"preview_update_{tool_noun}",
             description=f"Tells what update_{tool_noun} would change and may relax, with the difference of its file; no write.",
             takes=_object((key,), **{key: same}, updateMask=_MASK),
             gives=_PREVIEW,
-            call=_calling(partial(update, preview=True), _previewed, **names),
+            call=_call_of(partial(update, preview=True), **names),
             read_only=True,
         ),
     )
@@ -359,13 +361,11 @@ def _of_cases() -> tuple[Tool, ...]:
         ("file", "evalId", "evalCase"), **place, evalCase=case, updateMask=mask, etag=_ETAG
     )
 
-    def calling(
-        method: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **fixed: Any
-    ) -> ToolAction:
+    def case_call(method: Callable[..., Any], **fixed: Any) -> ToolAction:
         def action(resources: ServerResources, **arguments: Any) -> Any:
             return method(EvalCases(resources), **arguments, **fixed)
 
-        return _calling(action, answer, evalCase="body", updateMask="mask")
+        return _call_of(action, evalCase="body", updateMask="mask")
 
     return (
         Tool(
@@ -373,7 +373,7 @@ def _of_cases() -> tuple[Tool, ...]:
             description="Lists ADK's evaluation sets with the ids of their cases.",
             takes=_object(()),
             gives=_holds((), evalSets=_OBJECTS),
-            call=calling(EvalCases.listed, _plain),
+            call=case_call(EvalCases.listed),
             read_only=True,
         ),
         Tool(
@@ -381,7 +381,7 @@ def _of_cases() -> tuple[Tool, ...]:
             description="Gives one case of an ADK evaluation set as it is written, with the etag of its content.",
             takes=_object(("file", "evalId"), **place),
             gives=view,
-            call=calling(EvalCases.get, _plain),
+            call=case_call(EvalCases.get),
             read_only=True,
         ),
         Tool(
@@ -389,14 +389,14 @@ def _of_cases() -> tuple[Tool, ...]:
             description=f"Updates one case of an ADK evaluation set. Always pass an update mask.{_TELLS}",
             takes=takes,
             gives=view,
-            call=calling(EvalCases.update, _changed),
+            call=case_call(EvalCases.update),
         ),
         Tool(
             name="preview_update_eval_case",
             description="Tells what update_eval_case would change and may relax, with the file's difference; no write.",
             takes=takes,
             gives=_PREVIEW,
-            call=calling(EvalCases.update, _previewed, preview=True),
+            call=case_call(EvalCases.update, preview=True),
             read_only=True,
         ),
     )
@@ -414,7 +414,7 @@ _OPERATION = _holds(
 )
 
 
-def _runners(operations: Operations) -> tuple[Tool, ...]:
+def _run_tools(operations: Operations) -> tuple[Tool, ...]:
     def run(
         resources: ServerResources,
         *,
@@ -422,11 +422,11 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
         run_count: int = 1,
         wait: bool = False,
         **chosen: Any,
-    ) -> ToolAnswer:
+    ) -> ToolAnswer | Operation:
         resources.require_writable()
         names = resources.selections(**chosen)
         operation = operations.start((*names.values(), *eval_cases), names=names, runs=run_count)
-        return ToolAnswer(content=operation.json(), awaited=operation if wait else None)
+        return ToolAnswer(content=operation.json(), awaited=operation) if wait else operation
 
     name = _about("Of the operation, as run_evaluation gives it.")
     cases_about = "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."
@@ -446,7 +446,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 wait=_about(wait_text, "boolean"),
             ),
             gives=_OPERATION,
-            call=_calling(run, lambda answer: answer, **_SELECTION_FIELDS),
+            call=_call_of(run, **_SELECTION_FIELDS),
             open_world=True,
         ),
         Tool(
@@ -454,14 +454,14 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
             description="Ends a run; what is measured by then is kept.",
             takes=_object(("name",), name=name),
             gives=_OPERATION,
-            call=_calling(lambda _, name: operations.cancel(name).json(), _plain),
+            call=_call_of(lambda _, name: operations.cancel(name)),
         ),
         Tool(
             name="get_operation",
             description="Tells how far a run is, and what came of it.",
             takes=_object(("name",), name=name),
             gives=_OPERATION,
-            call=_calling(lambda _, name: operations.get(name).json(), _plain),
+            call=_call_of(lambda _, name: operations.get(name)),
             read_only=True,
         ),
     )
@@ -471,8 +471,8 @@ def tools(operations: Operations) -> dict[str, Tool]:
     """Every tool by its name; `operations`: those of this server."""
     catalog: list[Tool] = []
     for kind, tool_noun in _NAMES.items():
-        catalog += _readers(kind, tool_noun)
-        catalog += _writers(kind, tool_noun) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
-        catalog += (_deleter(kind, tool_noun),) if kind is not Kind.EXPECTATION else ()
-    catalog += (*_of_cases(), *_runners(operations))
+        catalog += _read_tools(kind, tool_noun)
+        catalog += _write_tools(kind, tool_noun) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
+        catalog += (_delete_tool(kind, tool_noun),) if kind is not Kind.EXPECTATION else ()
+    catalog += (*_of_cases(), *_run_tools(operations))
     return {tool.name: tool for tool in catalog}

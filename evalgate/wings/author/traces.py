@@ -154,9 +154,9 @@ def _spans(raw: Any) -> Iterator[Span]:
             attributes=dict(raw["attributes"]),
         )
         return
-    for resource in _dicts(raw, "resource_spans"):
-        for scope in _dicts(resource, "scope_spans"):
-            for span in _dicts(scope, "spans"):
+    for resource in _objects(raw, "resource_spans"):
+        for scope in _objects(resource, "scope_spans"):
+            for span in _objects(scope, "spans"):
                 fields = _snake_fields(span, "")
                 yield Span(
                     trace=str(fields.get("trace_id") or ""),
@@ -166,12 +166,12 @@ def _spans(raw: Any) -> Iterator[Span]:
                     start=_seconds(fields.get("start_time_unix_nano")),
                     attributes={
                         str(attribute.get("key")): _value(attribute.get("value"))
-                        for attribute in _dicts(span, "attributes")
+                        for attribute in _objects(span, "attributes")
                     },
                 )
 
 
-def _dicts(raw: Any, key: str) -> list[JsonObject]:
+def _objects(raw: Any, key: str) -> list[JsonObject]:
     elements = _snake_fields(raw, "").get(key)
     if isinstance(elements, list):
         return [element for element in elements if isinstance(element, dict)]
@@ -184,11 +184,11 @@ def _value(raw: Any, depth: int = 20) -> Any:
         return None
     name, value = next(iter(raw.items()))
     if to_snake(name) == "array_value":
-        return [_value(element, depth - 1) for element in _dicts(value, "values")]
+        return [_value(element, depth - 1) for element in _objects(value, "values")]
     if to_snake(name) == "kvlist_value":
         return {
             str(pair.get("key")): _value(pair.get("value"), depth - 1)
-            for pair in _dicts(value, "values")
+            for pair in _objects(value, "values")
         }
     if to_snake(name) == "int_value" and isinstance(value, str):
         with suppress(ValueError):
@@ -326,7 +326,7 @@ def _steps(
         for part in parts_by_span[id(span)]
         if isinstance(part, ToolCall)
     ]
-    announced_positions = _requested_positions(
+    announced_positions = _request_places(
         requested_calls, [(span.start, executions[id(span)][0]) for span in tool_spans]
     )
     # a span around several tools covers several model calls; the tool spans have the calls and
@@ -372,7 +372,7 @@ def _check_order(spans: Sequence[Span]) -> None:
             )
 
 
-def _requested_positions(
+def _request_places(
     requests: Sequence[tuple[float, ToolCall]], executed_calls: Sequence[tuple[float, ToolCall]]
 ) -> set[int]:
     """The positions of the executed calls that a model requested.

@@ -49,7 +49,7 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
             mark = " (may relax)" if difference.relaxations else ""
             click.echo(plain.visible(f"{label}: {sides[difference.only_in]}{mark}"))
         for change in difference.changes:
-            mark = " (may relax)" if compare.relaxation(change) else ""
+            mark = " (may relax)" if compare.relaxed_reason(change) else ""
             click.echo(plain.visible(f"{label}: {change}{mark}"))
         differences += len(difference.changes)
         relaxed += len(difference.relaxations)

@@ -137,7 +137,7 @@ _DEMANDS = frozenset({"noToolCalls", "updatedVariables"})
 _CONDITIONS = frozenset({*_DEMANDS, "agentResponse", "agentTransfer", "toolCall"})
 
 
-def relaxation(change: FieldChange) -> str:
+def relaxed_reason(change: FieldChange) -> str:
     """Why an evaluation may ask for less after a change, so that only a person makes it; "" if it
     only asks for more: a raised threshold, or expectations, turns and tags at the end of a list."""
     reason = "it is replaced by another"
@@ -150,7 +150,7 @@ def relaxation(change: FieldChange) -> str:
 
 def relaxations(field_changes: Iterable[FieldChange]) -> tuple[str, ...]:
     """The changes that may relax, in words."""
-    return tuple(filter(None, map(relaxation, field_changes)))
+    return tuple(filter(None, map(relaxed_reason, field_changes)))
 
 
 def removed(kind: str) -> str:

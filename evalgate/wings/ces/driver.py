@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -62,13 +62,12 @@ from evalgate.wings.ces.live import (
     Live,
     LiveFailed,
     address,
+    find_names,
     mask,
     move_to_app,
-    names_behind,
 )
-from evalgate.wings.ces.outcomes import Plan
+from evalgate.wings.ces.outcomes import Plan, tool_name
 from evalgate.wings.ces.read import Kind
-from evalgate.wings.ces.results import tool_name
 from evalgate.wings.ces.shapes import (
     ErrorType,
     Evaluation,
@@ -158,7 +157,7 @@ class NameJournal:
             out.flush()
             os.fsync(out.fileno())
 
-    def clear(self, live: Live) -> None:
+    def delete_all(self, live: Live) -> None:
         """Delete all noted resources, the newest first. Raises LiveFailed; then the names stay."""
         _delete_resources(self._path, live)
         self._path.unlink(missing_ok=True)
@@ -308,15 +307,13 @@ class CesConversation(Turns):
             for calls in listed_calls
             if calls
         ]
-        for message in messages:
-            variables = _variables_in(message)
-            self._variables |= variables or {}
-            self._has_variables |= variables is not None
-        events = [event for message in messages if (event := _event(message)) is not None]
+        variables = _variables_in(messages)
+        self._variables |= variables or {}
+        self._has_variables |= variables is not None
+        events = list(filter(None, map(_event, messages)))
         events += [Event(author="agent", content=content) for content in call_contents]
         # the answer to the user, in place of the texts of outputs
-        last_content = events.pop().content if events and _is_text(events[-1]) else None
-        if last_content is not None:
+        if last_content := _take_answer(events):
             last_parts = last_content.parts
             texts = ["".join(part.text for part in last_parts if isinstance(part, Text))]
         final_response = Content(parts=(Text(text="\n".join(texts)),), role="model")
@@ -343,10 +340,11 @@ def _event(message: Json) -> Event | None:
     )
 
 
-def _variables_in(message: Json) -> JsonObject | None:
-    """The session's variables in a message; None if it has none."""
+def _variables_in(messages: Iterable[Json]) -> JsonObject | None:
+    """The session's variables in messages; None if they have none."""
     variables = [
         chunk[key]
+        for message in messages
         for chunk in message.get("chunks", ())
         for key in ("updatedVariables", "defaultVariables")
         if isinstance(chunk.get(key), dict)
@@ -356,8 +354,13 @@ def _variables_in(message: Json) -> JsonObject | None:
     return None
 
 
-def _is_text(event: Event) -> bool:
-    return event.content is not None and all(isinstance(part, Text) for part in event.content.parts)
+def _take_answer(events: list[Event]) -> Content | None:
+    """The last event's content, taken off the events if it is only text."""
+    content = events[-1].content if events else None
+    if content is None or not all(isinstance(part, Text) for part in content.parts):
+        return None
+    events.pop()
+    return content
 
 
 def _parts(chunk: Json) -> list[Part]:
@@ -405,10 +408,10 @@ def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
 
 
 def _chunks(content: Content, app: str) -> list[JsonObject]:
-    return [_chunk(part, app) for part in content.parts]
+    return [_of_part(part, app) for part in content.parts]
 
 
-def _chunk(part: Part, app: str) -> JsonObject:
+def _of_part(part: Part, app: str) -> JsonObject:
     match part:
         case Text(text=text):
             return {"text": text}
@@ -508,8 +511,8 @@ class AppEvaluations:
     def _find_or_write(self, live: Live, plan: Plan) -> str:
         """The name of the app's evaluation for the plan, created or updated in our own app. In
         other apps, a difference raises AgentFailed."""
-        expected = shapes.comparable(plan.evaluation)
-        names = names_behind(live, self._app, json.dumps(expected))
+        expected = shapes.content_of(plan.evaluation)
+        names = find_names(live, self._app, json.dumps(expected))
         expected = move_to_app(expected, self._app, names)
         name, title = expected.pop("name", ""), plan.evaluation.display_name
         stored_evaluations = list(live.listed(self._app, "evaluations"))
@@ -524,7 +527,7 @@ class AppEvaluations:
             None,
         )
         message, _ = read.parse_message(raw or {}, Kind.EVALUATION, file=name, unknown=[])
-        stored = {} if message is None else shapes.comparable(message)
+        stored = {} if message is None else shapes.content_of(message)
         old, new = (
             {key: side[key] for key in _OUTCOME_FIELDS if key in side}
             for side in (stored, expected)
@@ -558,7 +561,7 @@ def _turns(live: Live, result: EvaluationResult) -> list[Invocation]:
     scenario = result.scenario_result
     names = [scenario.conversation] if scenario else [replay.conversation for replay in replays]
     try:
-        stored = {name: _invocations(live.get(name)) for name in dict.fromkeys(names) if name}
+        stored = {name: _stored_turns(live.get(name)) for name in dict.fromkeys(names) if name}
     except LiveFailed as failed:
         if failed.code not in ("NOT_FOUND", "PERMISSION_DENIED"):
             raise
@@ -574,16 +577,16 @@ def _turns(live: Live, result: EvaluationResult) -> list[Invocation]:
     return [turn for pieces in turns for turn in pieces] if all(turns) else []
 
 
-def _invocations(conversation: Json) -> list[Invocation]:
+def _stored_turns(conversation: Json) -> list[Invocation]:
     """The turns of a stored conversation."""
     invocations = []
     state: JsonObject | None = None
     for turn in conversation.get("turns", ()):
         messages = [message for message in turn.get("messages", ()) if isinstance(message, dict)]
-        for variables in filter(None, map(_variables_in, messages)):
+        if variables := _variables_in(messages):
             state = {**(state or {}), **variables}
-        events = [event for message in messages if (event := _event(message)) is not None]
-        answer = events.pop().content if events and _is_text(events[-1]) else None
+        events = list(filter(None, map(_event, messages)))
+        answer = _take_answer(events)
         user_messages = [
             part
             for message in messages
@@ -691,7 +694,7 @@ class CesAgent(Agent):
             if journal is not None:
                 with suppress(OSError, ValueError):
                     try:
-                        journal.clear(live_app or self._connected())
+                        journal.delete_all(live_app or self._connect())
                     except (LiveFailed, AgentFailed) as failed:
                         self._setting.world.log(
                             self._redact(
@@ -702,7 +705,7 @@ class CesAgent(Agent):
             if live_app is not None:
                 live_app.close()
 
-    def _connected(self) -> Live:
+    def _connect(self) -> Live:
         environment = self._setting.world.environment
         # google-auth reads this process's environment, not the agent's
         if not environment.get(_CREDENTIALS) and os.environ.get(_CREDENTIALS):
@@ -711,7 +714,7 @@ class CesAgent(Agent):
         return Live(environment, endpoint=self._options.endpoint, token=GoogleToken(environment))
 
     def _open_live(self) -> Live:
-        live_app = self._connected()
+        live_app = self._connect()
         folder = Path(self._setting.world.cache) / "ces"
         try:
             if folder.is_dir() and (count := delete_leftovers(folder, live_app)):
@@ -747,7 +750,7 @@ class CesAgent(Agent):
         """Create an app from the checkout's export."""
         assert self._journal is not None
         location = self._options.app.partition("/apps/")[0]
-        content = _zipped(Path(self._setting.root) / self._options.path)
+        content = _pack(Path(self._setting.root) / self._options.path)
         self._app = f"{location}/apps/{app_id}"
         self._journal.add(live, self._app)
         body = {
@@ -773,7 +776,7 @@ class CesAgent(Agent):
         live.create(self._app, "deployments", body, resource_id=deployment_id)
 
 
-def _zipped(folder: Path) -> str:
+def _pack(folder: Path) -> str:
     """A zip archive of a folder in base64, without links and without the job's credentials. Raises
     AgentFailed if it is empty or too large."""
     secret_files = isolation.credential_files(os.environ)

@@ -117,15 +117,15 @@ def _keys(path: str, shape: type[Proto]) -> Path:
             raise ValueError(f"`{step[:60]}` is not a field{hint}")
         is_output |= shapes.handling_of(here, name) is Handling.OUTPUT
         is_last = number == len(steps) - 1
-        if shapes.is_repeated(here, name) and not is_last:
+        if shapes.is_list(here, name) and not is_last:
             raise ValueError(f"`{step}` is a list: it is replaced whole and can only come last")
         keys.append(shapes.key_of(here, name))
         here = shapes.message_in(here, name)
     return () if is_output or keys == ["name"] else tuple(keys)
 
 
-def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) -> JsonObject:
-    """The stored resource with the masked fields of the body; both as `comparable` writes them.
+def with_fields(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) -> JsonObject:
+    """The stored resource with the masked fields of the body; both as `content_of` writes them.
 
     A masked field is replaced whole, and cleared if the body lacks it. A field of a group removes
     the other fields of the group."""
@@ -145,7 +145,7 @@ def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> N
     key = path[0]
     name = shapes.fields_of(shape)[path[0]]
     field_shape = shapes.message_in(shape, name) or shape
-    for other in shapes.siblings(shape, name) if value is not None else ():
+    for other in shapes.excluded_keys(shape, name) if value is not None else ():
         here.pop(other, None)
     if len(path) > 1:
         if value is not None or key in here:  # an absent field needs no clearing
@@ -172,7 +172,7 @@ class _Node:
     members: list[tuple[str, _Node]] = field(default_factory=list)
 
 
-def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> str:
+def edited(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> str:
     """The text of a file in which `new` replaces the value `old` at `path`; all other text stays as
     it is.
 
@@ -181,7 +181,7 @@ def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) ->
     for step in path:
         tree = next(node for name, node in tree.members if name == str(step))
     edits: list[tuple[int, int, str]] = []
-    _Splicer(text, edits, is_json=is_json).change(tree, old, new)
+    _FileEditor(text, edits, is_json=is_json).change(tree, old, new)
     for start, end, put in sorted(edits, key=lambda edit: edit[:2], reverse=True):
         text = text[:start] + put + text[end:]
     return text
@@ -239,7 +239,7 @@ def _yaml_tree(text: str) -> _Node:
     return node(top, 0)
 
 
-class _Splicer:
+class _FileEditor:
     def __init__(self, text: str, edits: list[tuple[int, int, str]], *, is_json: bool) -> None:
         self._text = text
         self._edits = edits
@@ -287,7 +287,7 @@ class _Splicer:
         last = max(
             number for number, (name, _) in enumerate(node.members) if name not in removed_parts
         )
-        self._insert(node, last, list(additions.items()))
+        self._add(node, last, list(additions.items()))
 
     def _change_list(self, node: _Node, old: Sequence[Any], new: Sequence[Any]) -> None:
         removed: list[int] = []
@@ -300,7 +300,7 @@ class _Splicer:
             removed += range(start + pairs, end)
             if stop - begin > pairs:
                 items = [("", element) for element in new[begin + pairs : stop]]
-                self._insert(node, start + pairs - 1, items)
+                self._add(node, start + pairs - 1, items)
         self._remove(node, removed)
 
     def _remove(self, node: _Node, gone: Sequence[int]) -> None:
@@ -325,7 +325,7 @@ class _Splicer:
             else:
                 self._edits.append((node.members[run[0] - 1][1].end, last.end, ""))
 
-    def _insert(self, node: _Node, position: int, items: Sequence[tuple[str, Any]]) -> None:
+    def _add(self, node: _Node, position: int, items: Sequence[tuple[str, Any]]) -> None:
         """Insert members after member number `position`; -1: before all."""
         if not items:
             return

@@ -92,7 +92,7 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
         resource = pair[1] or pair[0]
         assert resource is not None
         old_content, right = (
-            None if version is None else shapes.comparable(version.message) for version in pair
+            None if version is None else shapes.content_of(version.message) for version in pair
         )
         resource_differences += _difference(resource, old_content, right)
     return resource_differences, tuple(
@@ -197,7 +197,7 @@ class AppFiles:
         if not APP_NAME.fullmatch(self.app):
             raise ConfigError(f"{self.app[:200]!r} is not the name of an app", hint=_APP_HINT)
         self._names: dict[tuple[str, str], str] = {}
-        with _explain_errors():
+        with _errors_explained():
             self._live = Live(environment, endpoint=endpoint)
 
     def close(self) -> None:
@@ -224,7 +224,7 @@ class AppFiles:
         stay, and so do resources that the app lacks. A field that changed on both sides is refused;
         `overwrite` takes the app's value."""
         done = Done()
-        with contextlib.nullcontext() if preview else self._files.locked():
+        with contextlib.nullcontext() if preview else self._files.lock():
             for pair in self._pairs():
                 label = f"{pair.kind} {pair.title}"
                 if pair.app_content is None:
@@ -280,7 +280,7 @@ class AppFiles:
             raise ConfigError(
                 f"nothing was pushed, because it may relax (`--no-relaxing`): {'; '.join(reasons)}"
             )
-        with contextlib.nullcontext() if preview else self._files.locked():
+        with contextlib.nullcontext() if preview else self._files.lock():
             for pair, difference in changed:
                 try:
                     if not preview:
@@ -296,7 +296,7 @@ class AppFiles:
     def _pairs(self) -> list[Pair]:
         """Every resource on either side, and the settings of the app. Raises ConfigError for an
         unreadable resource."""
-        with _explain_errors():
+        with _errors_explained():
             app_pairs = {
                 kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
                 for kind in ORDER
@@ -313,7 +313,7 @@ class AppFiles:
 
     def _of_file(self, resource: Resource) -> Pair:
         """A resource of the files in the form of the app."""
-        content = live.move_to_app(shapes.comparable(resource.message), self.app, self._names)
+        content = live.move_to_app(shapes.content_of(resource.message), self.app, self._names)
         return Pair(
             kind=resource.kind,
             title=resource.title,
@@ -340,7 +340,7 @@ class AppFiles:
         my_etag = ""
         if files:
             reading = self._library.readings[files[0]]
-            app_settings = shapes.comparable(reading.app) if reading.app else {}
+            app_settings = shapes.content_of(reading.app) if reading.app else {}
             file_settings = live.move_to_app(app_settings, self.app, self._names)
             my_etag = str(reading.raw.get("etag", ""))
         if not app_pair.app_content and not file_settings:
@@ -365,9 +365,9 @@ class AppFiles:
         for kind, pairs in app_pairs.items():
             self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in pairs}
         used_text = json.dumps(
-            [shapes.comparable(resource.message) for resource in self._library.of(*ORDER)]
+            [shapes.content_of(resource.message) for resource in self._library.of(*ORDER)]
         )
-        self._names |= live.names_behind(self._live, self.app, used_text)
+        self._names |= live.find_names(self._live, self.app, used_text)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -377,7 +377,7 @@ class AppFiles:
         app_content = pair.app_content or {}
         if pair.file_content is None or overwrite:
             return app_content
-        base = app_content if pair.my_etag and pair.my_etag == pair.etag else self._pulled(pair)
+        base = app_content if pair.my_etag and pair.my_etag == pair.etag else self._last_pull(pair)
         content = dict(pair.file_content)
         conflicts: list[str] = []
         for key in dict.fromkeys((*content, *app_content)):
@@ -399,7 +399,7 @@ class AppFiles:
             raise Refused("ABORTED", f"{reason}: {hint}")
         return content
 
-    def _pulled(self, pair: Pair) -> JsonObject:
+    def _last_pull(self, pair: Pair) -> JsonObject:
         """The file's content after the last pull or push; empty if unknown."""
         try:
             path = self._files.inside(_record(pair.name, pair.my_etag))
@@ -420,7 +420,7 @@ class AppFiles:
         if pair.file_content is None:
             self._write_new(pair, new_content)
         else:
-            self._splice(pair, new_content)
+            self._edit_file(pair, new_content)
         self._note_base(pair.name, pair.etag, pair.app_content or {})
 
     def _write_new(self, pair: Pair, new: JsonObject) -> None:
@@ -443,17 +443,17 @@ class AppFiles:
         content: JsonObject = live.move_to_app(pair.file_content, self.app, self._names)
         if pair.kind is Kind.APP:
             content = {**(pair.app_content or {}), **content}
-        with _explain_errors():
+        with _errors_explained():
             resource = (
-                self._created(pair, content)
+                self._create(pair, content)
                 if pair.app_content is None
-                else self._updated(pair, content, overwrite=overwrite)
+                else self._update(pair, content, overwrite=overwrite)
             )
         identity = {"name": resource["name"], "etag": resource.get("etag", "")}
         self._note_base(identity["name"], identity["etag"], content)
-        self._splice(pair, {**(pair.file_content or {}), **identity}, names_only=True)
+        self._edit_file(pair, {**(pair.file_content or {}), **identity}, names_only=True)
 
-    def _created(self, pair: Pair, content: JsonObject) -> JsonObject:
+    def _create(self, pair: Pair, content: JsonObject) -> JsonObject:
         collection = COLLECTION_OF[pair.kind]
         own_id = pair.name.rpartition("/")[2]
         resource = self._live.create(
@@ -462,7 +462,7 @@ class AppFiles:
         self._names[collection, pair.title] = str(resource["name"])
         return resource
 
-    def _updated(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
+    def _update(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
         paths = live.mask(pair.app_content or {}, content, read.SHAPES[pair.kind])
         lost_fields = [
             field_name
@@ -479,7 +479,7 @@ class AppFiles:
         body = {key: value for key, value in content.items() if key in tops}
         return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
 
-    def _splice(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
+    def _edit_file(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
         """Change a file only where its new content differs. Raises Refused.
 
         `names_only`: the resource is inside another file and has no name to note."""
@@ -498,7 +498,7 @@ class AppFiles:
             identity["name"] = live.move_to_app(identity, self.app, {})["name"]
         old = {**pair.file_content, **identity}
         text = self._files.source(pair.file).text
-        new_text = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
+        new_text = edit.edited(text, old, new, is_json=pair.file.endswith(".json"))
         reading = read.parse(new_text, file=pair.file, kind=pair.kind)
         if errors_in(reading.problems) or reading.raw.get("etag") != new["etag"]:
             raise Refused(
@@ -519,7 +519,7 @@ def _read(raw: Json, kind: Kind) -> Pair:
     message, problems = read.parse_message(raw, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)
-    content = shapes.comparable(message)
+    content = shapes.content_of(message)
     content.pop("name", None)
     title = str(raw.get("displayName") or name)
     etag = str(raw.get("etag", ""))
@@ -595,7 +595,7 @@ _REFUSALS = frozenset(
 
 
 @contextlib.contextmanager
-def _explain_errors() -> Iterator[None]:
+def _errors_explained() -> Iterator[None]:
     """Turn errors of the API into errors with a hint: Refused for errors of one resource, otherwise
     UnavailableError."""
     try:

@@ -43,7 +43,7 @@ class CesLibrary(FormatFiles):
 
     def files(self) -> Collection[str]:
         """The chosen files, and the files that apply to them."""
-        return self.library.every.keys()
+        return self.library.all_files.keys()
 
     def eval_sets(
         self, selected_ids: Mapping[str, Sequence[str]]
@@ -53,7 +53,7 @@ class CesLibrary(FormatFiles):
         deciding_kinds = (*cases.RUN, Kind.APP)
         of_run = [
             problem
-            for file, reading in self.library.every.items()
+            for file, reading in self.library.all_files.items()
             for problem in self.problems
             if reading.kind in deciding_kinds
             and problem.place is not None

@@ -130,6 +130,12 @@ class Plan(Proto):
         return head if mark else read.LOCAL_APP
 
     @property
+    def name(self) -> str:
+        """The name of its evaluation; without one, a name from its title."""
+        file_name = read.file_name(self.evaluation.display_name)
+        return self.evaluation.name or f"{self.app}/evaluations/{file_name}"
+
+    @property
     def turns(self) -> tuple[GoldenTurn, ...]:
         """The turns of a golden; empty for a scenario."""
         return self.evaluation.golden.turns if self.evaluation.golden else ()
@@ -154,7 +160,7 @@ class Plan(Proto):
         thresholds = self.effective_thresholds.golden_evaluation_metrics_thresholds
         return thresholds or GoldenEvaluationMetricsThresholds()
 
-    def _turn_levels(self, turn: GoldenTurn | None) -> list[TurnLevelMetricsThresholds]:
+    def _turn_thresholds(self, turn: GoldenTurn | None) -> list[TurnLevelMetricsThresholds]:
         """The turn's own thresholds, then those of all turns."""
         override = turn.turn_level_metrics_thresholds_override if turn else None
         return list(filter(None, (override, self._golden_thresholds.turn_level_metrics_thresholds)))
@@ -162,14 +168,14 @@ class Plan(Proto):
     def similarity(self, turn: GoldenTurn | None) -> int:
         """The lowest similarity that passes: that of the turn, the evaluation, the app, or the
         default."""
-        levels = self._turn_levels(turn)
+        levels = self._turn_thresholds(turn)
         return _nearest(
             (level.semantic_similarity_success_threshold for level in levels), DEFAULT_SIMILARITY
         )
 
     def invocation(self, turn: GoldenTurn | None) -> float:
         """The share of a turn's expected tools that the agent has to call."""
-        levels = self._turn_levels(turn)
+        levels = self._turn_thresholds(turn)
         return _nearest(
             (level.overall_tool_invocation_correctness_threshold for level in levels), 1.0
         )
@@ -198,13 +204,13 @@ class Plan(Proto):
         return ExpectedCall(call=call, least=least, comparison=comparison, turn=turn, step=step)
 
     @property
-    def allows_extra_calls(self) -> bool:
+    def are_more_calls_allowed(self) -> bool:
         """True if unexpected calls are tolerated."""
         settings = self._golden_thresholds.tool_matching_settings
         behavior = settings.extra_tool_call_behavior if settings else None
         return behavior is ExtraToolCallBehavior.ALLOW
 
-    def assesses_hallucination(self, turn: GoldenTurn | None) -> bool:
+    def judges_hallucination(self, turn: GoldenTurn | None) -> bool:
         """True if unsupported claims count; unspecified means disabled."""
         overrides = [
             override.enable_hallucination_metrics
@@ -328,7 +334,7 @@ class Verdict:
         """PASS if the score is one of these."""
         return outcome_of(passed=None if self.score is None else self.score in passes)
 
-    def rated(self, labels: Mapping[int, str]) -> JsonObject:
+    def fields(self, labels: Mapping[int, str]) -> JsonObject:
         """The fields that results of judges have in common."""
         label = "" if self.score is None else labels[self.score]
         return {"score": self.score, "label": label, "explanation": self.explanation}
@@ -359,11 +365,34 @@ def questions(plan: Plan, actual: Sequence[Invocation]) -> list[JudgeQuestion]:
     """All questions that only a judge can decide, in the order of the turns: those of a result
     without verdicts."""
     judge = VerdictSource({})
-    if plan.evaluation.scenario is not None:
-        scenario_result(plan, actual, judge)
-    else:
-        golden_result(plan, actual, judge)
+    result_of(plan, actual, judge)
     return judge.questions
+
+
+def result_of(
+    plan: Plan,
+    actual: Sequence[Invocation],
+    judge: VerdictSource,
+    *,
+    final_state: Json | None = None,
+    fed_tools: Sequence[frozenset[str]] = (),
+) -> GoldenResult | ScenarioResult:
+    """The outcomes by turn and expectation: the content of an EvaluationResult. Each turn of the
+    agent has an invocation. `fed_tools`: by turn, the tools whose responses come from evalgate."""
+    if plan.evaluation.scenario is not None:
+        return _scenario_result(plan, plan.evaluation.scenario, actual, judge)
+    last = len(actual) - 1
+    turn_results = []
+    for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
+        state = invocation.state if invocation.state is not None or number < last else final_state
+        fed = fed_tools[number] if number < len(fed_tools) else frozenset[str]()
+        turn_results.append(
+            _Turn(plan, turn, invocation, number, judge=judge, fed_tools=fed).result(state)
+        )
+    return GoldenResult(
+        turn_replay_results=tuple(turn_results),
+        evaluation_expectation_results=_expectation_results(plan, judge),
+    )
 
 
 # --- the agent's actions --------------------------------------------------------------------------
@@ -400,6 +429,11 @@ def task_of(scenario: Scenario) -> str:
     """The task and the facts of a scenario's user."""
     facts = "".join(f"\n- {fact.name}: {fact.value}" for fact in scenario.user_facts)
     return scenario.task + (f"\n\nWhat the user knows:{facts}" if facts else "")
+
+
+def tool_name(name: str, app: str) -> str:
+    """The resource name for a tool's name."""
+    return name if "/" in name else f"{app}/tools/{name}"
 
 
 def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
@@ -475,7 +509,7 @@ class ExpectedCall:
         possible_count = len(matches) - matches.count(False)
         return matches.count(True) < self.least * len(matches) <= possible_count
 
-    def likeness(self, call: ActualCall) -> tuple[int, float, int]:
+    def match_counts(self, call: ActualCall) -> tuple[int, float, int]:
         """The number and the share of a call's parameters that match, and the number of those that
         match without a judge. Parameters for a judge count as matches."""
         matches = list(self.matches(call.args).values())
@@ -537,7 +571,7 @@ def _paired(
     }
     pairs = sorted(
         (
-            (*expected.likeness(actual), -place, -number, expected.step)
+            (*expected.match_counts(actual), -place, -number, expected.step)
             for place, expected in enumerate(expected_calls.values())
             for number, actual in enumerate(calls)
             if actual.name in names_of(expected.call)
@@ -620,9 +654,9 @@ class _Turn:
             expected = GoldenExpectation(note=UNEXPECTED_RESPONSE)
             observed = _observed_message(self._messages)
             outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=observed))
-        overall, order_score = self._overall()
-        if overall is not None and not self._plan.allows_extra_calls:
-            outcomes += self._unexpected()
+        overall, order_score = self._tool_scores()
+        if overall is not None and not self._plan.are_more_calls_allowed:
+            outcomes += self._not_expected()
         similarities = [
             outcome.semantic_similarity_result
             for outcome in outcomes
@@ -631,7 +665,9 @@ class _Turn:
         is_known = all(similarity.score is not None for similarity in similarities)
         return TurnReplayResult(
             expectation_outcome=tuple(outcomes),
-            hallucination_result=_claims(self._plan, self._number, self._actual, self._judge),
+            hallucination_result=_hallucination(
+                self._plan, self._number, self._actual, self._judge
+            ),
             # the turn is as consistent as its least consistent answer
             semantic_similarity_result=min(
                 similarities, key=lambda similarity: similarity.score or 0, default=None
@@ -642,7 +678,7 @@ class _Turn:
             tool_ordered_invocation_score=order_score,
         )
 
-    def _unexpected(self) -> Iterator[GoldenExpectationOutcome]:
+    def _not_expected(self) -> Iterator[GoldenExpectationOutcome]:
         """Calls that match no expected one, and transfers to agents that no expectation names."""
         paired_ids = {id(call) for call in self._calls_by_step.values()}
         expected = GoldenExpectation(note=UNEXPECTED_CALL)
@@ -654,12 +690,12 @@ class _Turn:
             expectation = step.expectation or GoldenExpectation()
             expected_names |= _agent_names(step.agent_transfer or expectation.agent_transfer)
         expected = GoldenExpectation(note=UNEXPECTED_TRANSFER)
-        for name in self._transfers():
+        for name in self._new_agents():
             if name not in expected_names:
                 observed = self._transfer_to(name)
                 yield _outcome(expected, Outcome.FAIL, observed_agent_transfer=observed)
 
-    def _transfers(self) -> list[str]:
+    def _new_agents(self) -> list[str]:
         """The agents that take over the conversation by a call, in order."""
         calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
         return [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
@@ -667,7 +703,7 @@ class _Turn:
     def _transfer_to(self, name: str) -> AgentTransfer:
         return AgentTransfer(target_agent=f"{self._plan.app}/agents/{name}")
 
-    def _overall(self) -> tuple[OverallToolInvocationResult | None, float | None]:
+    def _tool_scores(self) -> tuple[OverallToolInvocationResult | None, float | None]:
         """The share of expected tools that were called, and the share of those in order; None if
         that does not count."""
         if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
@@ -743,7 +779,7 @@ class _Turn:
                 )
                 verdict = self._judge.ask(question)
             outcome = verdict.outcome(self._similar)
-            result = SemanticSimilarityResult(**verdict.rated(SIMILARITY_LABELS), outcome=outcome)
+            result = SemanticSimilarityResult(**verdict.fields(SIMILARITY_LABELS), outcome=outcome)
         return _outcome(
             expected, outcome, semantic_similarity_result=result, observed_agent_response=observed
         )
@@ -800,7 +836,7 @@ class _Turn:
         if self._actual.events is None:
             return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
         agent_names = _agent_names(expected.agent_transfer)
-        transfers = self._transfers()
+        transfers = self._new_agents()
         authors = [event.author for event in self._actual.events]
         reached_agent = next((name for name in (*transfers, *authors) if name in agent_names), "")
         target = reached_agent or next(iter(transfers), "")
@@ -894,41 +930,17 @@ def _observed_message(texts: Sequence[str]) -> Message | None:
     return Message(role="agent", chunks=chunks) if texts else None
 
 
-def _claims(
+def _hallucination(
     plan: Plan, number: int, invocation: Invocation, judge: VerdictSource
 ) -> HallucinationResult | None:
     """The judge's verdict on a turn's claims, in an answer after calls of tools; None for a turn
     that is not checked for unsupported claims."""
     golden_turn = plan.turns[number] if number < len(plan.turns) else None
-    is_assessed = plan.assesses_hallucination(golden_turn)
+    is_assessed = plan.judges_hallucination(golden_turn)
     if not (is_assessed and calls_of(invocation) and messages_of(invocation)):
         return None
     question = JudgeQuestion(kind=Kind.HALLUCINATION, turn=number, passes=NO_CLAIM_OR_YES)
-    return HallucinationResult(**judge.ask(question).rated(HALLUCINATION_LABELS))
-
-
-def golden_result(
-    plan: Plan,
-    actual: Sequence[Invocation],
-    judge: VerdictSource,
-    *,
-    final_state: Json | None = None,
-    fed_tools: Sequence[frozenset[str]] = (),
-) -> GoldenResult:
-    """The outcomes of a golden by turn. Each turn of the agent has an invocation. `fed_tools`: by
-    turn, the tools whose responses come from evalgate."""
-    last = len(actual) - 1
-    turn_results = []
-    for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
-        state = invocation.state if invocation.state is not None or number < last else final_state
-        fed = fed_tools[number] if number < len(fed_tools) else frozenset[str]()
-        turn_results.append(
-            _Turn(plan, turn, invocation, number, judge=judge, fed_tools=fed).result(state)
-        )
-    return GoldenResult(
-        turn_replay_results=tuple(turn_results),
-        evaluation_expectation_results=_expectation_results(plan, judge),
-    )
+    return HallucinationResult(**judge.ask(question).fields(HALLUCINATION_LABELS))
 
 
 def _expectation_results(
@@ -949,11 +961,9 @@ def _expectation_results(
 # --- scenarios ------------------------------------------------------------------------------------
 
 
-def scenario_result(
-    plan: Plan, actual: Sequence[Invocation], judge: VerdictSource
+def _scenario_result(
+    plan: Plan, scenario: Scenario, actual: Sequence[Invocation], judge: VerdictSource
 ) -> ScenarioResult:
-    """The outcomes of a scenario."""
-    scenario = plan.evaluation.scenario or Scenario()
     outcomes = (
         tuple(_scenario_outcomes(plan, scenario, actual, judge)) if plan.compares_scenario else ()
     )
@@ -961,7 +971,9 @@ def scenario_result(
     if plan.judges_goal:
         passes = frozenset({plan.goal_score})
         goal = judge.ask(JudgeQuestion(kind=Kind.GOAL, expected=task_of(scenario), passes=passes))
-    claims = (_claims(plan, number, invocation, judge) for number, invocation in enumerate(actual))
+    claims = (
+        _hallucination(plan, number, invocation, judge) for number, invocation in enumerate(actual)
+    )
     ratings = tuple(rating for rating in claims if rating is not None)
     satisfied = None
     if plan.compares_scenario and UNKNOWN not in {outcome.outcome for outcome in outcomes}:
@@ -986,7 +998,7 @@ def scenario_result(
         hallucination_result=ratings,
         user_goal_satisfaction_result=None
         if goal is NO_VERDICT
-        else UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS)),
+        else UserGoalSatisfactionResult(**goal.fields(GOAL_LABELS)),
         all_expectations_satisfied=satisfied,
         # with all claims justified and the user's goal met; None if one of these is unknown
         task_completed=completed,
@@ -1097,7 +1109,7 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
                 score=score,
             )
         if (
-            plan.assesses_hallucination(plan.turns[number - 1])
+            plan.judges_hallucination(plan.turns[number - 1])
             and turn.hallucination_result is not None
         ):
             yield _of_hallucination(turn.hallucination_result, number)
@@ -1157,7 +1169,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
             subject=Sentence("ces_expected", field, text),
             outcome=expectation_outcome.outcome,
         )
-    if plan.assesses_hallucination(None):
+    if plan.judges_hallucination(None):
         for number, rating in enumerate(result.hallucination_result, start=1):
             yield _of_hallucination(rating, number)
     if plan.judges_goal:

@@ -7,29 +7,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import filelock
 import platformdirs
 
+from evalgate.config import load
 from evalgate.discovery import walk
+from evalgate.discovery.walk import Tree
 from evalgate.errors import EvalgateError, Problem, errors_in
 from evalgate.formats import rewrite
+from evalgate.formats.base import SearchedTree
 from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
-from evalgate.text import words
+from evalgate.results import kept
+from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, frozen_dataclass
-from evalgate.wings.ces import compare, edit, read, shapes
+from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
 from evalgate.wings.ces.edit import Refused, invalid
-from evalgate.wings.ces.library import StoredFiles
-from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
+from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Reading, Resource
 from evalgate.wings.ces.shapes import Proto
 
 WRITABLE = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
@@ -37,6 +42,87 @@ LOCK_SECONDS = 30.0
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 _APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
 Texts: TypeAlias = dict[str, tuple[str, str | None]]
+RUNS = f"{kept.FOLDER}/ces"
+"""The folder of the results of runs that were started here."""
+_TICK_NS = 100_000_000
+_COARSE_TICK_NS = 2_000_000_000
+"""Longer than a file system's clock stands still; of one that counts whole seconds."""
+Content = TypeVar("Content")
+_Stamp: TypeAlias = tuple[int, ...]
+
+
+class StoredFiles:
+    """The current CES files below a root. Many threads may use them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._contents: dict[tuple[str, str], tuple[list[str], list[_Stamp], Any]] = {}
+
+    def library(self) -> Library:
+        """All files, with their problems except those between files."""
+        return self._cached(("library", ""), self._read_library)
+
+    def _read_library(self) -> tuple[Library, list[str]]:
+        settings = load.load_settings({"root": str(self._root)})
+        exclude = settings.gate_file.exclude
+        tree = Tree(self._root, exclude=exclude)
+        files = ces_format.FORMAT.find(tree, exclude=exclude, kind_at=self._kind_at)
+        readings = {file: self._read(tree, file, self._kind_at(tree, file)) for file in files}
+        for kind in (Kind.RESULT, Kind.RUN):
+            readings |= {file: self._read(tree, file, kind) for file in self._of_runs(kind)}
+        problems = (problem for reading in readings.values() for problem in reading.problems)
+        library = Library(readings=readings, problems=tuple(problems))
+        folders = (RUNS, *(f"{RUNS}/{COLLECTION_OF[kind]}" for kind in (Kind.RESULT, Kind.RUN)))
+        others = (*folders, *tree.other_json, *tree.other_yaml)
+        return library, [*tree.origins, *others, *readings]
+
+    def _of_runs(self, kind: Kind) -> Iterator[str]:
+        folder = f"{RUNS}/{COLLECTION_OF[kind]}"
+        if (self._root / folder).is_dir():
+            names = sorted(os.listdir(self._root / folder))  # noqa: PTH208 - names, not paths
+            yield from (f"{folder}/{name}" for name in names if name.endswith(".json"))
+
+    def _kind_at(self, tree: SearchedTree, path: str) -> Kind | None:
+        return self._cached(("kind", path), lambda: (ces_format.kind_at(tree, path), [path]))
+
+    def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
+        def parse() -> Reading:
+            text = plain.decode(tree.read(file, largest=ces_format.LARGEST_BYTES), file=file)
+            if isinstance(text, Problem):
+                return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
+            return read.parse(text, file=file, kind=kind)
+
+        return self._cached(("content", file), lambda: (parse(), [file]))
+
+    def _cached(
+        self, key: tuple[str, str], make: Callable[[], tuple[Content, list[str]]]
+    ) -> Content:
+        """What `make` returns with the paths that it read; the earlier result if none of them has
+        changed."""
+        started = time.time_ns()
+        content: Content
+        paths, stamps, content = self._contents.get(key, ([], [], None))
+        if not paths or stamps != list(map(self._file_state, paths)):
+            content, paths = make()
+            stamps = list(map(self._file_state, paths))
+            if _is_settled(stamps, before=started):
+                self._contents[key] = (paths, stamps, content)
+        return content
+
+    def _file_state(self, path: str) -> _Stamp:
+        """Values that change with the content of a file or a folder; () if it does not exist."""
+        try:
+            entry = os.stat(f"{self._root}/{path}")  # noqa: PTH116 - pathlib is slower
+        except (OSError, ValueError):
+            return ()
+        return (entry.st_mtime_ns, entry.st_ctime_ns, entry.st_size, entry.st_ino)
+
+
+def _is_settled(stamps: Iterable[_Stamp], *, before: int) -> bool:
+    """True unless a change was so recent that a later change may look the same."""
+    newest = max((max(stamp[:2]) for stamp in stamps if stamp), default=0)
+    tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
+    return newest < before - tick
 
 
 @frozen_dataclass
@@ -82,14 +168,14 @@ class Resources:
     def view(self, resource: Resource) -> JsonObject:
         """A resource as the API shows it; its etag is one of the content."""
         has_etag = "etag" in type(resource.message).model_fields  # results and runs have none
-        etag = {"etag": etag_of(shapes.comparable(resource.message))} if has_etag else {}
+        etag = {"etag": etag_of(shapes.content_of(resource.message))} if has_etag else {}
         return {**resource.message.json(), "name": self.name_of(resource), **etag}
 
     def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
         """Write a new resource to a file of its own."""
         self.require_writable()
         content = self._body(body, kind)
-        with self.locked():
+        with self.lock():
             library = self._files.library()
             title = str(content.get("displayName", ""))
             name = self._new_name(library, kind, parent, resource_id or _made_id(title))
@@ -112,23 +198,23 @@ class Resources:
         shape = read.RESOURCES[kind]
         content = self._body(request, kind, is_partial=True)
         paths = edit.mask_of(mask, request, shape)
-        with self.locked():
+        with self.lock():
             library = self._files.library()
             resource = self._find(library, kind, name)
-            old = shapes.comparable(resource.message)
+            old = shapes.content_of(resource.message)
             check_etag(etag, old, "resource")
             if resource.path:
                 raise Refused(
                     "FAILED_PRECONDITION",
                     f"it is written out in {resource.file}: edit that evaluation",
                 )
-            new = edit.updated(old, content, paths, shape)
+            new = edit.with_fields(old, content, paths, shape)
             message = self._checked(new, kind, library, besides=resource)
-            new = shapes.comparable(message)
+            new = shapes.content_of(message)
             changes = tuple(compare.changes(old, new))
             relaxations = compare.relaxations(changes)
             old_text = self.source(resource.file).text
-            text = self._spliced(resource, old_text, old, new) if changes else old_text
+            text = self._edited(resource, old_text, old, new) if changes else old_text
             change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
             if not preview:
                 self.make(change)
@@ -143,10 +229,10 @@ class Resources:
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
         """Delete a resource's file; with `force` also the references of datasets to it."""
         self.require_writable()
-        with self.locked():
+        with self.lock():
             library = self._files.library()
             resource = self._find(library, kind, name)
-            check_etag(etag, shapes.comparable(resource.message), "resource")
+            check_etag(etag, shapes.content_of(resource.message), "resource")
             if resource.path:
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
@@ -154,7 +240,7 @@ class Resources:
             users = [
                 user
                 for user in library.of(Kind.DATASET, Kind.EVALUATION)
-                if self._refers(user, resource)
+                if self._uses(user, resource)
             ]
             if users and not force:
                 names = words.listed([self.name_of(user) for user in users])
@@ -162,7 +248,7 @@ class Resources:
                     "FAILED_PRECONDITION", f"{names} refers to it; `force` drops the references"
                 )
             relaxations = (compare.removed(kind),) if kind in WRITABLE else ()
-            texts: Texts = {user.file: self._without_reference(user, resource) for user in users}
+            texts: Texts = {user.file: self._without_references(user, resource) for user in users}
             texts[resource.file] = (self.source(resource.file).text, None)
             self.make(self._change(resource, texts, relaxations))
         return Done(resource=None, relaxations=relaxations)
@@ -195,13 +281,15 @@ class Resources:
         """All files with all of their problems, including those between files."""
         library = self._files.library()
         folders = partial(walk.folder_names, self.root)
-        return replace(library, problems=(*library.problems, *read.across(library, folders)))
+        return replace(
+            library, problems=(*library.problems, *read.library_problems(library, folders))
+        )
 
     def _names(self, resource: Resource) -> set[str]:
         """All names that a reference may use for it."""
         return {self.name_of(resource), resource.id, resource.title}
 
-    def _referred(self, library: Library, message: Proto) -> list[Resource | str]:
+    def _resolve(self, library: Library, message: Proto) -> list[Resource | str]:
         """What the references of a message name: by name, the last part of it, or title; for those
         that lead nowhere a text that says so."""
         kind, names, _ = read.references_of(message)
@@ -225,7 +313,7 @@ class Resources:
             shape = "projects/P/locations/L/apps/A"
             more = "/evaluations/E" if kind is Kind.RESULT else ""
             raise invalid(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
-        apps = self._apps(library)
+        apps = self._app_names(library)
         if apps and app not in {*apps, self._app}:
             hint = words.suggest(app[:200], apps, prefix="; ")
             raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}{hint}")
@@ -233,7 +321,7 @@ class Resources:
             return f"{app}/{COLLECTION_OF[kind]}/"
         return f"{app}/evaluations/" if below == "-" else f"{parent}/results/"
 
-    def _apps(self, library: Library) -> set[str]:
+    def _app_names(self, library: Library) -> set[str]:
         """The apps of the resources that have names."""
         matches = (_APP.match(resource.name) for resource in library.of(*WRITABLE))
         return {match[0] for match in matches if match}
@@ -263,7 +351,7 @@ class Resources:
         message, problems = read.parse_message(body, kind, file="", is_partial=is_partial)
         if message is None:
             raise _refused(problems, str(kind))
-        return shapes.comparable(message)
+        return shapes.content_of(message)
 
     def _checked(
         self, content: Json, kind: Kind, library: Library, *, besides: Resource | None
@@ -295,7 +383,7 @@ class Resources:
         field = ".".join((str(kind), *keys))
         violations = [
             (f"{field}[{number}]", reason)
-            for number, reason in enumerate(self._referred(library, message))
+            for number, reason in enumerate(self._resolve(library, message))
             if isinstance(reason, str) and names[number] not in known_names
         ]
         if violations:
@@ -305,7 +393,7 @@ class Resources:
         if not ID.fullmatch(resource_id):
             message = "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
             raise invalid((f"{kind}Id", message))
-        apps = self._apps(library)
+        apps = self._app_names(library)
         only_app = apps.pop() if self._app == read.LOCAL_APP and len(apps) == 1 else self._app
         name = self._prefix(library, kind, parent or only_app) + resource_id
         if any(
@@ -325,13 +413,13 @@ class Resources:
             raise Refused("ALREADY_EXISTS", f"the file {file} is already there")
         return file
 
-    def _spliced(self, resource: Resource, text: str, old: Any, new: Any) -> str:
-        new_text = edit.spliced(
+    def _edited(self, resource: Resource, text: str, old: Any, new: Any) -> str:
+        new_text = edit.edited(
             text, old, new, is_json=resource.file.endswith(".json"), path=resource.path
         )
         reading = read.parse(new_text, file=resource.file, kind=resource.kind)
         again = [
-            shapes.comparable(candidate.message)
+            shapes.content_of(candidate.message)
             for candidate in reading.resources
             if candidate.path == resource.path
         ]
@@ -342,7 +430,7 @@ class Resources:
             )
         return new_text
 
-    def _refers(self, user: Resource, resource: Resource) -> bool:
+    def _uses(self, user: Resource, resource: Resource) -> bool:
         kind, names, _ = read.references_of(user.message)
         return kind is resource.kind and any(self._is_called(resource, name) for name in names)
 
@@ -357,9 +445,9 @@ class Resources:
         name = resource.id if is_evaluation else f"{resource.kind}:{resource.id}"
         return WaitingChange(name=name, texts=texts, reasons=relaxations)
 
-    def _without_reference(self, user: Resource, resource: Resource) -> tuple[str, str]:
+    def _without_references(self, user: Resource, resource: Resource) -> tuple[str, str]:
         """The text of a file, before and after the references to a resource are removed."""
-        old = shapes.comparable(user.message)
+        old = shapes.content_of(user.message)
         new = json.loads(json.dumps(old))
         *within, key = read.references_of(user.message)[2]
         holder = new[within[0]] if within else new
@@ -367,7 +455,7 @@ class Resources:
         if not holder[key]:
             del holder[key]
         text = self.source(user.file).text
-        return text, self._spliced(user, text, old, new)
+        return text, self._edited(user, text, old, new)
 
     def source(self, file: str) -> rewrite.Source:
         """The current file."""
@@ -401,7 +489,7 @@ class Resources:
             raise Refused("ABORTED", error.message) from error
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other writers out. Raises Refused if one takes too long."""
         try:
             with self._lock:

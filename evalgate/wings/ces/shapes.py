@@ -98,7 +98,7 @@ _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 
 
-def _int32(value: Any) -> Any:
+def _whole_number(value: Any) -> Any:
     """A whole number; `3.0` and text are allowed."""
     number = value
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,12}", value):
@@ -112,7 +112,7 @@ def _int32(value: Any) -> Any:
     return number
 
 
-def _float(value: Any) -> Any:
+def _number(value: Any) -> Any:
     """A number; text is allowed."""
     if isinstance(value, str) and len(value) < 100:
         try:
@@ -156,17 +156,17 @@ def _timestamp(value: Any) -> Any:
     raise PydanticCustomError("wrong_value", "expected a time such as 2027-02-01T10:00:00Z")
 
 
-def _duration(value: Any) -> Any:
+def _seconds(value: Any) -> Any:
     if not isinstance(value, str) or not _DURATION.fullmatch(value):
         raise PydanticCustomError("wrong_value", "expected a duration such as 1.250s")
     return value
 
 
-Int32 = Annotated[int, BeforeValidator(_int32)]
+Int32 = Annotated[int, BeforeValidator(_whole_number)]
 Bool = Annotated[bool, BeforeValidator(_bool)]
 
 
-def _struct(value: Any) -> Any:
+def _object(value: Any) -> Any:
     """An object that fits a Struct: its keys are text, all numbers exist in JSON, and it is not too
     deep."""
     if is_deep(value, levels=MOST_LEVELS):
@@ -192,7 +192,7 @@ def _struct(value: Any) -> Any:
     return value
 
 
-Struct = Annotated[JsonObject, BeforeValidator(_struct)]
+Struct = Annotated[JsonObject, BeforeValidator(_object)]
 
 
 class Proto(Wire):
@@ -217,7 +217,7 @@ class Result(Proto):
     """A message that only a run writes: all of its fields are output only."""
 
 
-def comparable(message: Proto) -> JsonObject:
+def content_of(message: Proto) -> JsonObject:
     """The message as protobuf's JSON, without fields that only the platform writes."""
     return _without_output(message, message.json())
 
@@ -280,7 +280,7 @@ def key_of(shape: type[Proto], field: str) -> str:
     return shape.model_fields[field].alias or field
 
 
-def siblings(shape: type[Proto], field: str) -> list[str]:
+def excluded_keys(shape: type[Proto], field: str) -> list[str]:
     """The keys of the fields that exclude a field."""
     groups = (fields for fields in shape.oneofs.values() if field in fields)
     return [key_of(shape, other) for fields in groups for other in fields if other != field]
@@ -321,7 +321,7 @@ def is_map(shape: type[Proto], field: str) -> bool:
 
 
 @functools.cache
-def is_repeated(shape: type[Proto], field: str) -> bool:
+def is_list(shape: type[Proto], field: str) -> bool:
     """True if a field is a list or a map."""
     return get_origin(shape.model_fields[field].annotation) is tuple or is_map(shape, field)
 
@@ -341,8 +341,8 @@ _SCALARS = {
     "bytes": Annotated[str, BeforeValidator(_base64)],
     "bool": Bool,
     "int32": Int32,
-    "float": Annotated[float, BeforeValidator(_float)],
-    "Duration": Annotated[str, BeforeValidator(_duration)],
+    "float": Annotated[float, BeforeValidator(_number)],
+    "Duration": Annotated[str, BeforeValidator(_seconds)],
     "Status": Struct,
     "Struct": Struct,
     "Timestamp": Annotated[str, BeforeValidator(_timestamp)],
@@ -353,7 +353,7 @@ DEFINITIONS: JsonObject = json.loads(Path(__file__).with_suffix(".json").read_te
 """The enums and messages by name, as docs/ces_shapes.py writes them."""
 
 
-def _read_classes() -> dict[str, Any]:
+def _read_shapes() -> dict[str, Any]:
     """The class of each enum and message, whose docstring is its name in
     google.cloud.ces.v1beta."""
     definitions = DEFINITIONS
@@ -400,6 +400,6 @@ def _field(kind: Any, definition: JsonObject) -> tuple[Any, Any]:
     return kind, kind(default) if is_enum else default
 
 
-globals().update(_read_classes())
+globals().update(_read_shapes())
 if TYPE_CHECKING:
     from evalgate.wings.ces.messages import *  # noqa: F403 - all of them

@@ -63,7 +63,7 @@ class Chat:
         self._room = FILES_ROOM
         self._redact = redact.redactor_of_files(os.environ)
         self._state_lock = threading.Lock()
-        self._clear()
+        self._forget_turn()
         self._stack = ExitStack()
         self._turn_lock = threading.Lock()
         self._closed = False
@@ -104,7 +104,7 @@ class Chat:
             if any(part.id not in questions for part in parts if isinstance(part, ToolResponse)):
                 raise ConfigError("the agent does not ask this", hint="Load the page again.")
             with self._state_lock:
-                self._clear(is_busy=True)
+                self._forget_turn(is_busy=True)
             turn: Invocation | None = None
             try:
                 turn = self._conversation.send(Content(parts=tuple(parts), role="user"))
@@ -115,7 +115,7 @@ class Chat:
                 with self._state_lock:
                     self._end_turn(turn)
 
-    def _clear(self, *, is_busy: bool = False) -> None:
+    def _forget_turn(self, *, is_busy: bool = False) -> None:
         self._is_busy = is_busy
         self._text = ""
         self._piece = ""
@@ -125,7 +125,7 @@ class Chat:
 
     def _end_turn(self, turn: Invocation | None) -> None:
         entries = [entry for _, entry in sorted(self._entries.items())]
-        self._clear()
+        self._forget_turn()
         if turn is not None:
             self.turns.append(turn)
             self._views.append(self._view(turn))
@@ -191,10 +191,10 @@ class Chat:
         return {
             "user": turns.answer_text(turn.user_content) or "",
             "answers": [{"name": part.name, "response": part.response} for part in answers],
-            "attached": self._file_references(_attachments([turn.user_content])),
+            "attached": self._file_references(_files_of([turn.user_content])),
             "answer": turns.answer_text(turn.final_response),
             "calls": [_call(call) for call in turn.tool_calls],
-            "files": self._file_references(_attachments(contents)),
+            "files": self._file_references(_files_of(contents)),
             "seconds": turn.timings.total_s if turn.timings else None,
         }
 
@@ -231,7 +231,7 @@ def _call(call: ToolCall) -> JsonObject:
     return {"name": call.name, "args": dict(call.args or {})}
 
 
-def _attachments(contents: Iterable[Content]) -> list[Json]:
+def _files_of(contents: Iterable[Content]) -> list[Json]:
     parts = (part for content in contents for part in content.parts)
     return [part.data for part in parts if isinstance(part, Attachment)]
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from evalgate.comparison import purse
 from evalgate.comparison.purse import CaseRuns, Purse, RunPair, Suspect, Terms
-from evalgate.model import Cell
-from evalgate.reports import bets
+from evalgate.model import Book, Cell
 
 CELLS = {"f": Cell.FELL, "r": Cell.ROSE, "p": Cell.PASSED, "x": Cell.FAILED, "?": None}
 
@@ -272,4 +271,4 @@ def test_a_base_of_another_day_says_whom_to_suspect_and_nothing_more(
 )
 def test_who_is_certainly_broken(factors: dict[str, float], named: list[str]) -> None:
     keys = {("s", name): factor for name, factor in factors.items()}
-    assert [case_id for _, case_id in bets.certainly_broken(keys, needed=20.0)] == named
+    assert [case_id for _, case_id in Book(factors=keys).certainly_broken] == named

@@ -185,7 +185,7 @@ class FrameworkSession(ABC):
             outcome["response"] = result
             return result
 
-    def run_tool_here(
+    def run_tool_blocking(
         self, name: str, args: Any, run: Callable[[], Any], *, number: str = "", kind: str = "tool"
     ) -> Any:
         """`run_tool` for a tool that blocks, in the thread that calls this."""
@@ -280,7 +280,7 @@ def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:
     signature = inspect.signature(original)
 
     @wraps(original)
-    def method(self: Any, *args: Any, **options: Any) -> Any:
+    def replacement(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
         key = (id(self), group)
         if session is None or key in _CALLS.get():
@@ -301,8 +301,8 @@ def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:
         with _inside(key):
             return call()
 
-    method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
-    return method
+    replacement.is_intercepted = True  # type: ignore[attr-defined]  # marks it
+    return replacement
 
 
 @contextmanager
@@ -488,7 +488,7 @@ class FrameworkHost(server.Host, ABC):
         except importlib.metadata.PackageNotFoundError:
             message = f"{self.package} is not installed for {sys.executable}: add `{specifier}` to the requirements"
             raise errors.LoadFailed(message) from None
-        if not _numbers(self.low) <= _numbers(version) < _numbers(self.high):
+        if not _version_parts(self.low) <= _version_parts(version) < _version_parts(self.high):
             raise errors.LoadFailed(
                 f"{self.package} {version} is installed for {sys.executable}, and this driver is made for {specifier}: "
                 "install such a version, or use `driver: python` with a function of your own (docs/agents/python.md)"
@@ -554,7 +554,7 @@ def _is_of(candidate: Any, classes: Iterable[Any]) -> bool:
     return not {*classes}.isdisjoint(type(candidate).__mro__)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_parts(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
@@ -588,7 +588,7 @@ async def make_object(maker: Any, state: Message) -> Any:
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
-    kinds = types_of(maker.__init__ if inspect.isclass(maker) else maker)
+    kinds = hints_of(maker.__init__ if inspect.isclass(maker) else maker)
     arguments = [
         build_context(kinds.get(parameter.name), state) for parameter in required_parameters
     ]
@@ -597,7 +597,7 @@ async def make_object(maker: Any, state: Message) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-def types_of(annotated: Any) -> Message:
+def hints_of(annotated: Any) -> Message:
     """The types of a class's fields or a function's parameters, by name; empty if one is imported
     for type checkers only."""
     try:
@@ -618,7 +618,7 @@ def build_context(context_class: Any, state: Message) -> Any:
         return None
     values: Message = {}
     missing_names = []
-    kinds = types_of(context_class) or types_of(context_class.__init__)
+    kinds = hints_of(context_class) or hints_of(context_class.__init__)
     for parameter in inspect.signature(context_class).parameters.values():
         name = parameter.name
         is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
