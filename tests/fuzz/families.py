@@ -49,7 +49,7 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results import file, history, shards, stores
+from evalgate.results import file, history, shards
 from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
@@ -635,11 +635,11 @@ def _labels() -> list[bytes]:
 
 
 def _read_history(data: bytes) -> None:
-    with suppress(history.UnreadableHistory):
+    with suppress(history.Unreadable):
         past = history.parse_history(data)
         history.render_history(past)
         history.trends(past, {"m": 0.5})
-    stores.parse_names(data.decode("utf-8", "replace").splitlines())
+    history.parse_names(data.decode("utf-8", "replace").splitlines())
     walk.parse_rules(data.decode("utf-8", "replace")[:LONGEST_LINE], file=".evalgateignore")
 
 

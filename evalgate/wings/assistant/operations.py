@@ -183,7 +183,6 @@ class Operations:
         response: JsonObject = {}
         context = prepare.make_context(
             settings,
-            environ=os.environ,
             watcher=operation,
             present=lambda report: response.update(response_of(report)),
         )

@@ -26,7 +26,7 @@ from evalgate.model import (
 )
 from evalgate.reports import Renderer
 from evalgate.values import JsonObject, frozen_dataclass, grouped
-from evalgate.wings.ces import cases, criteria, outcomes
+from evalgate.wings.ces import criteria, outcomes
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.outcomes import Plan, tool_name
 from evalgate.wings.ces.shapes import (
@@ -201,9 +201,7 @@ def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float
             continue
         names = {
             "tool": [call.name for call in turn.tool_calls],
-            "model": [
-                str(event.model_version) for event in turn.events or () if event.model_version
-            ],
+            "model": [str(event.model_version) for event in turn.steps if event.model_version],
         }
         for kind, seconds in (("tool", timings.tool_s), ("model", timings.model_s)):
             if len(names[kind]) == 1 and seconds is not None:
@@ -507,7 +505,7 @@ def _measured(
         return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
     result = criteria.result_of(plan, evidence, criteria.StoredVerdicts(trial.grades))
-    deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
+    deciding_names = (case.criteria or frozenset()) - {outcomes.RUBRICS, outcomes.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]
     status = outcomes.status(outcomes.checks(plan, result))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import hashlib
 import json
 import os
 import sys
@@ -22,7 +21,6 @@ import yaml
 from evalgate import reports
 from evalgate.agents.python import PythonDriver
 from evalgate.config import load
-from evalgate.config.context import SilentWatcher
 from evalgate.formats import rewrite
 from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
@@ -38,7 +36,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.system import isolation
-from evalgate.values import Json, JsonObject, grouped
+from evalgate.values import Json, JsonObject, digest_of, grouped
 from evalgate.wings.pytest import guest
 from evalgate.wings.pytest.guest import Guest
 
@@ -231,8 +229,6 @@ class _Call:
 
         context = prepare.make_context(
             settings,
-            environ=os.environ,
-            watcher=SilentWatcher(),
             present=present,
             host=agent.open,
             isolate=False,
@@ -241,7 +237,7 @@ class _Call:
 
 
 def _mark(facts: object) -> str:
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
+    return digest_of(repr(facts), 8)
 
 
 GATE = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalgate")
@@ -412,7 +408,7 @@ def _rows(report: Report) -> Iterator[JsonObject]:
             grade = trial.grades.get(use.name)
             for number, actual in enumerate(transcript.invocations if transcript else ()):
                 score = turn_score(grade, number)
-                expected = dict(enumerate(case.conversation or ())).get(number)
+                expected = dict(enumerate(case.turns)).get(number)
                 ids = (suite.eval_set.eval_set_id, case.case_id)
                 yield dict(
                     zip(
@@ -444,7 +440,7 @@ def _turn_texts(expected: Invocation | None, actual: Invocation) -> tuple[str, .
 def _calls(turn: Invocation | None) -> str:
     calls = turn.tool_calls if turn else ()
     return "\n".join(
-        f"{call.name}({json.dumps(call.args or {}, ensure_ascii=False)})" for call in calls
+        f"{call.name}({json.dumps(call.arguments, ensure_ascii=False)})" for call in calls
     )
 
 

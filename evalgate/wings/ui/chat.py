@@ -15,12 +15,11 @@ from evalgate.agents.conversation import WorkerConversation
 from evalgate.agents.protocol import ArtifactMessage, EventMessage
 from evalgate.agents.tools import cassette, toolbox
 from evalgate.agents.worker_process import Step
-from evalgate.baseline import settings as baseline_settings
+from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentFailure,
     Attachment,
@@ -70,16 +69,14 @@ class Chat:
         if toolbox.mode_of(settings) is ToolMode.RECORD:  # a cassette belongs to a case
             settings = settings.model_copy(update={"tools": "live"})
         judge_environ = project.environment_of_judges(settings, (suite,), context.environ).environ
-        keys = baseline_settings.judge_keys(
+        keys = baseline_rules.judge_keys(
             settings, settings, (suite,), None, context, environ=judge_environ
         )
         open_agents = opening.open_agents(
             (suite,), settings, context, root=settings.root, judge_keys=keys
         )
         try:
-            agent = self._agent = self._stack.enter_context(open_agents)[
-                fingerprints.agent_key(suite.agent)
-            ]
+            agent = self._agent = self._stack.enter_context(open_agents)[suite.agent.key]
             self._conversation = self._stack.enter_context(
                 agent.converse(
                     Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE)
@@ -185,7 +182,7 @@ class Chat:
             }
 
     def _view(self, turn: Invocation) -> JsonObject:
-        contents = [event.content for event in turn.events or () if event.content is not None]
+        contents = [event.content for event in turn.steps if event.content is not None]
         contents += [turn.final_response] if turn.final_response is not None else []
         answers = [part for part in turn.user_content.parts if isinstance(part, ToolResponse)]
         return {
@@ -228,7 +225,7 @@ class Chat:
 
 
 def _call(call: ToolCall) -> JsonObject:
-    return {"name": call.name, "args": dict(call.args or {})}
+    return {"name": call.name, "args": dict(call.arguments)}
 
 
 def _files_of(contents: Iterable[Content]) -> list[Json]:
@@ -243,7 +240,7 @@ def _list(value: object) -> list[object]:
 
 def _entries_of(turn: Invocation) -> list[JsonObject]:
     """The trace of an agent that records none, made from its events and times."""
-    events = turn.events or ()
+    events = turn.steps
     author = next((event.author for event in events), "agent")
     entries = [
         {"kind": "model", "agent": author, "name": call.name, "at": call.at, "s": call.seconds}
