@@ -29,7 +29,6 @@ from evalgate.model import (
     ConfigOrigin,
     CriteriaSource,
     CriterionUse,
-    Need,
     Scale,
     SimulatorUse,
     Suite,
@@ -115,9 +114,6 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
         options=options,
         informational=use.informational or spec.informational,
         lower_is_better=use.lower_is_better or spec.lower_is_better,
-        # every score passes: where there is nothing to compare with, nothing is unknown
-        where_applicable=use.where_applicable
-        or (Need.REFERENCE in spec.needs and use.threshold == spec.scale.lowest),
     )
     if not checked_use.informational:
         problems.extend(_threshold_problems(checked_use, spec))

@@ -32,7 +32,7 @@ def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
     return (
         use
         for use in suite.criteria
-        if use.code is None and need in use.needs and not use.where_applicable
+        if use.code is None and need in use.needs and not use.is_partial
     )
 
 
@@ -160,7 +160,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
 
 def nothing_asserted(suite: Suite) -> Iterator[Problem]:
     """A case to which no criterion applies, so that it could never pass."""
-    if not any(use.where_applicable for use in suite.criteria):
+    if not any(use.is_partial for use in suite.criteria):
         return
     cases = suite.cases
     idle_cases = [case for case in cases if case.conversation and not _deciding(suite, case)]

@@ -153,10 +153,10 @@ class CriterionUse:
     path of a custom metric. `on_the_test`: it measures the test, not the agent: a case below its
     threshold is not measured. `endpoint`: the address of its judge, if not the model's own
     provider. `scale`, `needs` and `prompt_version` (of the judge's question) come from its row in
-    the table of criteria. `where_applicable`: it decides only cases that meet its needs: a default,
-    or a threshold that every score passes. `metric`: its name in the table of criteria, if `name`
-    differs (else ""). `code_commit`: the base's commit, if the code of its custom metric scores
-    both sides (else ""); with a `+` and a digest if the change edits that code."""
+    the table of criteria. `where_applicable`: it is a default, and decides only cases that meet its
+    needs. `metric`: its name in the table of criteria, if `name` differs (else ""). `code_commit`:
+    the base's commit, if the code of its custom metric scores both sides (else ""); with a `+` and
+    a digest if the change edits that code."""
 
     name: str
     threshold: float | None
@@ -190,17 +190,29 @@ class CriterionUse:
         return not self.needs.isdisjoint(JUDGED)
 
     @property
+    def is_partial(self) -> bool:
+        """True if it decides only the cases that meet its needs: a default, or a comparison with a
+        threshold that every score passes, so that nothing is unknown without an expectation. A
+        case that says nothing about tools expects none."""
+        return self.where_applicable or (
+            Need.REFERENCE in self.needs
+            and self.name != TRAJECTORY
+            and self.threshold is not None
+            and self.threshold == self.scale.lowest
+        )
+
+    @property
     def is_of_ces(self) -> bool:
         """True if it scores CES evaluations."""
         return self.name.startswith("ces_") and self.code is None
 
     def applies_to(self, case: Case) -> bool:
-        """True if it decides the case. `where_applicable`, a criterion that compares needs an
-        expectation in the case: tool calls, even an empty list, or an answer with text. Other
-        defaults are for conversation scenarios."""
+        """True if it decides the case. A partial one that compares needs an expectation in it: tool
+        calls, even an empty list, or an answer with text. Other defaults are for conversation
+        scenarios."""
         if case.criteria is not None:
             return self.name in case.criteria
-        if not self.where_applicable:
+        if not self.is_partial:
             return True
         if Need.REFERENCE not in self.needs:
             return case.scenario is not None

@@ -7,9 +7,11 @@ request as JSON. Runs in any interpreter that tests have: standard library only,
 is left open in a fork."""
 
 import atexit
+import contextlib
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -33,18 +35,34 @@ def next_request():
         os.close(nothing)
         # Ctrl-C reaches all that run in pytest's group
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        wakes, woken = os.pipe()
+        os.set_blocking(woken, False)
+        signal.set_wakeup_fd(woken)
+        born = {}
         while True:
+            ready, _, _ = select.select([door, wakes], [], [])
+            if wakes in ready:
+                os.read(wakes, 1024)
+                _tell_ends(born)
+                continue
             message, descriptors, _, _ = socket.recv_fds(door, 1, DESCRIPTORS)
-            _reap()
             if not message:
                 return None
-            if os.fork() == 0:
-                door.close()
-                request = _keep(*descriptors)
+            *streams, status, asked = descriptors
+            child = os.fork()
+            if child == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 signal.signal(signal.SIGINT, interrupt)
-                return request
-            for descriptor in descriptors:
+                door.close()
+                for descriptor in (wakes, woken, status, *born.values()):
+                    os.close(descriptor)
+                return _request(asked, streams)
+            for descriptor in (*streams, asked):
                 os.close(descriptor)
+            born[child] = status
+            _say(status, child)
 
 
 def end(ended):
@@ -63,34 +81,28 @@ def end(ended):
     os._exit(code & 0xFF)
 
 
-def _reap():
-    """Forget the keepers that have ended."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
-
-
-def _keep(stdin, stdout, stderr, status, asked):
-    """Fork again: the child returns its request; the parent stays, says the child's id and its end,
-    and ends too."""
+def _request(asked, streams):
+    """In a fork: its request, once the streams are its standard ones."""
     with os.fdopen(asked, "rb") as pipe:
         request = json.load(pipe)
-    child = os.fork()
-    if child == 0:
-        os.close(status)
-        for number, stream in enumerate((stdin, stdout, stderr)):
-            os.dup2(stream, number)
-        for stream in {stdin, stdout, stderr} - {0, 1, 2}:
-            os.close(stream)
-        return request
-    for stream in (stdin, stdout, stderr, 0, 1, 2):
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    for stream in {*streams} - {0, 1, 2}:
         os.close(stream)
-    try:
-        os.write(status, struct.pack("i", child))
-        _, ended = os.waitpid(child, 0)
-        os.write(status, struct.pack("i", os.waitstatus_to_exitcode(ended)))
-    except BrokenPipeError:  # nobody wants to know any more
-        pass
-    os._exit(0)
+    return request
+
+
+def _tell_ends(born):
+    """Say the exit codes of the children that have ended; `born`: where, by their ids."""
+    while born:
+        child, ended = os.waitpid(-1, os.WNOHANG)
+        if not child:
+            return
+        status = born.pop(child)
+        _say(status, os.waitstatus_to_exitcode(ended))
+        os.close(status)
+
+
+def _say(status, number):
+    with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+        os.write(status, struct.pack("i", number))

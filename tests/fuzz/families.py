@@ -54,7 +54,7 @@ from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
 from evalgate.wings.author import generate
-from evalgate.wings.calibrate import calibration_file, labels
+from evalgate.wings.calibrate import apply, labels
 from evalgate.wings.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
 from evalgate.wings.ces.read import Kind as CesKind
 from evalgate.wings.ces.shapes import comparable
@@ -536,7 +536,7 @@ def _read_results(data: bytes) -> None:
         with suppress(EvalgateError):
             read(path, shown_as="results.json")
     with suppress(ValueError):
-        calibration_file.parse(data.decode("utf-8", "replace"))
+        apply.parse(data.decode("utf-8", "replace"))
 
 
 class _Kept:
@@ -564,7 +564,7 @@ def _calibration() -> bytes:
         source="s",
         criteria=(calibrated("y/y n/n y/?"),),
     )
-    return calibration_file.render(made).encode()
+    return apply.render(made).encode()
 
 
 def _read_cassette(data: bytes) -> None:

@@ -14,9 +14,8 @@ from evalgate.values import Json, JsonObject, grouped
 from evalgate.wings.ces import read, results as ces_results
 from evalgate.wings.ces.compare import LONGEST_SHOWN
 from evalgate.wings.ces.edit import Refused, invalid
-from evalgate.wings.ces.library import RUNS
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
-from evalgate.wings.ces.resources import Resources
+from evalgate.wings.ces.resources import RUNS, Resources
 from evalgate.wings.ces.shapes import AggregatedMetrics, EvaluationResult, ExecutionState, Outcome
 
 PAGE_SIZE = 50

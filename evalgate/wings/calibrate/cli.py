@@ -19,8 +19,8 @@ from evalgate.results import file, output
 from evalgate.text import plain, words
 from evalgate.wings.calibrate import (
     agreement,
+    apply,
     calibrate,
-    calibration_file,
     labels as calibration_labels,
 )
 from evalgate.wings.calibrate.calibrate import JudgeAnswers
@@ -87,7 +87,7 @@ def command(labels: str, **values: Any) -> int:
         say=_say,
     )
     _show(calibration, answers)
-    _write(output_path, [calibration_file.render(calibration)])
+    _write(output_path, [apply.render(calibration)])
     click.echo(f"wrote {os.path.relpath(output_path)}")
     return _verdict(calibration, values["fail_under_kappa"])
 

@@ -10,7 +10,7 @@ from evalgate.model import Report, Run
 from evalgate.reports import Renderer
 from evalgate.text import markdown, plain
 from evalgate.values import frozen_dataclass
-from evalgate.wings.ces import outcomes, results_files
+from evalgate.wings.ces import outcomes, results
 from evalgate.wings.ces.outcomes import Check, Group
 from evalgate.wings.ces.shapes import EvaluationResult, Outcome
 
@@ -48,7 +48,7 @@ class OutcomePair:
 
 def pairs(run: Run) -> Iterator[OutcomePair]:
     """The outcomes of one side, without evaluations that the platform did not finish."""
-    for plan, trial, transcript, measured in results_files.measurements(run):
+    for plan, trial, transcript, measured in results.measurements(run):
         if transcript is None or transcript.platform is None:
             continue
         result = EvaluationResult.model_validate(transcript.platform)
@@ -123,4 +123,4 @@ RENDERER = Renderer(
     summary="outcomes of CES's platform beside evalgate's, of evaluations that it ran",
     render=render,
 )
-RENDERERS = (results_files.RENDERER, RENDERER)
+RENDERERS = (results.RENDERER, RENDERER)

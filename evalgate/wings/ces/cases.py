@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from evalgate import errors
 from evalgate.errors import Problem
@@ -27,15 +26,16 @@ from evalgate.model import (
     ToolResponse as AdkResponse,
     TurnSetup,
 )
-from evalgate.values import Json, JsonObject, frozen_dataclass, grouped
-from evalgate.wings.ces import compare, outcomes, read, shapes
-from evalgate.wings.ces.cxas import TRANSFER, Goal, Simulation, expectation_id
+from evalgate.values import Json, JsonObject, grouped
+from evalgate.wings.ces import compare, cxas, outcomes, read, shapes
+from evalgate.wings.ces.cxas import TRANSFER, Simulation
 from evalgate.wings.ces.outcomes import Plan, expectations_of
 from evalgate.wings.ces.read import AppEvaluation, Kind, Library, Resource
 from evalgate.wings.ces.shapes import (
     AgentTransfer,
     Chunk,
     Evaluation,
+    EvaluationExpectation,
     EvaluationPersona,
     EvaluationSettings,
     EvaluationToolCallBehaviour,
@@ -51,7 +51,6 @@ from evalgate.wings.ces.shapes import (
     SessionInput,
     ToolCall,
     ToolResponse,
-    UserGoalBehavior,
 )
 
 EXPECTATIONS = "ces_expectations"
@@ -73,16 +72,6 @@ WELCOME = "<event>welcome</event>"
 """The first message of a conversation in which the agent speaks first."""
 
 
-@frozen_dataclass
-class _App:
-    """An app's settings for its evaluations, and the files beside them."""
-
-    settings: EvaluationSettings
-    thresholds: shapes.EvaluationMetricsThresholds
-    prompts: Mapping[str, str]
-    personas: tuple[EvaluationPersona, ...]
-
-
 def eval_sets(
     library: Library, *, selected_ids: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
@@ -99,7 +88,7 @@ def eval_sets(
         if not runnable:
             continue
         folder = read.app_folder(file)
-        app = apps.get(folder) or apps.setdefault(folder, _app(library, folder))
+        app = apps.get(folder) or apps.setdefault(folder, _App(library, folder))
         cases: dict[str, Case] = {}
         for resource in runnable:
             reason = not_run_reason(resource.message)
@@ -115,39 +104,10 @@ def eval_sets(
             while name in cases:
                 number += 1
                 name = f"{resource.title} ({number})"
-            cases[name] = _case(resource, app, name)
+            cases[name] = app.case(resource, name)
         if cases:
             sets[file] = EvalSet(eval_set_id=read.stem(file), cases=tuple(cases.values()))
     return sets, tuple(problems)
-
-
-def _app(library: Library, folder: str) -> _App:
-    readings = [
-        reading for file, reading in library.every.items() if read.app_folder(file) == folder
-    ]
-    app = next((reading.app for reading in readings if reading.app is not None), AppEvaluation())
-    prompts = {
-        name: resource.message.llm_criteria.prompt
-        for reading in readings
-        for resource in reading.resources
-        if isinstance(resource.message, shapes.EvaluationExpectation)
-        and resource.message.llm_criteria is not None
-        for name in (resource.id, resource.title, resource.message.display_name.rpartition("/")[2])
-    }
-    for reading in readings:
-        prompts |= reading.prompts
-    personas = [
-        resource.message
-        for reading in readings
-        for resource in reading.resources
-        if isinstance(resource.message, EvaluationPersona)
-    ]
-    return _App(
-        settings=app.evaluation_settings or EvaluationSettings(),
-        thresholds=app.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
-        prompts=prompts,
-        personas=tuple(personas),
-    )
 
 
 ALL_SKIPPED = "it skips every expectation"
@@ -174,54 +134,113 @@ def not_run_reason(message: Proto) -> str:
     return ""
 
 
-def _case(resource: Resource, app: _App, name: str) -> Case:
-    message = resource.message
-    if isinstance(message, Simulation):
-        return _of_simulation(message, resource, app, name)
-    assert isinstance(message, Evaluation)
-    return (_of_golden if message.golden is not None else _of_scenario)(
-        message, resource, app, name
-    )
+class _App:
+    """An app's settings for its evaluations, and the files beside them."""
+
+    def __init__(self, library: Library, folder: str) -> None:
+        readings = [
+            reading for file, reading in library.every.items() if read.app_folder(file) == folder
+        ]
+        app = next((reading.app for reading in readings if reading.app), AppEvaluation())
+        self._settings = app.evaluation_settings or EvaluationSettings()
+        self._thresholds = app.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds()
+        self._prompts: dict[str, str] = {}
+        self._personas: list[EvaluationPersona] = []
+        for resource in (resource for reading in readings for resource in reading.resources):
+            match resource.message:
+                case EvaluationExpectation(llm_criteria=criteria, display_name=title) if criteria:
+                    names = (resource.id, resource.title, title.rpartition("/")[2])
+                    self._prompts |= dict.fromkeys(names, criteria.prompt)
+                case EvaluationPersona() as persona:
+                    self._personas.append(persona)
+        for reading in readings:
+            self._prompts |= reading.prompts
+
+    def case(self, resource: Resource, name: str) -> Case:
+        """The case of an evaluation, with the criteria that decide on it or inform about it."""
+        message = resource.message
+        initiator = self._settings.scenario_conversation_initiator
+        starting_prompt = WELCOME if initiator is ScenarioConversationInitiator.AGENT else ""
+        goals: tuple[str, ...] = ()
+        if isinstance(message, Simulation):
+            goals = cxas.goals_of(message)
+            starting_prompt = message.steps[0].static_utterance or starting_prompt
+            message = cxas.scenario_of(message, app=read.LOCAL_APP)
+        assert isinstance(message, Evaluation)
+        # the platform's results decide nothing
+        bare = Evaluation.model_validate(shapes.comparable(message))
+        inputs = bare.golden or bare.scenario or Scenario()
+        names = [name.rpartition("/")[2] for name in inputs.evaluation_expectations]
+        plan = Plan(
+            evaluation=bare,
+            thresholds=self._thresholds,
+            config=self._settings.metrics_config or shapes.EvaluationMetricsConfig(),
+            prompts={name: self._prompts[name] for name in names if name in self._prompts},
+            goals=goals,
+        )
+        return Case(
+            case_id=name,
+            place=resource.place,
+            criteria=frozenset(_criteria(plan)),
+            ces=plan.json(),
+            **(
+                self._golden(inputs)
+                if isinstance(inputs, Golden)
+                else self._scenario(inputs, plan, starting_prompt, name)
+            ),
+        )
+
+    def _golden(self, golden: Golden) -> JsonObject:
+        """The fields of a golden's case."""
+        is_stable = self._settings.golden_run_method is not GoldenRunMethod.NAIVE
+        behavior = self._settings.golden_evaluation_tool_call_behaviour
+        fakes = behavior is EvaluationToolCallBehaviour.FAKE
+        return {
+            "conversation": tuple(map(_invocation, golden.turns)),
+            "setups": tuple(
+                _setup(turn, is_stable=is_stable, fakes=fakes) for turn in golden.turns
+            ),
+            "isolated": is_stable and len(golden.turns) > 1,
+        }
+
+    def _scenario(
+        self, scenario: Scenario, plan: Plan, starting_prompt: str, name: str
+    ) -> JsonObject:
+        """The fields of a scenario's case."""
+        task = outcomes.task_of(scenario)
+        if not plan.goal_score:
+            task += "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
+        mocks = [
+            (tool.mock_tool_response, tool.expected_tool_call.args)
+            for expectation in scenario.scenario_expectations
+            if (tool := expectation.tool_expectation)
+            if tool.mock_tool_response and tool.expected_tool_call
+        ]
+        behavior = self._settings.scenario_evaluation_tool_call_behaviour
+        fakes = behavior is EvaluationToolCallBehaviour.FAKE
+        state = dict(scenario.variable_overrides or {})
+        return {
+            "scenario": ConversationScenario(
+                starting_prompt=starting_prompt,
+                conversation_plan=task,
+                persona=self._persona(name),
+                max_turns=scenario.max_turns or shapes.MOST_TURNS,
+            ),
+            "session": AdkSession(user_id="user", state=state) if state else None,
+            "setups": (TurnSetup(tools=_rules(mocks), mocks=bool(mocks), fakes=fakes),),
+        }
+
+    def _persona(self, name: str) -> Persona | None:
+        """A persona of the app, always the same one for a scenario; the platform picks any."""
+        if not self._personas:
+            return None
+        number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
+        personas = sorted(self._personas, key=lambda persona: persona.display_name)
+        persona = personas[number % len(personas)]
+        return Persona(persona_id=persona.display_name, description=persona.personality)
 
 
-def _case_of(plan: Plan, resource: Resource, name: str, **more: Any) -> Case:
-    """The case of an evaluation, with the criteria that decide on it or inform about it."""
-    criteria = frozenset(_criteria(plan))
-    return Case(case_id=name, place=resource.place, criteria=criteria, ces=plan.json(), **more)
-
-
-def _plan(
-    app: _App, evaluation: Evaluation, prompts: Mapping[str, str], goals: tuple[str, ...] = ()
-) -> Plan:
-    # the platform's results decide nothing
-    bare = Evaluation.model_validate(shapes.comparable(evaluation))
-    inputs = bare.golden or bare.scenario
-    names = [name.rpartition("/")[2] for name in inputs.evaluation_expectations] if inputs else []
-    return Plan(
-        evaluation=bare,
-        thresholds=app.thresholds,
-        config=app.settings.metrics_config or shapes.EvaluationMetricsConfig(),
-        prompts={name: prompts[name] for name in names if name in prompts},
-        goals=goals,
-    )
-
-
-# --- goldens --------------------------------------------------------------------------------------
-
-
-def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
-    golden = evaluation.golden or Golden()
-    is_stable = app.settings.golden_run_method is not GoldenRunMethod.NAIVE
-    fakes = app.settings.golden_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
-    plan = _plan(app, evaluation, app.prompts)
-    return _case_of(
-        plan,
-        resource,
-        name,
-        conversation=tuple(_invocation(turn) for turn in golden.turns),
-        setups=tuple(_setup(turn, is_stable=is_stable, fakes=fakes) for turn in golden.turns),
-        isolated=is_stable and len(golden.turns) > 1,
-    )
+# --- turns of goldens -----------------------------------------------------------------------------
 
 
 def _invocation(turn: GoldenTurn) -> Invocation:
@@ -427,62 +446,6 @@ def _criteria_of_golden(plan: Plan) -> Iterator[str]:
             yield SIMILARITY
 
 
-# --- scenarios ------------------------------------------------------------------------------------
-
-
-def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
-    scenario = evaluation.scenario or Scenario()
-    plan = _plan(app, evaluation, app.prompts)
-    task = outcomes.task_of(scenario)
-    if not plan.goal_score:
-        task += (
-            "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
-        )
-    return _case_of(
-        plan,
-        resource,
-        name,
-        scenario=ConversationScenario(
-            starting_prompt=_beginning(app),
-            conversation_plan=task,
-            persona=_persona(app, name),
-            max_turns=scenario.max_turns or shapes.MOST_TURNS,
-        ),
-        session=_session(scenario.variable_overrides),
-        setups=(_scenario_setup(scenario, app),),
-    )
-
-
-def _beginning(app: _App) -> str:
-    is_agent = app.settings.scenario_conversation_initiator is ScenarioConversationInitiator.AGENT
-    return WELCOME if is_agent else ""
-
-
-def _persona(app: _App, name: str) -> Persona | None:
-    """A persona of the app, always the same one for a scenario; the platform picks any."""
-    if not app.personas:
-        return None
-    number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
-    app_persona = sorted(app.personas, key=lambda persona: persona.display_name)[
-        number % len(app.personas)
-    ]
-    return Persona(persona_id=app_persona.display_name, description=app_persona.personality)
-
-
-def _session(state: Json | None) -> AdkSession | None:
-    return AdkSession(user_id="user", state=dict(state)) if state else None
-
-
-def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
-    responses = []
-    for expectation in scenario.scenario_expectations:
-        tool = expectation.tool_expectation
-        if tool is not None and tool.mock_tool_response and tool.expected_tool_call:
-            responses.append((tool.mock_tool_response, tool.expected_tool_call.args))
-    fakes = app.settings.scenario_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
-    return TurnSetup(tools=_rules(responses), mocks=bool(responses), fakes=fakes)
-
-
 def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
     expected = scenario.scenario_expectations
     says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
@@ -495,58 +458,6 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
         yield GOAL
     if scenario.rubrics:
         yield RUBRICS
-
-
-# --- simulations for cxas -------------------------------------------------------------------------
-
-
-def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: str) -> Case:
-    """A simulation. Its goals are the plan, and each is scored in order. `inject_variables` of the
-    first step are set from the start; those of later steps have no effect."""
-    first_step = simulation.steps[0]
-    goals = tuple(
-        _goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal
-    )
-    state = {**simulation.session_parameters, **first_step.inject_variables}
-    turns = simulation.max_turns or sum(step.max_turns for step in simulation.steps)
-    names = tuple(
-        f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(prompt)}"
-        for prompt in simulation.expectations
-    )
-    prompts = {expectation_id(prompt): prompt for prompt in simulation.expectations}
-    plan_text = "Follow these goals in order, one after another:\n" + "\n".join(
-        _step_text(number, step) for number, step in enumerate(simulation.steps, start=1)
-    )
-    evaluation = Evaluation(
-        display_name=name,
-        scenario=Scenario(
-            task=plan_text,
-            user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED,
-            evaluation_expectations=names,
-        ),
-    )
-    plan = _plan(app, evaluation, prompts, goals)
-    scenario = ConversationScenario(
-        starting_prompt=first_step.static_utterance or _beginning(app),
-        conversation_plan=plan_text,
-        persona=_persona(app, name),
-        max_turns=min(turns or shapes.MOST_TURNS, shapes.MOST_TURNS),
-    )
-    return _case_of(plan, resource, name, scenario=scenario, session=_session(state))
-
-
-def _step_text(number: int, step: Goal) -> str:
-    utterance = f"Say exactly: {step.static_utterance}" if step.static_utterance else ""
-    done = f"Done when: {step.success_criteria}" if step.success_criteria else ""
-    return " ".join(
-        text for text in (f"{number}.", utterance, step.goal, step.response_guide, done) if text
-    )
-
-
-def _goal(number: int, step: Goal) -> str:
-    done = f" It counts as reached when: {step.success_criteria}" if step.success_criteria else ""
-    order_sentence = f" Goal {number - 1} was reached before it." if number > 1 else ""
-    return f"Goal {number} was reached: {step.goal}{done}{order_sentence}"
 
 
 def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
@@ -591,8 +502,6 @@ def _comparable(case: Case) -> JsonObject:
         "persona": f"{persona.persona_id}: {persona.description}"
         if isinstance(persona, Persona)
         else "",
-        # an evaluation has its variables itself, and a simulation has not
-        "variables": dict(case.session.state) if case.session and plan.goals else {},
     }
     return {
         **shapes.comparable(plan.evaluation),

@@ -57,11 +57,8 @@ def plan_of(evidence: TrialView) -> Plan:
 def result_of(
     plan: Plan, evidence: TrialView, judge: VerdictSource
 ) -> GoldenResult | ScenarioResult:
-    """The outcomes by turn and expectation, from the judges' verdicts: the content of an
-    EvaluationResult."""
-    if plan.evaluation.scenario is not None:
-        return outcomes.scenario_result(plan, evidence.actual, judge)
-    return outcomes.golden_result(
+    """The outcomes of a trial, from the judges' verdicts."""
+    return outcomes.result_of(
         plan,
         evidence.actual,
         judge,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -16,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from evalgate.values import JsonObject
 from evalgate.wings.ces.shapes import (
+    MOST_TURNS,
     AgentTransfer,
     Bool,
     Chunk,
@@ -27,11 +29,13 @@ from evalgate.wings.ces.shapes import (
     Int32,
     Message,
     Proto,
+    Scenario,
     SessionInput,
     Step,
     Struct,
     ToolCall,
     ToolResponse,
+    UserGoalBehavior,
     unknown_name,
 )
 
@@ -247,13 +251,12 @@ def golden_of(written: Conversation, common: Conversations, *, app: str) -> Eval
     return Evaluation(
         display_name=written.conversation,
         tags=written.tags,
-        golden=Golden(
-            turns=tuple(turns),
-            evaluation_expectations=tuple(
-                f"{app}/evaluationExpectations/{expectation_id(prompt)}" for prompt in prompts
-            ),
-        ),
+        golden=Golden(turns=tuple(turns), evaluation_expectations=_names(prompts, app)),
     )
+
+
+def _names(prompts: Iterable[str], app: str) -> tuple[str, ...]:
+    return tuple(f"{app}/evaluationExpectations/{expectation_id(prompt)}" for prompt in prompts)
 
 
 def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
@@ -285,3 +288,43 @@ def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
             response = ToolResponse(tool=tool, id=expected_call.id, response=answer)
             expected.append(GoldenExpectation(tool_response=response))
     return GoldenTurn(steps=(*steps, *(Step(expectation=expectation) for expectation in expected)))
+
+
+def scenario_of(simulation: Simulation, *, app: str) -> Evaluation:
+    """A simulation as a scenario whose task is its steps in order. `inject_variables` of the first
+    step are set from the start; those of later steps have no effect."""
+    steps = simulation.steps
+    turns = simulation.max_turns or sum(step.max_turns for step in steps)
+    task = "Follow these goals in order, one after another:\n" + "\n".join(
+        _step_text(number, step) for number, step in enumerate(steps, start=1)
+    )
+    return Evaluation(
+        display_name=simulation.name,
+        scenario=Scenario(
+            task=task,
+            max_turns=min(turns, MOST_TURNS),
+            variable_overrides={**simulation.session_parameters, **steps[0].inject_variables},
+            user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED,
+            evaluation_expectations=_names(simulation.expectations, app),
+        ),
+    )
+
+
+def _step_text(number: int, step: Goal) -> str:
+    utterance = f"Say exactly: {step.static_utterance}" if step.static_utterance else ""
+    done = f"Done when: {step.success_criteria}" if step.success_criteria else ""
+    texts = (f"{number}.", utterance, step.goal, step.response_guide, done)
+    return " ".join(filter(None, texts))
+
+
+def goals_of(simulation: Simulation) -> tuple[str, ...]:
+    """The goals of a simulation in order, as properties of its conversation."""
+    return tuple(
+        _goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal
+    )
+
+
+def _goal(number: int, step: Goal) -> str:
+    done = f" It counts as reached when: {step.success_criteria}" if step.success_criteria else ""
+    order_sentence = f" Goal {number - 1} was reached before it." if number > 1 else ""
+    return f"Goal {number} was reached: {step.goal}{done}{order_sentence}"

@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -66,9 +66,8 @@ from evalgate.wings.ces.live import (
     move_to_app,
     names_behind,
 )
-from evalgate.wings.ces.outcomes import Plan
+from evalgate.wings.ces.outcomes import Plan, tool_name
 from evalgate.wings.ces.read import Kind
-from evalgate.wings.ces.results import tool_name
 from evalgate.wings.ces.shapes import (
     ErrorType,
     Evaluation,
@@ -308,15 +307,13 @@ class CesConversation(Turns):
             for calls in listed_calls
             if calls
         ]
-        for message in messages:
-            variables = _variables_in(message)
-            self._variables |= variables or {}
-            self._has_variables |= variables is not None
-        events = [event for message in messages if (event := _event(message)) is not None]
+        variables = _variables_in(messages)
+        self._variables |= variables or {}
+        self._has_variables |= variables is not None
+        events = list(filter(None, map(_event, messages)))
         events += [Event(author="agent", content=content) for content in call_contents]
         # the answer to the user, in place of the texts of outputs
-        last_content = events.pop().content if events and _is_text(events[-1]) else None
-        if last_content is not None:
+        if last_content := _pop_answer(events):
             last_parts = last_content.parts
             texts = ["".join(part.text for part in last_parts if isinstance(part, Text))]
         final_response = Content(parts=(Text(text="\n".join(texts)),), role="model")
@@ -343,10 +340,11 @@ def _event(message: Json) -> Event | None:
     )
 
 
-def _variables_in(message: Json) -> JsonObject | None:
-    """The session's variables in a message; None if it has none."""
+def _variables_in(messages: Iterable[Json]) -> JsonObject | None:
+    """The session's variables in messages; None if they have none."""
     variables = [
         chunk[key]
+        for message in messages
         for chunk in message.get("chunks", ())
         for key in ("updatedVariables", "defaultVariables")
         if isinstance(chunk.get(key), dict)
@@ -356,8 +354,13 @@ def _variables_in(message: Json) -> JsonObject | None:
     return None
 
 
-def _is_text(event: Event) -> bool:
-    return event.content is not None and all(isinstance(part, Text) for part in event.content.parts)
+def _pop_answer(events: list[Event]) -> Content | None:
+    """The last event's content, taken off the events if it is only text."""
+    content = events[-1].content if events else None
+    if content is None or not all(isinstance(part, Text) for part in content.parts):
+        return None
+    events.pop()
+    return content
 
 
 def _parts(chunk: Json) -> list[Part]:
@@ -580,10 +583,10 @@ def _invocations(conversation: Json) -> list[Invocation]:
     state: JsonObject | None = None
     for turn in conversation.get("turns", ()):
         messages = [message for message in turn.get("messages", ()) if isinstance(message, dict)]
-        for variables in filter(None, map(_variables_in, messages)):
+        if variables := _variables_in(messages):
             state = {**(state or {}), **variables}
-        events = [event for message in messages if (event := _event(message)) is not None]
-        answer = events.pop().content if events and _is_text(events[-1]) else None
+        events = list(filter(None, map(_event, messages)))
+        answer = _pop_answer(events)
         user_messages = [
             part
             for message in messages

@@ -130,6 +130,12 @@ class Plan(Proto):
         return head if mark else read.LOCAL_APP
 
     @property
+    def name(self) -> str:
+        """The name of its evaluation; without one, a name from its title."""
+        file_name = read.file_name(self.evaluation.display_name)
+        return self.evaluation.name or f"{self.app}/evaluations/{file_name}"
+
+    @property
     def turns(self) -> tuple[GoldenTurn, ...]:
         """The turns of a golden; empty for a scenario."""
         return self.evaluation.golden.turns if self.evaluation.golden else ()
@@ -359,11 +365,34 @@ def questions(plan: Plan, actual: Sequence[Invocation]) -> list[JudgeQuestion]:
     """All questions that only a judge can decide, in the order of the turns: those of a result
     without verdicts."""
     judge = VerdictSource({})
-    if plan.evaluation.scenario is not None:
-        scenario_result(plan, actual, judge)
-    else:
-        golden_result(plan, actual, judge)
+    result_of(plan, actual, judge)
     return judge.questions
+
+
+def result_of(
+    plan: Plan,
+    actual: Sequence[Invocation],
+    judge: VerdictSource,
+    *,
+    final_state: Json | None = None,
+    fed_tools: Sequence[frozenset[str]] = (),
+) -> GoldenResult | ScenarioResult:
+    """The outcomes by turn and expectation: the content of an EvaluationResult. Each turn of the
+    agent has an invocation. `fed_tools`: by turn, the tools whose responses come from evalgate."""
+    if plan.evaluation.scenario is not None:
+        return _scenario_result(plan, plan.evaluation.scenario, actual, judge)
+    last = len(actual) - 1
+    turn_results = []
+    for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
+        state = invocation.state if invocation.state is not None or number < last else final_state
+        fed = fed_tools[number] if number < len(fed_tools) else frozenset[str]()
+        turn_results.append(
+            _Turn(plan, turn, invocation, number, judge=judge, fed_tools=fed).result(state)
+        )
+    return GoldenResult(
+        turn_replay_results=tuple(turn_results),
+        evaluation_expectation_results=_expectation_results(plan, judge),
+    )
 
 
 # --- the agent's actions --------------------------------------------------------------------------
@@ -400,6 +429,11 @@ def task_of(scenario: Scenario) -> str:
     """The task and the facts of a scenario's user."""
     facts = "".join(f"\n- {fact.name}: {fact.value}" for fact in scenario.user_facts)
     return scenario.task + (f"\n\nWhat the user knows:{facts}" if facts else "")
+
+
+def tool_name(name: str, app: str) -> str:
+    """The resource name for a tool's name."""
+    return name if "/" in name else f"{app}/tools/{name}"
 
 
 def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
@@ -907,30 +941,6 @@ def _claims(
     return HallucinationResult(**judge.ask(question).rated(HALLUCINATION_LABELS))
 
 
-def golden_result(
-    plan: Plan,
-    actual: Sequence[Invocation],
-    judge: VerdictSource,
-    *,
-    final_state: Json | None = None,
-    fed_tools: Sequence[frozenset[str]] = (),
-) -> GoldenResult:
-    """The outcomes of a golden by turn. Each turn of the agent has an invocation. `fed_tools`: by
-    turn, the tools whose responses come from evalgate."""
-    last = len(actual) - 1
-    turn_results = []
-    for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
-        state = invocation.state if invocation.state is not None or number < last else final_state
-        fed = fed_tools[number] if number < len(fed_tools) else frozenset[str]()
-        turn_results.append(
-            _Turn(plan, turn, invocation, number, judge=judge, fed_tools=fed).result(state)
-        )
-    return GoldenResult(
-        turn_replay_results=tuple(turn_results),
-        evaluation_expectation_results=_expectation_results(plan, judge),
-    )
-
-
 def _expectation_results(
     plan: Plan, judge: VerdictSource
 ) -> tuple[EvaluationExpectationResult, ...]:
@@ -949,11 +959,9 @@ def _expectation_results(
 # --- scenarios ------------------------------------------------------------------------------------
 
 
-def scenario_result(
-    plan: Plan, actual: Sequence[Invocation], judge: VerdictSource
+def _scenario_result(
+    plan: Plan, scenario: Scenario, actual: Sequence[Invocation], judge: VerdictSource
 ) -> ScenarioResult:
-    """The outcomes of a scenario."""
-    scenario = plan.evaluation.scenario or Scenario()
     outcomes = (
         tuple(_scenario_outcomes(plan, scenario, actual, judge)) if plan.compares_scenario else ()
     )

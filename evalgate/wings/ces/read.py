@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from posixpath import basename, dirname
@@ -147,7 +147,7 @@ class Reading:
     """The content of a file. `raw`: its whole content as in the file, None if it cannot be read.
 
     A resource with an error is not in `resources`, and an app's settings with an error are not in
-    `app`. `prompts`: those of goldens for `cxas`, which stand in the place of CES's names, by the
+    `app`. `prompts`: those of files for `cxas`, which stand in the place of CES's names, by the
     last part of the names."""
 
     kind: Kind
@@ -311,9 +311,8 @@ def parse_message(
     reader = _Reader(file, kind, problems, raw, is_partial=is_partial, unknown=unknown)
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
-    reader.resource(raw, (), kind)
-    messages = [resource.message for resource in reader.resources if not resource.path]
-    return (messages[0] if messages and not problems.error_count else None), problems.all()
+    resource = reader.resource(raw, (), kind)
+    return (resource.message if resource and not problems.error_count else None), problems.all()
 
 
 def _json(text: str, problems: Problems) -> Any:
@@ -366,17 +365,17 @@ class _Reader:
     is_partial: bool = False
     unknown: list[str] | None = None
 
-    def resource(self, raw: Any, path: Path, kind: Kind) -> None:
-        """Read the resource at `path`."""
+    def resource(self, raw: Any, path: Path, kind: Kind) -> Resource | None:
+        """Read the resource at `path`; None if it has an error, which is reported."""
         if kind is Kind.EVALUATION:
             raw = self._with_named_expectations(raw, path)
         message = self.message(SHAPES[kind], raw, path)
-        if message is not None:
-            error_count = self.problems.error_count
-            if isinstance(message, Evaluation):
-                _check_evaluation(message, Spot(self.problems, path))
-            if self.problems.error_count == error_count:
-                self._add(kind, path, message)
+        error_count = self.problems.error_count
+        if isinstance(message, Evaluation):
+            _check_evaluation(message, Spot(self.problems, path))
+        if message is None or self.problems.error_count > error_count:
+            return None
+        return self._add(kind, path, message)
 
     def app(self, raw: JsonObject) -> AppEvaluation | None:
         """Read an app's settings for its evaluations; its other fields are not ours."""
@@ -405,8 +404,7 @@ class _Reader:
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
                 path = ("conversations", number)
-                prompts = (*document.common_expectations, *conversation.expectations)
-                self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
+                self._note_prompts((*document.common_expectations, *conversation.expectations))
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
@@ -416,6 +414,7 @@ class _Reader:
             for number, simulation in enumerate(document.evals):
                 path = ("evals", number)
                 _check_simulation(simulation, Spot(self.problems, path))
+                self._note_prompts(simulation.expectations)
                 self._add(Kind.SIMULATIONS, path, simulation)
         elif isinstance(document, ToolTests):
             for number, test in enumerate(document.tests):
@@ -425,11 +424,14 @@ class _Reader:
                     self.problems.warning("ces-turn", message, path=("tests", number))
                 self._add(Kind.TOOL_TESTS, ("tests", number), test)
 
-    def _add(self, kind: Kind, path: Path, message: Proto) -> None:
+    def _note_prompts(self, prompts: Iterable[str]) -> None:
+        self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
+
+    def _add(self, kind: Kind, path: Path, message: Proto) -> Resource:
         place = self.problems.place_of(path)
-        self.resources.append(
-            Resource(kind=kind, file=self.file, path=path, message=message, place=place)
-        )
+        resource = Resource(kind=kind, file=self.file, path=path, message=message, place=place)
+        self.resources.append(resource)
+        return resource
 
     def _with_named_expectations(self, raw: Any, path: Path) -> Any:
         """An evaluation with all expectations by name; in an export, whole expectations may stand
@@ -447,15 +449,9 @@ class _Reader:
             for number, expectation in enumerate(inputs[listed]):
                 if isinstance(expectation, dict):
                     expectation_path = (*path, key, listed, number)
-                    self.resource(expectation, expectation_path, Kind.EXPECTATION)
-                    names.append(
-                        str(
-                            expectation.get("name")
-                            or expectation.get("displayName")
-                            or expectation.get("display_name")
-                            or ""
-                        )
-                    )
+                    resource = self.resource(expectation, expectation_path, Kind.EXPECTATION)
+                    if resource is not None:
+                        names.append(resource.name or resource.title)
                 else:
                     names.append(expectation)
             evaluation[key] = {**inputs, listed: names}

@@ -1,23 +1,38 @@
 """The results of a run in the form of the API: EvaluationResult, EvaluationRun, latency report,
-metrics by version.
+metrics by version, and the file with all of them beside results.json.
 
-This module is pure: the outcomes by turn and expectation, the time and the names are arguments.
 Unknown values are omitted: a run without a status is ERROR, and no mean includes missing scores."""
 
 from __future__ import annotations
 
+import json
+import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evalgate.model import AgentFailure, FailureKind, Invocation, Timings
+from evalgate.model import (
+    AgentFailure,
+    Case,
+    FailureKind,
+    GradedTrial,
+    Invocation,
+    NotEvaluated,
+    Report,
+    Run,
+    Timings,
+    Transcript,
+    TrialView,
+    cases_of,
+)
+from evalgate.reports import Renderer
 from evalgate.values import JsonObject, frozen_dataclass, grouped
+from evalgate.wings.ces import cases, criteria, outcomes
 from evalgate.wings.ces.cxas import TRANSFER
+from evalgate.wings.ces.outcomes import Plan, tool_name
 from evalgate.wings.ces.shapes import (
     AggregatedMetrics,
     ErrorType,
-    Evaluation,
     EvaluationErrorInfo,
-    EvaluationMetricsThresholds,
     EvaluationResult,
     EvaluationRun,
     EvaluationRunState,
@@ -55,19 +70,18 @@ _ERRORS = {
 
 @frozen_dataclass
 class Measured:
-    """One run of an evaluation: the agent's turns, and the evaluation's result.
+    """One run of a plan's evaluation: the agent's turns, and the evaluation's result.
 
     `status` None: unknown, for example because a judge was unreachable; `reason` explains it.
     `number` counts the runs of one evaluation from 1."""
 
-    evaluation: Evaluation
+    plan: Plan
     result: GoldenResult | ScenarioResult | None = None
     status: Outcome | None = None
     turns: tuple[Invocation, ...] = ()
     failure: AgentFailure | None = None
     reason: str = ""
     number: int = 1
-    thresholds: EvaluationMetricsThresholds | None = None
     method: GoldenRunMethod = GoldenRunMethod.GOLDEN_RUN_METHOD_UNSPECIFIED
 
 
@@ -81,7 +95,6 @@ class Batch:
     created_at: str
     version: str = ""
     version_title: str = ""
-    display_name: str = ""
 
     @property
     def name(self) -> str:
@@ -99,12 +112,12 @@ class Batch:
 
 def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
     """The result of one run of one evaluation."""
-    title = measured.evaluation.display_name
-    evaluation = measured.evaluation
+    plan = measured.plan
     status = measured.status if measured.failure is None else None
+    thresholds = plan.effective_thresholds
     return EvaluationResult(
-        name=f"{evaluation.name or f'{batch.app}/evaluations/{title}'}/results/{batch.run_id}-{measured.number}",
-        display_name=f"{title} result - {batch.created_at}",
+        name=f"{plan.name}/results/{batch.run_id}-{measured.number}",
+        display_name=f"{plan.evaluation.display_name} result - {batch.created_at}",
         create_time=batch.created_at,
         evaluation_status=status or Outcome(0),
         execution_state=ExecutionState.COMPLETED if status else ExecutionState.ERROR,
@@ -112,7 +125,7 @@ def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
         evaluation_run=batch.name,
         app_version=batch.version_name,
         app_version_display_name=batch.version_title,
-        evaluation_metrics_thresholds=measured.thresholds,
+        evaluation_metrics_thresholds=thresholds if thresholds.json() else None,
         golden_run_method=measured.method,
         **_outcomes(measured, batch.app),
     )
@@ -172,11 +185,6 @@ def _span(kind: str, name: str, seconds: float, *, app: str) -> SpanLatency:
     return SpanLatency(**about, execution_latency=_duration(seconds))
 
 
-def tool_name(name: str, app: str) -> str:
-    """The resource name for a tool's name."""
-    return name if "/" in name else f"{app}/tools/{name}"
-
-
 def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
     """Durations of the calls of tools and models, in order: kind, name, seconds. Without separate
     timings, this has a turn's only call: for several calls only the total is known."""
@@ -222,12 +230,12 @@ def run_of(
     """The run of some evaluations, and the result of each."""
     results = [result_of(measurement, batch) for measurement in measured]
     by_evaluation = grouped((evaluation_of(result), result) for result in results)
-    kinds = frozenset(measurement.evaluation.golden is not None for measurement in measured)
+    kinds = frozenset(measurement.plan.evaluation.golden is not None for measurement in measured)
     counts = _counts(results)
     methods = {measurement.method for measurement in measured} - {GoldenRunMethod(0)}
     evaluation_run = EvaluationRun(
         name=batch.name,
-        display_name=batch.display_name or f"run - {batch.created_at}",
+        display_name=f"run - {batch.created_at}",
         create_time=batch.created_at,
         evaluation_results=tuple(evaluation_result.name for evaluation_result in results),
         evaluations=tuple(by_evaluation),
@@ -413,3 +421,107 @@ def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterable[ToolMetrics]:
             counts.setdefault(tool, [0, 0])[result.outcome is Outcome.FAIL] += 1
     for tool, (passed, failed) in sorted(counts.items()):
         yield ToolMetrics(tool=tool, pass_count=passed, fail_count=failed)
+
+
+# --- the file ---
+
+FILE = "ces-results.json"
+
+
+def render(report: Report) -> str:
+    """The file; "" if no CES evaluation ran. It has the runs of both sides with all results, and
+    the metrics of each evaluation by version."""
+    if not has_any(report.run):
+        return ""
+    return json.dumps(of_runs(report.run, report.base), ensure_ascii=False, indent=1) + "\n"
+
+
+def has_any(run: Run) -> bool:
+    """True if CES evaluations ran."""
+    return any(case.ces is not None for suite in run.suites for case in suite.eval_set.cases)
+
+
+def of_runs(head: Run, base: Run | None) -> JsonObject:
+    """The runs, results and aggregated metrics, each as protobuf's JSON."""
+    document: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
+    pairs: list[tuple[str, tuple[str, EvaluationResult]]] = []
+    for side, run in [*([("base", base)] if base is not None else []), ("head", head)]:
+        for evaluation_run, evaluation_results in _of_run(run, side):
+            document["evaluationRuns"].append(evaluation_run.json())
+            document["evaluationResults"] += [
+                evaluation_result.json() for evaluation_result in evaluation_results
+            ]
+            version = _version(run, side)
+            pairs += [(evaluation_of(result), (version, result)) for result in evaluation_results]
+    document["aggregatedMetrics"] = {
+        name: aggregated(grouped(by_version)).json() for name, by_version in grouped(pairs).items()
+    }
+    return document
+
+
+def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
+    """A run of the API for each app."""
+    by_app = grouped((plan.app, measurement) for plan, _, _, measurement in measurements(run))
+    for app, measured in by_app.items():
+        created = run.started_at.replace("+00:00", "Z")
+        batch = Batch(
+            app=app,
+            run_id=f"run-{re.sub(r'[^0-9]', '', created)[:14]}-{side}",
+            created_at=created,
+            version=_version(run, side),
+            version_title=run.commit,
+        )
+        yield run_of(measured, batch)
+
+
+def measurements(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
+    """Each first trial of a CES evaluation, with its outcomes."""
+    cases_by_key = cases_of(run.suites)
+    for trial in run.trials:
+        case = cases_by_key.get(trial.key.case)
+        if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
+            plan = Plan.model_validate(case.ces)
+            transcript = run.transcripts(trial.key)
+            yield plan, trial, transcript, _measured(case, plan, trial, transcript)
+
+
+def _version(run: Run, side: str) -> str:
+    """The name of a version: the commit, with a mark if files differed from it, or the side if the
+    commit is unknown."""
+    return f"git-{run.commit[:12]}{'-changed' if run.dirty else ''}" if run.commit else side
+
+
+def _measured(
+    case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript | None
+) -> Measured:
+    """A trial with its outcomes by turn and expectation."""
+    common_fields: JsonObject = {"plan": plan, "number": trial.key.number + 1}
+    if trial.failure is not None or transcript is None:
+        lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
+        return Measured(**common_fields, failure=trial.failure or lost)
+    evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
+    result = criteria.result_of(plan, evidence, criteria.StoredVerdicts(trial.grades))
+    deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
+    grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
+    lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]
+    status = outcomes.status(outcomes.checks(plan, result))
+    if lacking and status is not Outcome.SKIPPED:  # a skipped evaluation lacks nothing
+        status = None
+    if plan.turns:  # a single turn has no turn before it
+        is_stable = transcript.isolated or len(plan.turns) == 1
+        common_fields["method"] = GoldenRunMethod.STABLE if is_stable else GoldenRunMethod.NAIVE
+    return Measured(
+        **common_fields,
+        result=result,
+        status=status,
+        turns=transcript.invocations,
+        reason="; ".join(lacking),
+    )
+
+
+RENDERER = Renderer(
+    name="ces",
+    file_name=FILE,
+    summary="runs, results and metrics of CES evaluations, as CES's API has them",
+    render=render,
+)

@@ -15,7 +15,7 @@ from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
 from evalgate.wings.assistant.resources import ServerResources
-from evalgate.wings.ces import library as gate_library, read, resources as gate_resources
+from evalgate.wings.ces import read, resources as gate_resources
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.read import Kind
 
@@ -425,7 +425,7 @@ def test_an_update_may_leave_a_reference_that_leads_nowhere(root: Path) -> None:
 
 
 def test_only_changed_files_are_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_library, "_TICK_NS", 0)
+    monkeypatch.setattr(gate_resources, "_TICK_NS", 0)
     resources = ServerResources(root)
     (root / "drafts").mkdir()
     resources.get(Kind.EVALUATION, RENEW)
@@ -475,9 +475,9 @@ def test_a_clock_of_whole_seconds_is_not_relied_on(
         )
 
     coarse = SimpleNamespace(stat=stat, listdir=os.listdir)
-    monkeypatch.setattr(gate_library, "os", coarse)
+    monkeypatch.setattr(gate_resources, "os", coarse)
     clock = SimpleNamespace(time_ns=lambda: second + 900_000_000)
-    monkeypatch.setattr(gate_library, "time", clock)
+    monkeypatch.setattr(gate_resources, "time", clock)
     resources = ServerResources(root)
     for answer in ("Goodbye", "Welcome"):
         (root / "evaluations/bye.yaml").write_text(YAML.replace("Goodbye", answer))

@@ -1,17 +1,19 @@
-"""Agreement and kappa against published examples, brute force and simulation."""
+"""Wilson's interval, agreement and kappa against published examples, brute force and simulation."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 from random import Random
+from statistics import NormalDist
 
 import pytest
 from builders.labels import JUDGE, MATCH, labelled
 from hypothesis import given, strategies as st
 
 from evalgate.model import Confusion, CriterionJudge
-from evalgate.wings.calibrate import agreement, rates
+from evalgate.wings.calibrate import agreement
 
 COUNTS = st.integers(0, 30)
 
@@ -67,7 +69,7 @@ def test_an_undecided_label_is_no_disagreement() -> None:
     rate = agreement.agreement_rate(verdicts)
     assert rate is not None
     assert rate.value == 11 / 12
-    assert (rate.low, rate.high) == rates.wilson(11, 12)
+    assert (rate.low, rate.high) == agreement.wilson(11, 12)
 
 
 def test_rates_are_shares_of_what_people_say() -> None:
@@ -79,7 +81,7 @@ def test_rates_are_shares_of_what_people_say() -> None:
     assert tpr is not None
     assert tnr is not None
     assert (tpr.value, tnr.value) == (0.9, 0.75)
-    assert (tpr.low, tpr.high) == rates.wilson(9, 10)
+    assert (tpr.low, tpr.high) == agreement.wilson(9, 10)
     assert agreement.agreement_rate(labelled("y/y y/n"), human=False) is None
 
 
@@ -109,7 +111,7 @@ def test_labels_of_one_case_count_for_less() -> None:
     clustered = agreement.agreement_rate(four_cases)
     assert clustered is not None
     # forty labels of four cases that never differ inside
-    assert (clustered.low, clustered.high) == rates.wilson(2, 4)
+    assert (clustered.low, clustered.high) == agreement.wilson(2, 4)
 
 
 @pytest.mark.parametrize(
@@ -147,3 +149,58 @@ def test_what_changed_about_the_judge_is_said() -> None:
         "prompt version 2 -> 3",
         "options {} -> {'temperature': 0}",
     )
+
+
+@pytest.mark.parametrize(
+    ("successes", "total", "low", "high"),
+    [
+        (81, 263, 0.2553, 0.3662),  # Newcombe 1998, table I
+        (15, 148, 0.0624, 0.1605),  # the same
+        (0, 20, 0.0, 0.1611),  # the same
+        (1, 29, 0.0061, 0.1718),  # the same
+        (10, 10, 0.7225, 1.0),  # nothing wrong in ten is no certainty
+    ],
+)
+def test_published_intervals(successes: int, total: int, low: float, high: float) -> None:
+    assert tuple(round(end, 4) for end in agreement.wilson(successes, total)) == (low, high)
+
+
+def test_nothing_observed_may_be_anything() -> None:
+    assert agreement.wilson(0, 0) == (0.0, 1.0)
+
+
+@given(st.integers(1, 400), st.data())
+def test_the_ends_solve_the_score_equation(total: int, data: st.DataObject) -> None:
+    successes = data.draw(st.integers(0, total))
+    low, high = agreement.wilson(successes, total)
+    assert 0 <= low <= successes / total <= high <= 1
+    assert low < high
+    z = NormalDist().inv_cdf(0.975)
+    for end in (low, high):
+        if 0 < end < 1:
+            assert abs(successes / total - end) / math.sqrt(
+                end * (1 - end) / total
+            ) == pytest.approx(z)
+
+
+def test_ten_alike_in_each_cluster_are_one_observation() -> None:
+    assert agreement.design_effect([(10, 10), (0, 10), (10, 10), (0, 10)]) == 10
+
+
+def test_independent_ones_cost_nothing() -> None:
+    assert agreement.design_effect([(1, 1), (0, 1), (1, 1)]) == 1
+    # less than chance would spread: not below 1
+    assert agreement.design_effect([(5, 10), (5, 10)]) == 1
+    # all alike everywhere: nothing to tell it from
+    assert agreement.design_effect([(10, 10), (10, 10)]) == 1
+    assert agreement.design_effect([]) == 1
+
+
+@given(
+    st.lists(
+        st.integers(1, 12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), max_size=12
+    )
+)
+def test_the_effect_lies_between_none_and_whole_clusters(clusters: list[tuple[int, int]]) -> None:
+    effect = agreement.design_effect(clusters)
+    assert 1 <= effect <= max([1, *(total for _, total in clusters)])

@@ -16,7 +16,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.errors import Severity
 from evalgate.model import Calibration, CriterionUse
-from evalgate.wings.calibrate import apply, calibration_file
+from evalgate.wings.calibrate import apply
 
 GOOD = calibrated("y/y*40 n/n*38 n/y*2")
 POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")
@@ -43,7 +43,7 @@ def write(root: Path, *calibrations: object) -> None:
     made = Calibration(
         evalgate="1", made_at="2026", labels_file="my.jsonl", source="asked", criteria=calibrations
     )  # type: ignore[arg-type]  # each is one
-    (root / "calibration.json").write_text(calibration_file.render(made))
+    (root / "calibration.json").write_text(apply.render(made))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from builders.nightly import NIGHTLY
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import cases, compare, outcomes, read, shapes
 from evalgate.wings.ces.outcomes import Plan, Verdict, VerdictSource
-from evalgate.wings.ces.shapes import Evaluation, GoldenResult, Outcome, ScenarioResult
+from evalgate.wings.ces.shapes import Evaluation, Outcome
 
 DATA = Path(__file__).parents[3] / "data/ces"
 APP = "projects/p/locations/l/apps/desk"
@@ -172,12 +172,8 @@ def ending(raw: dict[str, Any], actual: list[Invocation], levels: Any) -> Outcom
     plan = Plan(evaluation=message, thresholds=thresholds)
     # a scenario is talked over in two turns
     actual = actual[: len(plan.turns) or 2]
-    result: GoldenResult | ScenarioResult
     verdicts = {question.key: judged(question) for question in outcomes.questions(plan, actual)}
-    if message.scenario is not None:
-        result = outcomes.scenario_result(plan, actual, VerdictSource(verdicts))
-    else:
-        result = outcomes.golden_result(plan, actual, VerdictSource(verdicts))
+    result = outcomes.result_of(plan, actual, VerdictSource(verdicts))
     return outcomes.status(outcomes.checks(plan, result))
 
 

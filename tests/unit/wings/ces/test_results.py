@@ -13,6 +13,7 @@ from google.protobuf import json_format
 
 from evalgate.model import AgentFailure, CallTime, Event, FailureKind, Timings, ToolCall
 from evalgate.wings.ces import results
+from evalgate.wings.ces.outcomes import Plan
 from evalgate.wings.ces.results import Batch, Measured
 from evalgate.wings.ces.shapes import Evaluation, EvaluationResult, GoldenRunMethod, Outcome, Proto
 
@@ -57,12 +58,15 @@ def asked(
 
 def golden(status: Outcome | None = Outcome.PASS, **changed: Any) -> Measured:
     held: dict[str, Any] = {"result": OF_GOLDEN, "turns": (asked("renew_loan"),), **changed}
-    return Measured(evaluation=GOLDEN, status=status, **{"method": STABLE, **held})
+    return Measured(plan=Plan(evaluation=GOLDEN), status=status, **{"method": STABLE, **held})
 
 
 def scenario(status: Outcome | None = Outcome.PASS) -> Measured:
     return Measured(
-        evaluation=SCENARIO, status=status, result=OF_SCENARIO, turns=(asked("renew_loan"), asked())
+        plan=Plan(evaluation=SCENARIO),
+        status=status,
+        result=OF_SCENARIO,
+        turns=(asked("renew_loan"), asked()),
     )
 
 
@@ -100,10 +104,10 @@ def test_states(measured: Measured, state: str, status: str | None, error: str |
     found = valid(results.result_of(measured, BATCH))
     assert (found["executionState"], found.get("evaluationStatus")) == (state, status)
     assert found.get("errorInfo", {}).get("errorType") == error
-    assert found["name"] == f"{measured.evaluation.name}/results/run-7-1"
+    assert found["name"] == f"{measured.plan.evaluation.name}/results/run-7-1"
     assert found["evaluationRun"] == f"{APP}/evaluationRuns/run-7"
     assert found["appVersion"] == f"{APP}/versions/git-4f2a9c1"
-    assert found.get("goldenRunMethod") == ("STABLE" if measured.evaluation.golden else None)
+    assert found.get("goldenRunMethod") == ("STABLE" if measured.plan.evaluation.golden else None)
 
 
 CALLS = (
