@@ -234,7 +234,7 @@ def render_frameworks_table() -> str:
             host = importlib.import_module(
                 f"evalgate.wings.frameworks.worker.{name.replace('-', '_')}"
             ).Host
-            told = cell((type(driver).__doc__ or "").strip().rstrip("."))
+            told = cell(driver.__doc__ or "")
             rows.append(
                 f"| [{name}]({name}.md) | {told} | `{host.package}>={host.low},<{host.high}` |"
             )

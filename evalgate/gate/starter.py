@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from datetime import date, timedelta
 from importlib import metadata
@@ -680,7 +681,8 @@ def requirements_of(use: AgentUse, settings: Settings) -> list[str] | None:
     if needs is None or needs.kind is NeedKind.NAMED:
         return [*options.get("requirements", ())]
     if needs.kind is NeedKind.POETRY and not Path(needs.folder, "poetry.lock").exists():
-        return python_needs.poetry_requirements(Path(needs.folder))
+        with suppress(python_needs.PoetryFailed):  # the environment's failure says it
+            return python_needs.poetry_requirements(Path(needs.folder))
     extensible = needs.kind in (NeedKind.REQUIREMENTS, NeedKind.PROJECT)
     return [os.path.relpath(file, settings.root) for file in needs.files] if extensible else None
 

@@ -23,7 +23,7 @@ from evalgate.formats.base import Format
 from evalgate.formats.json_source import Problems
 from evalgate.model import Content, Invocation, Part, Text, ToolCall, ToolResponse, Transcript
 from evalgate.model.shapes import to_snake
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, member
 
 _SESSION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id", "gcp.vertex.agent.session_id")
 _KINDS = {
@@ -414,7 +414,7 @@ def _input_messages(span: Span) -> Iterator[tuple[str, str]]:
     request = span.first("gcp.vertex.agent.llm_request")
     for message in [
         *_as_list(span.first("gen_ai.input.messages")),
-        *_as_list(_field(request, "contents")),
+        *_as_list(member(request, "contents")),
     ]:
         content = _content(message)
         yield content.role or "", _spoken_text(content)
@@ -425,7 +425,7 @@ def _input_messages(span: Span) -> Iterator[tuple[str, str]]:
 def _answer_parts(span: Span) -> list[Part]:
     """The parts of a model's answer: texts and calls."""
     messages = _as_list(span.first("gen_ai.output.messages"))
-    response = _field(span.first("gcp.vertex.agent.llm_response"), "content")
+    response = member(span.first("gcp.vertex.agent.llm_response"), "content")
     parts = [
         part for message in [*messages, *_as_list(response)] for part in _content(message).parts
     ]
@@ -475,7 +475,7 @@ def _is_schema(raw: Any) -> bool:
     if not isinstance(raw, dict):
         return False
     return isinstance(raw.get("properties"), dict) or all(
-        isinstance(_field(property_schema, "type"), str) for property_schema in raw.values()
+        isinstance(member(property_schema, "type"), str) for property_schema in raw.values()
     )
 
 
@@ -606,10 +606,6 @@ def _has_prefix(attributes: Json, prefix: str) -> bool:
 
 def _as_list(raw: Any) -> list[Any]:
     return raw if isinstance(raw, list) else [] if raw is None else [raw]
-
-
-def _field(raw: Any, key: str) -> Any:
-    return raw.get(key) if isinstance(raw, dict) else None
 
 
 class Traces(Format):

@@ -26,7 +26,7 @@ from evalgate.model import (
 from evalgate.model.deviations import Deviations
 from evalgate.results.file import Stored
 from evalgate.text import words
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Json, frozen_dataclass, without
 from evalgate.wings.calibrate import labels
 from evalgate.wings.calibrate.labels import PLACE_UNKNOWN, Label, LabelProblem
 
@@ -247,7 +247,7 @@ def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
 
 
 def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
-    options = {name: value for name, value in use.options.items() if name != "rubrics"}
+    options = without(use.options, ("rubrics",))
     return replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
 
 

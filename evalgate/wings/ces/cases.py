@@ -3,7 +3,6 @@ that decide."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,7 +25,8 @@ from evalgate.model import (
     ToolResponse as AdkResponse,
     TurnSetup,
 )
-from evalgate.values import Json, JsonObject, grouped
+from evalgate.model.json_match import MISSING
+from evalgate.values import Json, JsonObject, digest_of, grouped
 from evalgate.wings.ces import compare, cxas, outcomes, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER, Simulation
 from evalgate.wings.ces.outcomes import Plan, expectations_of
@@ -52,18 +52,6 @@ from evalgate.wings.ces.shapes import (
     ToolCall,
     ToolResponse,
 )
-
-EXPECTATIONS = "ces_expectations"
-SIMILARITY = "ces_semantic_similarity"
-HALLUCINATION = "ces_hallucination"
-NAMED = "ces_evaluation_expectations"
-GOAL = "ces_user_goal"
-GOALS = "ces_goals"
-RUBRICS = "ces_rubrics"
-PLATFORM = "ces_platform"
-"""The platform's own outcome of evaluations that it runs."""
-CRITERIA = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
-"""The criteria in the order of the reports."""
 
 RUN = (Kind.EVALUATION, Kind.CONVERSATIONS, Kind.SIMULATIONS)
 """The kinds that run; a tool test needs a tool without its agent, which no driver has."""
@@ -236,7 +224,7 @@ class _App:
         """A persona of the app, always the same one for a scenario; the platform picks any."""
         if not self._personas:
             return None
-        number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
+        number = int(digest_of(name, 8), 16)
         personas = sorted(self._personas, key=lambda persona: persona.display_name)
         persona = personas[number % len(personas)]
         return Persona(persona_id=persona.display_name, description=persona.personality)
@@ -426,26 +414,26 @@ def _answer(response: ToolResponse) -> JsonObject:
 
 def _criteria(plan: Plan) -> Iterator[str]:
     scenario = plan.evaluation.scenario
-    yield PLATFORM
+    yield outcomes.PLATFORM
     yield from (
         _criteria_of_golden(plan) if scenario is None else _criteria_of_scenario(plan, scenario)
     )
     if any(map(plan.judges_hallucination, plan.turns if scenario is None else (None,))):
-        yield HALLUCINATION
+        yield outcomes.HALLUCINATION
     if plan.conversation_expectations:
-        yield NAMED
+        yield outcomes.NAMED
     if plan.goals:
-        yield GOALS
+        yield outcomes.GOALS
 
 
 def _criteria_of_golden(plan: Plan) -> Iterator[str]:
-    yield EXPECTATIONS  # at least: no unexpected answer or call
+    yield outcomes.EXPECTATIONS  # at least: no unexpected answer or call
     compares_calls = plan.compares_tools(of_step=True)
     for expectation in _expectations(plan.turns):
         call = plan.expected_call(expectation)
         is_call_judged = compares_calls and call is not None and call.may_need_judge
         if not expectation.skip_evaluation and (plan.judges_answer(expectation) or is_call_judged):
-            yield SIMILARITY
+            yield outcomes.SIMILARITY
 
 
 def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
@@ -453,20 +441,20 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
     says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
     calls = list(filter(None, map(plan.expected_call, expected)))
     if plan.compares_scenario and calls:
-        yield EXPECTATIONS
+        yield outcomes.EXPECTATIONS
     if plan.compares_scenario and (says or any(call.may_need_judge for call in calls)):
-        yield SIMILARITY
+        yield outcomes.SIMILARITY
     if plan.judges_goal:
-        yield GOAL
+        yield outcomes.GOAL
     if scenario.rubrics:
-        yield RUBRICS
+        yield outcomes.RUBRICS
 
 
 def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
     """The criteria that decide on any of the cases, or inform about them, in the order of the
     reports."""
     used_names = {name for case in cases for name in case.criteria or ()}
-    return tuple(name for name in CRITERIA if name in used_names)
+    return tuple(name for name in outcomes.CRITERIA if name in used_names)
 
 
 def _end_of(path: Path) -> Path:
@@ -482,9 +470,7 @@ def differences(base: Case, head: Case) -> list[str]:
         for change in compare.changes(_compared(base), _compared(head))
         if change.path[:1] not in (("description",), ("tags",))
         # a golden of one turn has no run method
-        and not (
-            change.path == ("goldenRunMethod",) and compare.MISSING in (change.old, change.new)
-        )
+        and not (change.path == ("goldenRunMethod",) and MISSING in (change.old, change.new))
         for leaf in compare.leaves(change)
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -169,11 +170,8 @@ def _live(
     is_drift: bool = False,
 ) -> int:
     try:
-        files = AppFiles(folder, app=app, environment=os.environ, endpoint=endpoint)
-        try:
+        with closing(AppFiles(folder, app=app, environment=os.environ, endpoint=endpoint)) as files:
             done = action(files)
-        finally:
-            files.close()
     except Refused as refused:
         raise ConfigError(refused.message) from refused
     for note in done.notes:

@@ -16,7 +16,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import filelock
@@ -58,7 +58,6 @@ from evalgate.values import Json, JsonObject
 from evalgate.wings.ces import read, shapes
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.live import (
-    APP_NAME,
     Live,
     LiveFailed,
     address,
@@ -67,7 +66,7 @@ from evalgate.wings.ces.live import (
     move_to_app,
 )
 from evalgate.wings.ces.outcomes import Plan, tool_name
-from evalgate.wings.ces.read import Kind
+from evalgate.wings.ces.read import APP_NAME, Kind
 from evalgate.wings.ces.shapes import (
     ErrorType,
     Evaluation,
@@ -625,6 +624,9 @@ class CesAgent(Agent):
 
     def start(self) -> None:
         """Create the resources of the run. Raises AgentFailed, with the same error each time."""
+        self._started()
+
+    def _started(self) -> Live:
         with self._lock:
             if self._live is None and self._failure is None:
                 try:
@@ -635,6 +637,8 @@ class CesAgent(Agent):
                     self._failure = failed.failure
             if self._failure is not None:
                 raise AgentFailed(self._failure)
+            assert self._live is not None
+            return self._live
 
     def play(self, case: Case, key: TrialKey) -> Transcript | None:  # noqa: ARG002 - the shape of Agent
         """Let the platform run the evaluation. Raises AgentFailed."""
@@ -642,43 +646,29 @@ class CesAgent(Agent):
             return None
         if case.ces is None:
             raise _unmeasured(FailureKind.START, "the platform runs CES evaluations only")
-        self.start()
-        assert self._live is not None
-        assert self._evaluations is not None
-        live_app = self._live.another()
-        try:
-            timeout_s = self._setting.limits.case_timeout_s
-            return self._evaluations.run(live_app, case, timeout_s=timeout_s)
-        except LiveFailed as failed:
-            is_refusal = kind_of(failed.status) is FailureKind.RAISED and failed.status >= 400
-            kind = FailureKind.START if is_refusal else FailureKind.UNREACHABLE
-            raise _unmeasured(kind, self._redact(str(failed))) from None
-        finally:
-            live_app.close()
+        with closing(self._started().another()) as live_app:
+            assert self._evaluations is not None
+            try:
+                timeout_s = self._setting.limits.case_timeout_s
+                return self._evaluations.run(live_app, case, timeout_s=timeout_s)
+            except LiveFailed as failed:
+                is_refusal = kind_of(failed.status) is FailureKind.RAISED and failed.status >= 400
+                kind = FailureKind.START if is_refusal else FailureKind.UNREACHABLE
+                raise _unmeasured(kind, self._redact(str(failed))) from None
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
         """A separate session for each trial. Raises AgentFailed."""
-        self.start()
-        assert self._live is not None
-        live_app = self._live.another()
-        options = self._options
-        agent = options.entry_agent
-        config = {
-            "session": f"{self._app}/sessions/evalgate-{uuid.uuid4().hex[:16]}",
-            "deployment": self._deployment,
-            "entryAgent": agent if not agent or "/" in agent else f"{self._app}/agents/{agent}",
-            "useToolFakes": options.tool_fakes,
-        }
-        try:
-            yield CesConversation(
-                live_app,
-                {name: setting for name, setting in config.items() if setting},
-                self._setting,
-                case,
-            )
-        finally:
-            live_app.close()
+        with closing(self._started().another()) as live_app:
+            agent = self._options.entry_agent
+            config = {
+                "session": f"{self._app}/sessions/evalgate-{uuid.uuid4().hex[:16]}",
+                "deployment": self._deployment,
+                "entryAgent": agent if not agent or "/" in agent else f"{self._app}/agents/{agent}",
+                "useToolFakes": self._options.tool_fakes,
+            }
+            config = {name: setting for name, setting in config.items() if setting}
+            yield CesConversation(live_app, config, self._setting, case)
 
     def about(self) -> Mapping[str, str]:
         """The app and its version."""
@@ -725,13 +715,11 @@ class CesAgent(Agent):
             self._setting.world.log(
                 self._redact(f"CES resources of earlier runs cannot be deleted now: {failed}")
             )
-        if self._options.path or self._options.version:
-            self._journal = NameJournal(folder)
         resource_id = f"evalgate-{uuid.uuid4().hex[:16]}"
         if self._options.path:
-            self._import(live_app, resource_id)
+            self._import(live_app, folder, resource_id)
         elif self._options.version and not self._options.on_platform:
-            self._deploy(live_app, resource_id)
+            self._deploy(live_app, folder, resource_id)
         else:
             live_app.get(self._app)
         version = self._options.version
@@ -746,9 +734,9 @@ class CesAgent(Agent):
         )
         return live_app
 
-    def _import(self, live: Live, app_id: str) -> None:
+    def _import(self, live: Live, folder: Path, app_id: str) -> None:
         """Create an app from the checkout's export."""
-        assert self._journal is not None
+        self._journal = NameJournal(folder)
         location = self._options.app.partition("/apps/")[0]
         content = _pack(Path(self._setting.root) / self._options.path)
         self._app = f"{location}/apps/{app_id}"
@@ -763,9 +751,9 @@ class CesAgent(Agent):
             self._journal.add(live, str(new_app["name"]))
             self._app = str(new_app["name"])
 
-    def _deploy(self, live: Live, deployment_id: str) -> None:
+    def _deploy(self, live: Live, folder: Path, deployment_id: str) -> None:
         """Create a deployment of the version, because sessions name deployments."""
-        assert self._journal is not None
+        self._journal = NameJournal(folder)
         self._deployment = f"{self._app}/deployments/{deployment_id}"
         self._journal.add(live, self._deployment)
         body = {

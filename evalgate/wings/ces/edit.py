@@ -15,7 +15,7 @@ from evalgate.config import yaml
 from evalgate.formats.json_source import JsonText, Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, without
 from evalgate.wings.ces import compare, shapes
 from evalgate.wings.ces.shapes import Handling, Proto
 
@@ -131,7 +131,7 @@ def with_fields(stored: Json, body: Json, mask: Sequence[Path], shape: type[Prot
     the other fields of the group."""
     if list(mask) == [(EVERYTHING,)]:
         identity = {"name": stored["name"]} if "name" in stored else {}
-        return {**identity, **{key: value for key, value in body.items() if key != "name"}}
+        return {**identity, **without(body, ("name",))}
     resource: JsonObject = json.loads(json.dumps(stored))
     for path in mask:
         value: Any = body

@@ -6,7 +6,6 @@ Every update of an app has a mask of the changed fields and the etag that was re
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,12 +16,20 @@ from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_in
 from evalgate.results import kept, output
 from evalgate.text import plain, words
-from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
+from evalgate.values import Environ, Json, JsonObject, digest_of, frozen_dataclass, without
 from evalgate.wings.ces import compare, edit, live, read, shapes
 from evalgate.wings.ces.compare import FieldChange
 from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed
-from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
+from evalgate.wings.ces.live import Live, LiveFailed
+from evalgate.wings.ces.read import (
+    APP_NAME,
+    COLLECTION_OF,
+    WRITABLE,
+    AppEvaluation,
+    Kind,
+    Library,
+    Resource,
+)
 from evalgate.wings.ces.resources import ID, Resources
 
 
@@ -139,13 +146,8 @@ def pairs(
 # --- a live app ----------------------------------------------------------------------------------
 
 
-ORDER = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
-"""The order of writing: a resource comes before those that refer to it."""
-
 PULLED = f"{kept.FOLDER}/ces/pulled"
 """The resources as they were pulled, by name and etag: the base of the next pull."""
-
-_OF_APP = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
 
 
 @frozen_dataclass
@@ -299,12 +301,12 @@ class AppFiles:
         with _errors_explained():
             app_pairs = {
                 kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
-                for kind in ORDER
+                for kind in WRITABLE
             }
             app = self._live.get(self.app)
             self._learn_names(app_pairs)
         joined_pairs: list[Pair] = []
-        for kind in ORDER:
+        for kind in WRITABLE:
             file_pairs = map(self._of_file, self._library.of(kind))
             joined_pairs += [
                 _joined(in_app, in_files) for in_app, in_files in pairs(app_pairs[kind], file_pairs)
@@ -335,7 +337,8 @@ class AppFiles:
                 hint="Name the folder of the one that is meant.",
             )
         # the other fields of an app are not ours
-        app_pair = _read({key: value for key, value in raw.items() if key in _OF_APP}, Kind.APP)
+        fields = shapes.fields_of(AppEvaluation)
+        app_pair = _read({key: value for key, value in raw.items() if key in fields}, Kind.APP)
         file_settings = None
         my_etag = ""
         if files:
@@ -365,7 +368,7 @@ class AppFiles:
         for kind, pairs in app_pairs.items():
             self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in pairs}
         used_text = json.dumps(
-            [shapes.content_of(resource.message) for resource in self._library.of(*ORDER)]
+            [shapes.content_of(resource.message) for resource in self._library.of(*WRITABLE)]
         )
         self._names |= live.find_names(self._live, self.app, used_text)
 
@@ -387,7 +390,7 @@ class AppFiles:
             if app_value in (file_value, base_value):
                 continue
             if file_value == base_value:
-                content = {**{k: v for k, v in content.items() if k != key}, **app_value}
+                content = {**without(content, (key,)), **app_value}
             else:
                 conflicts += live.mask(file_value, app_value, read.SHAPES[pair.kind])
         if conflicts:
@@ -486,9 +489,7 @@ class AppFiles:
         assert pair.file_content is not None
         raw = self._library.readings[pair.file].raw
         if pair.path:
-            if not names_only and pair.file_content != {
-                key: value for key, value in new.items() if key not in ("name", "etag")
-            }:
+            if not names_only and pair.file_content != without(new, ("name", "etag")):
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there"
                 )
@@ -509,7 +510,7 @@ class AppFiles:
 
 
 def _record(name: str, etag: str) -> str:
-    return f"{PULLED}/{hashlib.sha256(f'{name} {etag}'.encode()).hexdigest()[:24]}.json"
+    return f"{PULLED}/{digest_of(f'{name} {etag}', 24)}.json"
 
 
 def _read(raw: Json, kind: Kind) -> Pair:
@@ -566,8 +567,7 @@ _APP_HINT = "Name it: --app projects/P/locations/L/apps/A"
 
 def _app_name(library: Library) -> str:
     """The app that the files name. Raises ConfigError if they name none, or several."""
-    matches = (APP_NAME.match(resource.name) for resource in library.of(*ORDER))
-    apps = {match[0] for match in matches if match} - {read.LOCAL_APP}
+    apps = library.apps - {read.LOCAL_APP}
     documents = [
         reading.raw
         for reading in library.readings.values()

@@ -15,7 +15,7 @@ from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
-from evalgate.wings.ces import cases, read
+from evalgate.wings.ces import cases, outcomes, read
 from evalgate.wings.ces.cxas import Simulation, ToolTest
 from evalgate.wings.ces.read import Kind, Resource
 from evalgate.wings.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
@@ -72,12 +72,12 @@ class CesLibrary(FormatFiles):
         is_led = agents.is_led(agent)
         uses = [
             CriterionUse(name=name, threshold=None, informational=True)
-            if is_led or name == cases.RUBRICS
+            if is_led or name == outcomes.RUBRICS
             else CriterionUse(name=name, threshold=1.0)
             for name in cases.decisive(listed)
         ]
         if is_led:
-            return [CriterionUse(name=cases.PLATFORM, threshold=1.0), *uses]
+            return [CriterionUse(name=outcomes.PLATFORM, threshold=1.0), *uses]
         if any(case.scenario is not None for case in listed):
             uses.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
         return uses

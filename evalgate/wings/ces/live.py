@@ -17,13 +17,13 @@ from evalgate.system import http
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
 from evalgate.values import Environ, Json, JsonObject
 from evalgate.wings.ces import shapes
+from evalgate.wings.ces.read import APP_NAME
 from evalgate.wings.ces.shapes import Proto
 
 ENDPOINT = "https://ces.googleapis.com"
 ENDPOINT_VARIABLE = "CES_API_ENDPOINT"
 """The variable with another address of the API; `cxas` reads it too."""
 
-APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
 TIMEOUT_S = 60.0
 OPERATION_S = 900.0
 TRIES = 5

@@ -61,6 +61,18 @@ from evalgate.wings.ces.shapes import (
     UserGoalSatisfactionResult,
 )
 
+EXPECTATIONS = "ces_expectations"
+SIMILARITY = "ces_semantic_similarity"
+HALLUCINATION = "ces_hallucination"
+NAMED = "ces_evaluation_expectations"
+GOAL = "ces_user_goal"
+GOALS = "ces_goals"
+RUBRICS = "ces_rubrics"
+PLATFORM = "ces_platform"
+"""The platform's own outcome of evaluations that it runs."""
+CRITERIA = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
+"""The criteria in the order of the reports, without the platform's."""
+
 SIMILARITY_LABELS = {
     0: "Completely Inconsistent / Contradictory",
     1: "Largely Inconsistent (Major Omissions)",
@@ -1051,27 +1063,15 @@ def _scenario_answer(
 # --- checks and status ----------------------------------------------------------------------------
 
 
-class Group(enum.StrEnum):
-    """The subject of a check."""
-
-    EXPECTATION = "expectation"  # the agent's actions, decided without a judge
-    SIMILARITY = "similarity"  # what a judge compares
-    HALLUCINATION = "hallucination"
-    NAMED = "named"  # expectations of the whole conversation
-    GOAL = "goal"
-
-
 @frozen_dataclass
 class Check:
-    """One check of an evaluation and its outcome; `turn` counts from 1. `score`: on the check's own
-    scale."""
+    """One check of an evaluation and its outcome, for a criterion; `turn` counts from 1."""
 
-    group: Group
+    criterion: str
     subject: Wording
     outcome: Outcome
     turn: int | None = None
     explanation: str = ""
-    score: float | None = None
 
 
 def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
@@ -1081,7 +1081,7 @@ def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
     )
     of_conversation = (
         Check(
-            group=Group.NAMED,
+            criterion=NAMED,
             subject=expectation_result.prompt or expectation_result.evaluation_expectation,
             outcome=expectation_result.outcome,
             explanation=expectation_result.explanation,
@@ -1097,14 +1097,12 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
             yield _of_expectation(plan, expectation_outcome, number)
         overall = turn.overall_tool_invocation_result
         if overall is not None and overall.outcome is not Outcome.SKIPPED:
-            score = overall.tool_invocation_score or 0.0
             yield Check(
-                group=Group.EXPECTATION,
+                criterion=EXPECTATIONS,
                 subject=Sentence("ces_tool_share"),
                 outcome=overall.outcome,
                 turn=number,
-                explanation=f"{score:g}",
-                score=score,
+                explanation=f"{overall.tool_invocation_score or 0.0:g}",
             )
         if (
             plan.judges_hallucination(plan.turns[number - 1])
@@ -1115,12 +1113,11 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
 
 def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
     return Check(
-        group=Group.HALLUCINATION,
+        criterion=HALLUCINATION,
         subject=result.label or Sentence("ces_claims"),
         outcome=Verdict(score=result.score).outcome(NO_CLAIM_OR_YES),
         turn=turn,
         explanation=result.explanation,
-        score=result.score,
     )
 
 
@@ -1128,13 +1125,8 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
     expected = expectation_outcome.expectation or GoldenExpectation()
     similarity = expectation_outcome.semantic_similarity_result
     call_result = expectation_outcome.tool_invocation_result
-    score: float | None = None
-    explanation = ""
-    if call_result:
-        score = call_result.parameter_correctness_score
-        explanation = call_result.explanation
+    explanation = call_result.explanation if call_result else ""
     if similarity:
-        score = similarity.score
         explanation = similarity.explanation or explanation
     if expected.note in UNEXPECTED:
         explanation = _observed_text(expectation_outcome)
@@ -1142,12 +1134,11 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
         plan, expected, expectation_outcome.observed_tool_call
     )
     return Check(
-        group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
+        criterion=SIMILARITY if is_judged else EXPECTATIONS,
         subject=described(expected),
         outcome=expectation_outcome.outcome,
         turn=turn,
         explanation=explanation,
-        score=score,
     )
 
 
@@ -1163,7 +1154,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
             is_judged = _is_judged(plan, expectation, observed.tool_call if observed else None)
             field, text = "tool_call", min(names_of(expected_call.call))
         yield Check(
-            group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
+            criterion=SIMILARITY if is_judged else EXPECTATIONS,
             subject=Sentence("ces_expected", field, text),
             outcome=expectation_outcome.outcome,
         )
@@ -1174,11 +1165,10 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
         goal = result.user_goal_satisfaction_result
         score = goal.score if goal else None
         yield Check(
-            group=Group.GOAL,
+            criterion=GOAL,
             subject=Sentence("ces_goal", bool(plan.goal_score)),
             outcome=Verdict(score=score).outcome({plan.goal_score}),
             explanation=f"{goal.label}: {goal.explanation}" if goal else "",
-            score=score,
         )
 
 

@@ -9,7 +9,7 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from posixpath import basename, dirname
 from typing import Annotated, Any
 
@@ -46,6 +46,8 @@ from evalgate.wings.ces.shapes import (
 ENDINGS = (".json", ".yaml", ".yml")
 LOCAL_APP = "projects/local/locations/local/apps/local"
 """The app of resources that name none."""
+
+APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
 
 MATCH_TYPES = ("ignore", "semantic", "contains", "regexp")
 """The comparison of an argument: `{"$matchType": ..., "$originalValue": ...}` in place of a
@@ -94,6 +96,9 @@ class AppEvaluation(Proto):
 
 SHAPES: Mapping[Kind, type[Proto]] = {**RESOURCES, Kind.APP: AppEvaluation}
 """Resources that are a message of the API."""
+
+WRITABLE = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
+"""What may be written, in this order: a resource comes before those that refer to it."""
 
 APPLIES = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
 """Settings for the evaluations of the same app."""
@@ -192,9 +197,6 @@ _MARKS = (
     (Kind.PERSONA, "display_name personality", ""),
     (Kind.DATASET, "display_name evaluations", ""),
 )
-_APP_MARKS = frozenset(
-    {"evaluation_metrics_thresholds", "evaluation_personas", "evaluation_settings"}
-)
 
 
 def kind_of(text: str, *, file: str) -> Kind | None:
@@ -215,7 +217,7 @@ def kind_of(text: str, *, file: str) -> Kind | None:
         head = text[:_HEAD]
         top = {to_snake(key) for key in _TOP_KEY.findall(head)}
         inner_keys = {to_snake(first or second) for first, second in _INNER_KEY.findall(head)}
-    if stem(file) == "app" and top & _APP_MARKS:
+    if stem(file) == "app" and top & AppEvaluation.model_fields.keys():
         return Kind.APP
     for kind, needed, within in _MARKS:
         if top.issuperset(needed.split()) and (not within or within in inner_keys):
@@ -277,12 +279,12 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
         problems.error("wrong-type", f"expected an object, found {description}")
     if problems.error_count or not isinstance(raw, dict):
         return Reading(kind=kind, problems=problems.all())
-    reader = _Reader(file, kind, problems, raw)
+    reader = _Reader(problems)
     app = None
     if kind is Kind.APP:
         app = reader.app(raw)
     elif kind in CXAS:
-        reader.of_cxas(raw)
+        reader.of_cxas(raw, CXAS[kind])
     else:
         reader.resource(raw, (), kind)
     return Reading(
@@ -308,7 +310,7 @@ def parse_message(
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}")
         return None, problems.all()
-    reader = _Reader(file, kind, problems, raw, is_partial=is_partial, unknown=unknown)
+    reader = _Reader(problems, is_partial=is_partial, unknown=unknown)
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     resource = reader.resource(raw, (), kind)
@@ -352,28 +354,25 @@ def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
     return Place(place.file, place.line, column=place.column, json_path=json_source.path_text(path))
 
 
-@dataclass(slots=True)
 class _Reader:
-    """Reads the messages of one file."""
+    """Reads the messages of one file. `is_partial`, `unknown`: as in `parse_message`."""
 
-    file: str
-    kind: Kind
-    problems: Problems
-    raw: Any
-    resources: list[Resource] = field(default_factory=list)
-    prompts: dict[str, str] = field(default_factory=dict)
-    is_partial: bool = False
-    unknown: list[str] | None = None
+    def __init__(
+        self, problems: Problems, *, is_partial: bool = False, unknown: list[str] | None = None
+    ) -> None:
+        self.resources: list[Resource] = []
+        self.prompts: dict[str, str] = {}
+        self._problems, self._is_partial, self._unknown = problems, is_partial, unknown
 
     def resource(self, raw: Any, path: Path, kind: Kind) -> Resource | None:
         """Read the resource at `path`; None if it has an error, which is reported."""
         if kind is Kind.EVALUATION:
             raw = self._with_named_expectations(raw, path)
         message = self.message(SHAPES[kind], raw, path)
-        error_count = self.problems.error_count
+        error_count = self._problems.error_count
         if isinstance(message, Evaluation):
-            _check_evaluation(message, Spot(self.problems, path))
-        if message is None or self.problems.error_count > error_count:
+            _check_evaluation(message, Spot(self._problems, path))
+        if message is None or self._problems.error_count > error_count:
             return None
         return self._add(kind, path, message)
 
@@ -388,7 +387,7 @@ class _Reader:
             )
             if near:
                 message = f"`{key}` is not read"
-                self.problems.warning(
+                self._problems.warning(
                     "unknown-key", message, path=(key,), hint=f"did you mean `{near}`?"
                 )
         app: AppEvaluation | None = self.message(
@@ -398,9 +397,9 @@ class _Reader:
             self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
         return app
 
-    def of_cxas(self, raw: JsonObject) -> None:
+    def of_cxas(self, raw: JsonObject, shape: type[Proto]) -> None:
         """Read a file for `cxas`."""
-        document = self.message(CXAS[self.kind], raw, ())
+        document = self.message(shape, raw, ())
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
                 path = ("conversations", number)
@@ -408,12 +407,12 @@ class _Reader:
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
-                    _check_turn(turn, _TurnSpot(self.problems, (*path, "turns", turn_number)))
+                    _check_turn(turn, _TurnSpot(self._problems, (*path, "turns", turn_number)))
                 self._add(Kind.CONVERSATIONS, path, evaluation)
         elif isinstance(document, Simulations):
             for number, simulation in enumerate(document.evals):
                 path = ("evals", number)
-                _check_simulation(simulation, Spot(self.problems, path))
+                _check_simulation(simulation, Spot(self._problems, path))
                 self._note_prompts(simulation.expectations)
                 self._add(Kind.SIMULATIONS, path, simulation)
         elif isinstance(document, ToolTests):
@@ -421,15 +420,17 @@ class _Reader:
                 checks = test.expectations
                 if checks is None or not (checks.response or checks.variables):
                     message = "the test expects nothing of the tool"
-                    self.problems.warning("ces-turn", message, path=("tests", number))
+                    self._problems.warning("ces-turn", message, path=("tests", number))
                 self._add(Kind.TOOL_TESTS, ("tests", number), test)
 
     def _note_prompts(self, prompts: Iterable[str]) -> None:
         self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
 
     def _add(self, kind: Kind, path: Path, message: Proto) -> Resource:
-        place = self.problems.place_of(path)
-        resource = Resource(kind=kind, file=self.file, path=path, message=message, place=place)
+        place = self._problems.place_of(path)
+        resource = Resource(
+            kind=kind, file=self._problems.file, path=path, message=message, place=place
+        )
         self.resources.append(resource)
         return resource
 
@@ -461,17 +462,17 @@ class _Reader:
         """The message at `path`; None if it is absent, or has an error, which is reported."""
         if raw is None:
             return None
-        error_count = self.problems.error_count
-        spot = Spot(self.problems, path)
+        error_count = self._problems.error_count
+        spot = Spot(self._problems, path)
         cleaned = self._clean(shape, raw, spot, 0)
-        if self.problems.error_count > error_count and cleaned is None:
+        if self._problems.error_count > error_count and cleaned is None:
             return None
         try:
             message = shape.model_validate(cleaned)
         except ValidationError as error:
             _tell(error, cleaned, spot)
             return None
-        return message if self.problems.error_count == error_count else None
+        return message if self._problems.error_count == error_count else None
 
     def _clean(self, shape: type[Proto], raw: Any, spot: Spot, depth: int) -> Any:
         """The keys of a message in one spelling, without nulls, which mean absent; reports problems
@@ -479,7 +480,7 @@ class _Reader:
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
-            Spot(self.problems, spot.path[:10]).error(
+            Spot(self._problems, spot.path[:10]).error(
                 "json-too-deep", "the values are nested too deeply"
             )
             return None
@@ -488,8 +489,8 @@ class _Reader:
         spelled = dict[str, str]()
         for key, value in raw.items():
             name = fields.get(key) if isinstance(key, str) else None
-            if name is None and self.unknown is not None:
-                self.unknown.append(json_source.path_text(spot.at(key).path))
+            if name is None and self._unknown is not None:
+                self._unknown.append(json_source.path_text(spot.at(key).path))
             elif name is None:
                 _unknown_key(shape, raw, key, spot)
             elif name in spelled:
@@ -541,11 +542,11 @@ class _Reader:
                 )
                 spot.at(present_keys[1]).error("ces-oneof", message)
             elif not (
-                present_keys or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
+                present_keys or self._is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
             ):
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
                 spot.error("ces-oneof", message)
-        for name in shape.required if not self.is_partial else ():
+        for name in shape.required if not self._is_partial else ():
             key = shapes.key_of(shape, name)
             if content.get(key) in (None, "", []):
                 hint = "" if key in content else json_source.instead_of(key, content)
@@ -743,6 +744,12 @@ class Library:
         )
 
     @property
+    def apps(self) -> set[str]:
+        """The apps of the resources that have names."""
+        matches = (APP_NAME.match(resource.name) for resource in self.of(*WRITABLE))
+        return {match[0] for match in matches if match}
+
+    @property
     def tests(self) -> tuple[Resource, ...]:
         """The resources that could run: evaluations, goldens, simulations and tool tests."""
         return self.of(Kind.EVALUATION, *CXAS)
@@ -875,4 +882,4 @@ def names_of_app(message: Proto) -> set[tuple[str, str]]:
 
 
 _OF_APP_FIELDS = ("tool", "toolset", "target_agent")
-_OF_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+/(tools|toolsets|agents)/([^/]+)")
+_OF_APP = re.compile(APP_NAME.pattern + r"/(tools|toolsets|agents)/([^/]+)")

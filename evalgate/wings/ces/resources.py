@@ -5,7 +5,6 @@ Only the changed values of a file differ."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -13,7 +12,6 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -31,16 +29,22 @@ from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass
 from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
 from evalgate.wings.ces.edit import Refused, invalid
-from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Reading, Resource
+from evalgate.wings.ces.read import (
+    APP_NAME,
+    COLLECTION_OF,
+    WRITABLE,
+    Kind,
+    Library,
+    Reading,
+    Resource,
+)
 from evalgate.wings.ces.shapes import Proto
 
-WRITABLE = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
 LOCK_SECONDS = 30.0
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
-_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
 Texts: TypeAlias = dict[str, tuple[str, str | None]]
 RUNS = f"{kept.FOLDER}/ces"
 """The folder of the results of runs that were started here."""
@@ -153,7 +157,7 @@ class Resources:
         self._app = app
         self._read_only = read_only
         self._no_relaxing = no_relaxing
-        digest = hashlib.sha256(str(self.root).encode()).hexdigest()[:16]
+        digest = digest_of(str(self.root), 16)
         folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         self._files = StoredFiles(self.root)
@@ -281,9 +285,8 @@ class Resources:
         """All files with all of their problems, including those between files."""
         library = self._files.library()
         folders = partial(walk.folder_names, self.root)
-        return replace(
-            library, problems=(*library.problems, *read.library_problems(library, folders))
-        )
+        problems = (*library.problems, *read.library_problems(library, folders))
+        return Library(readings=library.readings, problems=problems)
 
     def _names(self, resource: Resource) -> set[str]:
         """All names that a reference may use for it."""
@@ -309,22 +312,17 @@ class Resources:
         (`-`). Raises Refused if there is no such app."""
         app, _, below = parent.partition("/evaluations/")
         is_shaped = bool(below) == (kind is Kind.RESULT) and "/" not in below
-        if not _APP.fullmatch(app) or not is_shaped:
+        if not APP_NAME.fullmatch(app) or not is_shaped:
             shape = "projects/P/locations/L/apps/A"
             more = "/evaluations/E" if kind is Kind.RESULT else ""
             raise invalid(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
-        apps = self._app_names(library)
+        apps = library.apps
         if apps and app not in {*apps, self._app}:
             hint = words.suggest(app[:200], apps, prefix="; ")
             raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}{hint}")
         if kind is not Kind.RESULT:
             return f"{app}/{COLLECTION_OF[kind]}/"
         return f"{app}/evaluations/" if below == "-" else f"{parent}/results/"
-
-    def _app_names(self, library: Library) -> set[str]:
-        """The apps of the resources that have names."""
-        matches = (_APP.match(resource.name) for resource in library.of(*WRITABLE))
-        return {match[0] for match in matches if match}
 
     def _find(self, library: Library, kind: Kind, name: str) -> Resource:
         matches = [resource for resource in library.of(kind) if self.name_of(resource) == name]
@@ -393,7 +391,7 @@ class Resources:
         if not ID.fullmatch(resource_id):
             message = "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
             raise invalid((f"{kind}Id", message))
-        apps = self._app_names(library)
+        apps = library.apps
         only_app = apps.pop() if self._app == read.LOCAL_APP and len(apps) == 1 else self._app
         name = self._prefix(library, kind, parent or only_app) + resource_id
         if any(
@@ -505,8 +503,7 @@ class Resources:
 
 def etag_of(content: Any) -> str:
     """A hash of the fields that a caller can write."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return digest_of(json.dumps(content, sort_keys=True, ensure_ascii=False), 24)
 
 
 def check_etag(etag: Any, content: Any, noun: str) -> None:
@@ -527,7 +524,7 @@ def _made_id(title: str) -> str:
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", title).strip("-")[:36].rstrip("-")
     if len(slug) > 4:
         return slug
-    return f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+    return f"{slug or 'new'}-{digest_of(title, 8)}"
 
 
 def _refused(problems: Sequence[Problem], prefix: str) -> Refused:

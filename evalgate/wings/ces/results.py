@@ -26,7 +26,7 @@ from evalgate.model import (
 )
 from evalgate.reports import Renderer
 from evalgate.values import JsonObject, frozen_dataclass, grouped
-from evalgate.wings.ces import cases, criteria, outcomes
+from evalgate.wings.ces import criteria, outcomes
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.outcomes import Plan, tool_name
 from evalgate.wings.ces.shapes import (
@@ -505,7 +505,7 @@ def _measured(
         return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
     result = criteria.result_of(plan, evidence, criteria.StoredVerdicts(trial.grades))
-    deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
+    deciding_names = (case.criteria or frozenset()) - {outcomes.RUBRICS, outcomes.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]
     status = outcomes.status(outcomes.checks(plan, result))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import hashlib
 import json
 import os
 import sys
@@ -37,7 +36,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.system import isolation
-from evalgate.values import Json, JsonObject, grouped
+from evalgate.values import Json, JsonObject, digest_of, grouped
 from evalgate.wings.pytest import guest
 from evalgate.wings.pytest.guest import Guest
 
@@ -238,7 +237,7 @@ class _Call:
 
 
 def _mark(facts: object) -> str:
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
+    return digest_of(repr(facts), 8)
 
 
 GATE = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalgate")

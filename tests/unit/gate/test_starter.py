@@ -21,6 +21,16 @@ RENAMED = LOADING + "ImportError: cannot import name 'OpenAIModel' from 'pydanti
 DAY = "--exclude-newer=2025-07-01"
 LISTED = {"requirements.txt": "pydantic-ai\n"}
 PROJECT = "[project]\nname = 'a'\nversion = '0'\ndependencies = ['b']\n"
+POETRY = """
+[tool.poetry]
+name = 'a'
+version = '0'
+description = ''
+authors = ['A <a@b>']
+[tool.poetry.dependencies]
+python = '>=3.11'
+httpx = '~0.27'
+"""
 OLD = "openai-agents 0.0.3 is installed for /python, and this driver is made for openai-agents>=0.0.7,<1"
 
 
@@ -70,6 +80,9 @@ def repository(folder: Path, files: dict[str, str]) -> Settings:
         ({"uv.lock": "", "pyproject.toml": PROJECT}, {}, FailureKind.START, DDGS, None),
         ({"uv.lock": "", "pyproject.toml": PROJECT}, {}, FailureKind.START, OLD, ["pyproject.toml"]),
         (LISTED, {"python": "python3"}, FailureKind.START, DDGS, None),
+        # Poetry's tables give their requirements, unless it refuses them
+        ({"pyproject.toml": POETRY}, {}, FailureKind.START, DDGS, ["httpx (>=0.27,<0.28)", "ddgs"]),
+        ({"pyproject.toml": POETRY.replace("['A <a@b>']", "[{name = 'A'}]")}, {}, FailureKind.START, DDGS, None),
         # other failures have other reasons
         (LISTED, {}, FailureKind.START, LOADING + "ValueError: API_KEY is not set", None),
         (LISTED, {}, FailureKind.RAISED, "KeyError: 'question'", None),
