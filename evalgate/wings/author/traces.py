@@ -70,7 +70,9 @@ class Span:
         kind_name = attributes.get("openinference.span.kind") or attributes.get(
             "gen_ai.operation.name"
         )
-        if self.name == "call_llm" or _has_prefix(attributes, "llm.output_messages."):
+        if self.name == "call_llm" or any(
+            name.startswith("llm.output_messages.") for name in attributes
+        ):
             return "model"
         if self.name.partition(" ")[0] in ("invocation", "agent_run"):
             return "agent"
@@ -587,10 +589,6 @@ def _flat_calls(message: Json) -> list[ToolCall]:
         )
         for call in _flat(message, "message.tool_calls.")
     ]
-
-
-def _has_prefix(attributes: Json, prefix: str) -> bool:
-    return any(name.startswith(prefix) for name in attributes)
 
 
 def _as_list(raw: Any) -> list[Any]:

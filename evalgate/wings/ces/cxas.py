@@ -18,7 +18,6 @@ from evalgate.values import JsonObject, digest_of
 from evalgate.wings.ces.shapes import (
     MOST_TURNS,
     AgentTransfer,
-    Bool,
     Chunk,
     Evaluation,
     Event,
@@ -79,10 +78,15 @@ def _texts(value: Any) -> Any:
     return tuple(listed)
 
 
-def _output(value: Any) -> Any:
-    if not isinstance(value, dict | str | None):
-        raise PydanticCustomError("wrong_type", "expected an object or text")
-    return value
+def _object_or(kind: type, noun: str) -> BeforeValidator:
+    """A check of a value that may be an object or something else."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, dict | kind | None):
+            raise PydanticCustomError("wrong_type", "expected an object or {noun}", {"noun": noun})
+        return value
+
+    return BeforeValidator(check)
 
 
 Variables = Annotated[Struct, BeforeValidator(_variables)]
@@ -102,7 +106,7 @@ class CalledTool(Cxas):
 
     action: str = ""
     args: Struct = Field(default_factory=dict)
-    output: Annotated[JsonObject | str | None, BeforeValidator(_output)] = None
+    output: Annotated[JsonObject | str | None, _object_or(str, "text")] = None
     agent: str | None = None
 
 
@@ -163,7 +167,9 @@ class Simulation(Cxas):
     session_parameters: Variables = Field(default_factory=dict)
     max_turns: Int32 = 0
     voice_config: Struct | None = None
-    naturalness_metric: Struct | Bool | None = None
+    naturalness_metric: Annotated[JsonObject | bool | None, _object_or(bool, "true or false")] = (
+        None
+    )
 
 
 class Simulations(Cxas):

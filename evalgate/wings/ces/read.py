@@ -564,7 +564,7 @@ def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
     """The problem that pydantic reports, unless it is about keys."""
     reported_paths: set[Path] = set()
     for finding in error.errors(include_url=False):
-        location = _within(raw, finding["loc"])
+        location = json_source.fault_path(finding["loc"], raw)
         kind = finding["type"]
         if location in reported_paths or kind == "extra_forbidden":
             continue
@@ -689,17 +689,6 @@ _MEANT = {
     "WrittenTurn": {"tools": "tool_calls", "input": "user", "response": "agent"},
 }
 """Names that people write, by message."""
-
-
-def _within(raw: Any, loc: Path) -> Path:
-    """A location without the names of union branches."""
-    path: list[str | int] = []
-    for step in loc:
-        is_index = isinstance(raw, list) and isinstance(step, int) and step < len(raw)
-        if is_index or (isinstance(raw, dict) and step in raw):
-            raw = raw[step]
-            path.append(step)
-    return tuple(path)
 
 
 def _is_pattern(text: Any) -> bool:

@@ -434,14 +434,10 @@ FILE = "ces-results.json"
 def render(report: Report) -> str:
     """The file; "" if no CES evaluation ran. It has the runs of both sides with all results, and
     the metrics of each evaluation by version."""
-    if not has_any(report.run):
+    cases_of_run = cases_of(report.run.suites).values()
+    if all(case.ces is None for case in cases_of_run):
         return ""
     return json.dumps(of_runs(report.run, report.base), ensure_ascii=False, indent=1) + "\n"
-
-
-def has_any(run: Run) -> bool:
-    """True if CES evaluations ran."""
-    return any(case.ces is not None for suite in run.suites for case in suite.eval_set.cases)
 
 
 def of_runs(head: Run, base: Run | None) -> JsonObject:
