@@ -415,6 +415,8 @@ class _Measuring:
         self._unpaired: Mapping[CaseKey, CaseStatus] = NOTHING
         self._cause: Wording = ""
         self._others = 0
+        self._probed = frozenset[str]()
+        self._late = frozenset[str]()  # the base's first runs of these suites are not head's pairs
         self._settled: list[Sides] = []
 
     def carry_out(self) -> Measurement:
@@ -445,8 +447,11 @@ class _Measuring:
                 else ""
             )
             session.watcher.say(f"{estimate_text}; {rerun_text}" if rerun_text else estimate_text)
+        self._probe()
         session.first(runs, confirming=self._runs_to_confirm())
         self._share_unchanged()
+        if self._late:
+            session.first(runs, confirming=self._runs_to_confirm())
         self._others = min(self._gate.earlier.other_agents(session), MOST_AGENTS)
         self._rerun()
         all_sides = self._settled or self._sides()
@@ -460,18 +465,39 @@ class _Measuring:
 
     def _share_unchanged(self) -> None:
         """Share suites if head's agent read nothing that differs on the base. Both sides then have
-        one agent: any difference is chance, and head's runs count for both."""
+        one agent: any difference is chance, and head's runs count for both. A suite that was
+        shared after the probe is parted if its agent has read more since."""
         base = self._base
         if base is None or len(self._session.sides) == 1:
             return
         head, side = self._session.sides
         for suite in head.suites:
             key = suite.agent.key
-            is_same = suite.key not in side.shared and baseline_base.is_same_use(
-                suite, base, self._session.settings
+            is_same = suite.key in self._probed or (
+                suite.key not in side.shared
+                and baseline_base.is_same_use(suite, base, self._session.settings)
             )
             if is_same and side.inputs.stands(key, head.inputs.of(key)):
                 self._session.share_suite(suite.key)
+            elif suite.key in side.shared & self._probed:
+                self._session.part_suite(suite.key)
+                self._late |= {suite.key}
+
+    def _probe(self) -> None:
+        """Run a case of each agent of which no earlier run knows what it reads. If it reads nothing
+        of the change, its other cases run on one side only."""
+        if self._base is None or len(self._session.sides) == 1:
+            return
+        suites = [
+            suite
+            for suite in self._session.sides[HEAD].suites
+            if suite.key in self._gate.earlier.unread and suite.cases
+        ]
+        cases = {suite.agent.key: (suite.key, suite.cases[0].case_id) for suite in reversed(suites)}
+        if sum(len(suite.cases) for suite in suites) > len(cases):
+            self._session.probe({*cases.values()}, confirming=self._runs_to_confirm())
+            self._share_unchanged()
+            self._probed = self._session.sides[BASE].shared & {suite.key for suite in suites}
 
     @property
     def _is_rerun(self) -> bool:
@@ -504,11 +530,12 @@ class _Measuring:
                 break
 
     def _open(self, repeats: int) -> Iterator[Task]:
-        """The first trials of both sides that have no results yet."""
+        """The first trials of both sides that have no results yet and certainly run."""
         sides = self._session.sides
         for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
             side = sides[task.side]
-            if side.runs(task) and not side.knows(task):
+            is_certain = task.side == HEAD or task.suite.key not in self._gate.earlier.unread
+            if is_certain and side.runs(task) and not side.knows(task):
                 yield task
 
     def _problems(self) -> Iterator[Problem]:
@@ -641,12 +668,13 @@ class _Measuring:
 
     def _mark_apart(self, trial: GradedTrial) -> GradedTrial:
         """A trial of the base, marked `apart` if it did not run together with head's."""
+        is_late = trial.key.is_first and trial.key.suite in self._late
         measured_at = [side.reused.get(trial.key, "") for side in self._session.sides]
         is_beside = (
             measured_at[HEAD] == measured_at[BASE]
             or trial.key.suite in self._session.sides[BASE].shared
         )
-        return trial if is_beside else replace(trial, apart=True)
+        return replace(trial, apart=True) if is_late or not is_beside else trial
 
     def _origin(self, base: Base, head: Run) -> BaseOrigin:
         side = self._session.sides[BASE]

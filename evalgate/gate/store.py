@@ -229,12 +229,14 @@ def of_workflow(
 class EarlierRuns:
     """The results of earlier runs. `trees`: the checkouts of head and base. `store`: keeps the
     results of this run; `entries`: the results of earlier runs, nearest first. `unchanged`: the
-    suites whose agent is the same on both sides."""
+    suites whose agent is the same on both sides; `unread`: those of which no earlier run knows
+    what their agent, the same on both sides by its settings, reads."""
 
     trees: tuple[Snapshot, ...]
     store: Store | None = None
     entries: Sequence[EarlierSide] = ()
     unchanged: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
 
     @contextmanager
     def keep_journals(self, session: Session, context: Context) -> Iterator[None]:
@@ -340,18 +342,29 @@ def open_earlier_runs(
         if store is not None or settings.resume:
             is_fresh = base_history.is_wanted or settings.fresh
             entries = _entries(stack, settings, context, store, oldest=oldest, is_fresh=is_fresh)
+        same_uses = [
+            suite
+            for suite in rules.suites
+            if base is not None and baseline_base.is_same_use(suite, base, settings)
+        ]
+        unchanged = {suite.key for suite in same_uses if _is_same_agent(suite, entries, trees)}
         yield EarlierRuns(
             trees=trees,
             store=store,
             entries=entries,
-            unchanged=frozenset(
+            unchanged=frozenset(unchanged),
+            unread=frozenset(
                 suite.key
-                for suite in rules.suites
-                if base is not None
-                and baseline_base.is_same_use(suite, base, settings)
-                and _is_same_agent(suite, entries, trees)
+                for suite in same_uses
+                if suite.key not in unchanged and not any(_inputs_of(suite, entries))
             ),
         )
+
+
+def _inputs_of(suite: Suite, entries: Iterable[EarlierSide]) -> Iterator[Inputs]:
+    """The known inputs of a suite's agent in earlier runs."""
+    inputs = (entry.journal.inputs.get(suite.agent.key, Inputs()) for entry in entries)
+    return (known_inputs for known_inputs in inputs if known_inputs.is_known)
 
 
 def _is_same_agent(
@@ -359,10 +372,8 @@ def _is_same_agent(
 ) -> bool:
     """True if the checkouts do not differ in the files that the suite's agent read in an earlier
     run, or are equal."""
-    key = suite.agent.key
-    for entry in entries:
-        inputs = entry.journal.inputs.get(key, Inputs())
-        if inputs.is_known and not any(tree.first_difference(inputs.answers) for tree in trees):
+    for inputs in _inputs_of(suite, entries):
+        if not any(tree.first_difference(inputs.answers) for tree in trees):
             return True
     return len({tree.answer("everything") for tree in trees}) == 1
 

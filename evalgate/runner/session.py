@@ -406,10 +406,20 @@ class Session:
         that cannot be stored must not be paid for."""
         self._repeats = repeats
         self._confirming = confirming
-        self._carry_out(trials.first_rounds(repeats), only=None)
+        self._carry_out(trials.first_rounds(repeats), only=None, wants=self._is_open)
         self._retry_lost()
         self._confirming = 0
         self.budget.release()
+
+    def probe(self, cases: Collection[CaseKey], *, confirming: int = 0) -> None:
+        """Run these cases once on both sides, before the first runs of all cases. `confirming`: as
+        in `first`."""
+        self._repeats = 1
+        self._confirming = confirming
+        self._carry_out(trials.first_rounds(1), only=cases)
+
+    def _is_open(self, task: Task) -> bool:
+        return task.key not in self.sides[task.side].graded
 
     def note_failure(self) -> None:
         """Note that a run of either side failed and may need reruns."""
@@ -464,6 +474,13 @@ class Session:
         for key, graded in head.graded.items():
             if key.suite == suite:
                 base.graded[key] = replace(graded, reused=True)
+
+    def part_suite(self, suite: str) -> None:
+        """Undo `share_suite`: the second side has no results of the suite yet."""
+        base = self.sides[1]
+        base.shared -= {suite}
+        base.again |= {key for key in base.graded if key.suite == suite}
+        base.graded = {key: trial for key, trial in base.graded.items() if key.suite != suite}
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
         """Run cases again, each as a pair or on head alone. These runs are in no mean. Returns True

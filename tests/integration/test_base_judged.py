@@ -68,9 +68,8 @@ def gate(root: Path, *arguments: str, **environment: str) -> tuple[int, str]:
 
 
 def test_equal_answers_of_both_sides_are_judged_once(root: Path, gemini: Gemini) -> None:
-    (root / "facts.csv").write_text("of another agent")
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "facts")
+    (root / "desk.py").write_text(f"{AGENT}# another agent\n")
+    git(root, "commit", "-qam", "another agent")
     code, said = gate(root, "--base", "main")
     assert code == 0, said
     assert asked(root) == 8

@@ -214,10 +214,10 @@ def test_an_agent_is_the_same_where_nothing_that_it_read_differs(
     ("options", "variable", "calls"),
     [
         ((), "", 0),
-        # both sides: only afterwards it is known that both are the same
-        (("--reuse-days", "0"), "", 6),
-        (("--reuse-days", "0.0000001"), "", 6),  # the provider may have moved
-        (("--fresh",), "", 6),
+        # head, and one case of the base: then it is known that both are the same
+        (("--reuse-days", "0"), "", 4),
+        (("--reuse-days", "0.0000001"), "", 4),  # the provider may have moved
+        (("--fresh",), "", 4),
         (("--turn-timeout", "9"), "", 3),  # what is given to the agent is not what it was
         (("--runs", "2"), "", 3),  # one more of each case
         ((), "LANGUAGE=de", 3),
@@ -234,6 +234,36 @@ def test_results_of_main_stand_in_only_where_all_is_the_same(
     assert code == 0, said
     assert repo.asked("one") == calls
     assert "This change does not touch the agent." in repo.comment()
+
+
+def test_an_agent_that_opens_nothing_of_the_change_runs_on_one_side(repo: Repository) -> None:
+    """Without results of earlier runs one case shows what it opens."""
+    on_change(repo, **{"README.md": "Another agent.\n"})
+    code, said = repo.run()
+    assert (code, repo.asked("one")) == (0, 3 + 1), said
+    assert repo.results()["comparison"]["unchanged"] == ["desk.evalset.json"]
+    assert "This change does not touch the agent: no case of 3 read" in said
+
+
+def test_an_agent_that_opens_the_change_late_runs_on_both_sides(repo: Repository) -> None:
+    """The base's runs come after head's, so nothing is staked on them: a new failure is found by
+    fresh pairs."""
+    agent = (repo.root / "agent.py").read_text()
+    late = 'number = int(text.split()[-1])\n            number += number == 3 and "wrong" in open("README.md").read()'
+    repo.write("agent.py", agent.replace("number = int(text.split()[-1])", late))
+    repo.write("agent.py", (repo.root / "agent.py").read_text().replace("set()", "{4}", 1))
+    on_change(repo, **{"README.md": "wrong\n"})
+    code, said = repo.run()
+    assert code == 1, said
+    comparison = repo.results()["comparison"]
+    assert comparison.get("unchanged", []) == []
+    assert "case_3" in said
+    assert "new failure, 0 of" in said
+    (suite,) = repo.results("base.json")["suites"]
+    trials = [trial for case in suite["cases"] for trial in case["trials"]]
+    apart = [trial.get("apart", False) for trial in trials if "purpose" not in trial]
+    assert apart == [True] * 3
+    assert repo.results()["verdict"]["evidence"] >= 20
 
 
 def test_beside_earlier_results_a_new_case_alone_is_run_and_counted(repo: Repository) -> None:
