@@ -188,7 +188,9 @@ def _read_ces(data: bytes) -> None:
             {found or CesKind.EVALUATION, CesKind.APP} if name.endswith("json") or found else ()
         ):
             for resource in ces_read.parse(text, file=name, kind=each).resources:
-                ces_compare.relaxations(list(ces_compare.changes({}, content_of(resource.message))))
+                ces_compare.relaxed_reasons(
+                    list(ces_compare.changes({}, content_of(resource.message)))
+                )
     ces_cases.eval_sets(
         ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text})
     )

@@ -91,7 +91,7 @@ def test_list_get_preview_update_over_stdio(root: Path) -> None:
     async def talk() -> None:
         async with over_stdio(root) as client:
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert listed.keys() == tools(Operations(ServerResources(root))).keys()
+            assert listed.keys() == tools(ServerResources(root)).keys()
             update = listed["update_evaluation"]
             assert update.description is not None
             assert update.description.startswith(

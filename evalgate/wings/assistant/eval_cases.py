@@ -25,7 +25,7 @@ from evalgate.text import words
 from evalgate.values import Json, JsonObject
 from evalgate.wings.ces import compare, edit
 from evalgate.wings.ces.compare import FieldChange
-from evalgate.wings.ces.edit import EVERYTHING, Refused, invalid
+from evalgate.wings.ces.edit import EVERYTHING, Refused, refusal
 from evalgate.wings.ces.resources import Done, Resources, check_etag, etag_of
 
 FIELDS = tuple(
@@ -128,11 +128,11 @@ class EvalCases:
             old_case = _as_read(raw)
             new_case = _as_read(new)
             changes = tuple(compare.changes(old_case, new_case))
-            relaxed = tuple(case_relaxations(changes))
+            relaxed = tuple(relaxed_reasons(changes))
             text = old_text
             if changes:
                 text = edit.edited(old_text, raw, new, is_json=True, path=path)
-                _require_same_rest(file, old_text, text, path, new_case)
+                _require_same_file(file, old_text, text, path, new_case)
             change = WaitingChange(
                 name=f"{file}:{eval_id}", texts={file: (old_text, text)}, reasons=relaxed
             )
@@ -178,7 +178,7 @@ class EvalCases:
         return text, (key, positions[0]), cases[positions[0]]
 
 
-def _require_same_rest(
+def _require_same_file(
     file: str, old_text: str, new_text: str, path: JsonPath, new_case: JsonObject
 ) -> None:
     """Raises Refused if more than the case at the path differs, or if it is not the new one."""
@@ -214,7 +214,7 @@ def _mask(mask: Any, body: Json) -> list[str]:
             hint = words.suggest(to_snake(path)[:100], FIELDS, prefix="; ")
             violations.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
     if violations:
-        raise invalid(*violations)
+        raise refusal(*violations)
     return [name for name in dict.fromkeys(map(to_snake, paths)) if name in FIELDS]
 
 
@@ -243,11 +243,11 @@ def _as_read(raw: Any) -> JsonObject:
         for detail in error.errors()[:20]:
             field = ".".join(str(step) for step in detail["loc"])
             violations.append((f"evalCase.{field}" if field else "evalCase", words.fault(detail)))
-        raise invalid(*violations) from error
+        raise refusal(*violations) from error
     return case
 
 
-def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[str]:
+def relaxed_reasons(changes: Sequence[FieldChange]) -> Iterator[str]:
     """The changes of a case that may ask for or expect less: all removals, replacements and
     additions. A first expectation does not count."""
     for change in changes:

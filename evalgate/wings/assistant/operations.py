@@ -21,7 +21,7 @@ from evalgate.results import kept
 from evalgate.system import redact
 from evalgate.values import JsonObject
 from evalgate.wings.assistant.resources import ServerResources
-from evalgate.wings.ces.edit import CODES, Refused, invalid
+from evalgate.wings.ces.edit import CODES, Refused, refusal
 
 MOST_RUNS = 100
 """The most runs of one evaluation in one operation."""
@@ -35,7 +35,7 @@ _CODES = {
 }
 
 
-class _Cancelled(Exception):  # noqa: N818 - the end of a run, not an error
+class _Stopped(Exception):  # noqa: N818 - the end of a run, not an error
     """Somebody cancelled the run."""
 
 
@@ -89,16 +89,16 @@ class Operation:
         """See Watcher; reruns come on top."""
         self.total += trials
         self.done += done
-        self._check_cancelled()
+        self._check_stopped()
 
     def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, **more: Any) -> None:  # noqa: ARG002 - as above
         """See Watcher."""
         self.done += 1
-        self._check_cancelled()
+        self._check_stopped()
 
-    def _check_cancelled(self) -> None:
+    def _check_stopped(self) -> None:
         if self.cancelled.is_set():
-            raise _Cancelled
+            raise _Stopped
 
     def say(self, line: str) -> None:
         """See Watcher."""
@@ -126,7 +126,7 @@ class Operations:
             )
             raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
         if not 1 <= runs <= MOST_RUNS:
-            raise invalid(("runCount", f"1 to {MOST_RUNS}"))
+            raise refusal(("runCount", f"1 to {MOST_RUNS}"))
         finished = [
             operation.name for operation in self._operations.values() if operation.over.is_set()
         ]
@@ -164,7 +164,7 @@ class Operations:
             try:
                 operation.begin(trials=0, done=0)
                 operation.close("COMPLETED", response=self._run(operation))
-            except _Cancelled:
+            except _Stopped:
                 error = _error("CANCELLED", "the run was cancelled")
                 operation.close("CANCELLED", error=error)
             except EvalgateError as failure:

@@ -13,7 +13,7 @@ from evalgate.text import words
 from evalgate.values import Json, JsonObject, grouped
 from evalgate.wings.ces import read, results as ces_results
 from evalgate.wings.ces.compare import LONGEST_SHOWN
-from evalgate.wings.ces.edit import Refused, invalid
+from evalgate.wings.ces.edit import Refused, refusal
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 from evalgate.wings.ces.resources import RUNS, Resources
 from evalgate.wings.ces.shapes import AggregatedMetrics, EvaluationResult, ExecutionState, Outcome
@@ -48,7 +48,7 @@ class ServerResources(Resources):
             message = "`orderBy`: files are ordered by name"
             raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
-            raise invalid(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
+            raise refusal(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
         start = int(page_token or 0)
         size = min(page_size or PAGE_SIZE, MAX_PAGE)
         library = self._files.library()

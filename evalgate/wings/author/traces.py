@@ -417,7 +417,7 @@ def _input_messages(span: Span) -> Iterator[tuple[str, str]]:
         *_as_list(member(request, "contents")),
     ]:
         content = _content(message)
-        yield content.role or "", _spoken_text(content)
+        yield content.role or "", content.text()
     for message in _flat(span.attributes, "llm.input_messages."):
         yield str(message.get("message.role")), _flat_text(message)
 
@@ -481,10 +481,7 @@ def _is_schema(raw: Any) -> bool:
 
 def _answer(span: Span) -> str:
     """The answer of the whole turn, if its span has one."""
-    texts = [
-        _spoken_text(_content(message))
-        for message in _as_list(span.first("gen_ai.output.messages"))
-    ]
+    texts = [_content(message).text() for message in _as_list(span.first("gen_ai.output.messages"))]
     output = span.first("output.value")
     return next((text for text in reversed(texts) if text), "") or (
         output if isinstance(output, str) else _last_text(output)
@@ -534,14 +531,6 @@ def _snake_fields(raw: Any, key: str) -> JsonObject:
     if not isinstance(raw, dict):
         return {key: raw}
     return {to_snake(name): value for name, value in raw.items()}
-
-
-def _spoken_text(content: Content) -> str:
-    return "\n".join(
-        part.text
-        for part in content.parts
-        if isinstance(part, Text) and part.text and not part.thought
-    )
 
 
 def _last_text(raw: Any, depth: int = 8) -> str:

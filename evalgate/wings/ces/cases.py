@@ -113,10 +113,10 @@ def not_run_reason(message: Proto) -> str:
         if expected and all(expectation.skip_evaluation for expectation in expected):
             return ALL_SKIPPED
     for submessage in shapes.messages_in(message, beside=shapes.Result):
-        for name in type(submessage).model_fields:
-            value = getattr(submessage, name)
-            if value and shapes.handling_of(type(submessage), name) is shapes.Handling.NOT_RUN:
-                return f"`{shapes.key_of(type(submessage), name)}` is not text"
+        for field in shapes.fields_of(type(submessage)).values():
+            value = getattr(submessage, field.name)
+            if value and field.handling is shapes.Handling.NOT_RUN:
+                return f"`{field.key}` is not text"
             if value is SemanticSimilarityChannel.AUDIO:
                 return "its answers are compared as audio"
     return ""
@@ -245,7 +245,7 @@ def _invocation(turn: GoldenTurn) -> Invocation:
     events: list[Event] = []
     last: int | None = None
     for expectation in expected:
-        parts = _happening(expectation, answered)
+        parts = _expected_parts(expectation, answered)
         if parts is None:
             continue
         message = expectation.agent_response
@@ -264,7 +264,7 @@ def _invocation(turn: GoldenTurn) -> Invocation:
     )
 
 
-def _happening(
+def _expected_parts(
     expected: GoldenExpectation, answered: Collection[frozenset[str]]
 ) -> list[Part] | None:
     """The actions of the agent or its tools if all goes as expected. `answered`: the tools with an
@@ -282,7 +282,7 @@ def _happening(
             return [
                 AdkCall(
                     name=name,
-                    args=None if call.args is None else _literal(call.args),
+                    args=None if call.args is None else _plain_args(call.args),
                     id=call.id or None,
                 )
             ]
@@ -293,7 +293,7 @@ def _happening(
     return None
 
 
-def _literal(args: Json) -> JsonObject:
+def _plain_args(args: Json) -> JsonObject:
     """The arguments of a call: an argument with a comparison becomes its value, if it has one."""
     literals: JsonObject = {}
     for name, value in args.items():
@@ -450,7 +450,7 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
         yield outcomes.RUBRICS
 
 
-def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
+def deciding(cases: Iterable[Case]) -> tuple[str, ...]:
     """The criteria that decide on any of the cases, or inform about them, in the order of the
     reports."""
     used_names = {name for case in cases for name in case.criteria or ()}

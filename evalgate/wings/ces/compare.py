@@ -135,7 +135,7 @@ def relaxed_reason(change: FieldChange) -> str:
     return "" if _only_asks_more(change) else f"{change.place}: {reason}"
 
 
-def relaxations(field_changes: Iterable[FieldChange]) -> tuple[str, ...]:
+def relaxed_reasons(field_changes: Iterable[FieldChange]) -> tuple[str, ...]:
     """The changes that may relax, in words."""
     return tuple(filter(None, map(relaxed_reason, field_changes)))
 

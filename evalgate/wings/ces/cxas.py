@@ -181,7 +181,7 @@ OPERATORS = (
 """The comparisons of a tool test."""
 
 
-def _operator(value: Any) -> Any:
+def _comparison(value: Any) -> Any:
     if value not in OPERATORS:
         raise unknown_name(value, OPERATORS)
     return value
@@ -193,7 +193,7 @@ class ToolCheck(Cxas):
     required: ClassVar = ("path", "operator")
 
     path: str = ""
-    operator: Annotated[str, BeforeValidator(_operator)] = "equals"
+    operator: Annotated[str, BeforeValidator(_comparison)] = "equals"
     value: Any = None
 
 

@@ -558,7 +558,7 @@ def _difference(
             relaxations=(compare.removed(of.kind),) if new is None else (),
         )
     elif changes := tuple(compare.changes(old, new)):
-        relaxations = compare.relaxations(changes)
+        relaxations = compare.relaxed_reasons(changes)
         yield Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)
 
 
@@ -567,7 +567,7 @@ _APP_HINT = "Name it: --app projects/P/locations/L/apps/A"
 
 def _app_name(library: Library) -> str:
     """The app that the files name. Raises ConfigError if they name none, or several."""
-    apps = library.apps - {read.LOCAL_APP}
+    apps = library.app_names - {read.LOCAL_APP}
     documents = [
         reading.raw
         for reading in library.readings.values()

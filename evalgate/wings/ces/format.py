@@ -14,7 +14,7 @@ from evalgate.formats.base import Format, FormatFiles, SearchedTree
 from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, without
 from evalgate.wings.ces import cases, outcomes, read
 from evalgate.wings.ces.cxas import Simulation, ToolTest
 from evalgate.wings.ces.read import Kind, Resource
@@ -74,7 +74,7 @@ class CesLibrary(FormatFiles):
             CriterionUse(name=name, threshold=None, informational=True)
             if is_led or name == outcomes.RUBRICS
             else CriterionUse(name=name, threshold=1.0)
-            for name in cases.decisive(listed)
+            for name in cases.deciding(listed)
         ]
         if is_led:
             return [CriterionUse(name=outcomes.PLATFORM, threshold=1.0), *uses]
@@ -150,24 +150,19 @@ def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]
         else:
             texts[key] = text
     ces_library = read.library(texts, folders=lambda folder: walk.folder_names(tree.root, folder))
+    readings = ces_library.readings
     apps = {read.app_folder(file) for file in chosen}
-    applies = {
-        file
-        for file, reading in ces_library.readings.items()
-        if reading.kind in read.APPLIES and read.app_folder(file) in apps
-    }
-    reported_files = {*chosen, *applies}
-    return CesLibrary(
-        library=read.Library(
-            readings={
-                file: reading for file, reading in ces_library.readings.items() if file in chosen
-            },
-            beside={
-                file: reading
-                for file, reading in ces_library.readings.items()
-                if file not in chosen
-            },
+    reported_files = {
+        *chosen,
+        *(
+            file
+            for file, reading in readings.items()
+            if reading.kind in read.APPLIES and read.app_folder(file) in apps
         ),
+    }
+    beside = without(readings, chosen)
+    return CesLibrary(
+        library=read.Library(readings=without(readings, beside), beside=beside),
         problems=tuple(
             problem
             for problem in (*problems, *ces_library.problems)

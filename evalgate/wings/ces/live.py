@@ -268,19 +268,18 @@ def mask(old: Json, new: Json, shape: type[Proto], prefix: str = "") -> list[str
         old_field = old.get(key)
         right = new.get(key)
         path = f"{prefix}{key}"
-        name = shapes.fields_of(shape)[key]
-        inner = shapes.message_in(shape, name)
+        field = shapes.fields_of(shape)[key]
         if old_field == right or (
-            key not in new and not new.keys().isdisjoint(shapes.excluded_keys(shape, name))
+            key not in new and not new.keys().isdisjoint(field.excluded_keys)
         ):
             continue
         if (
-            inner
+            field.message
             and isinstance(old_field, dict)
             and isinstance(right, dict)
-            and not shapes.is_list(shape, name)
+            and not field.is_list
         ):
-            paths += mask(old_field, right, inner, f"{path}.")
+            paths += mask(old_field, right, field.message, f"{path}.")
         else:
             paths.append(path)
     return paths

@@ -5,11 +5,11 @@ turn and keys in two spellings."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
 from posixpath import basename, dirname
 from typing import Annotated, Any
 
@@ -40,6 +40,7 @@ from evalgate.wings.ces.shapes import (
     GoldenTurn,
     Handling,
     Proto,
+    ProtoField,
     ToolCall,
 )
 
@@ -160,7 +161,7 @@ class Reading:
     problems: tuple[Problem, ...] = ()
     raw: Any = None
     app: AppEvaluation | None = None
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def stem(file: str) -> str:
@@ -488,35 +489,28 @@ class _Reader:
         content = JsonObject()
         spelled = dict[str, str]()
         for key, value in raw.items():
-            name = fields.get(key) if isinstance(key, str) else None
-            if name is None and self._unknown is not None:
+            field = fields.get(key) if isinstance(key, str) else None
+            if field is None and self._unknown is not None:
                 self._unknown.append(json_source.path_text(spot.at(key).path))
-            elif name is None:
+            elif field is None:
                 _unknown_key(shape, raw, key, spot)
-            elif name in spelled:
-                message = f"`{spelled[name]}` and `{key}` are the same field"
+            elif field.key in spelled:
+                message = f"`{spelled[field.key]}` and `{key}` are the same field"
                 spot.at(key).error("duplicate-key", message, "Delete one.")
             elif value is not None:
-                spelled[name] = key
-                content[shapes.key_of(shape, name)] = self._clean_value(
-                    shape, name, value, spot.at(key), depth
-                )
+                spelled[field.key] = key
+                content[field.key] = self._clean_value(field, value, spot.at(key), depth)
         self._check_required(shape, content, spot)
         return content
 
-    def _clean_value(
-        self, shape: type[Proto], name: str, value: Any, spot: Spot, depth: int
-    ) -> Any:
-        values = shapes.enum_in(shape, name)
-        not_run = shapes.NOT_RUN_VALUES.get(values.__name__, ()) if values else ()
+    def _clean_value(self, field: ProtoField, value: Any, spot: Spot, depth: int) -> Any:
+        not_run = shapes.NOT_RUN_VALUES.get(field.enum.__name__, ()) if field.enum else ()
         is_not_run = isinstance(value, str) and value in not_run
-        if is_not_run or (
-            shapes.handling_of(shape, name) is Handling.NOT_RUN and value not in ("", False)
-        ):
+        if is_not_run or (field.handling is Handling.NOT_RUN and value not in ("", False)):
             subject = f"`{spot.path[-1]}`" + (f": {value}" if is_not_run else "")
             message = f"{subject} is kept in the file, and an evaluation that has it is not run"
             spot.warning("ces-not-run", message, "See docs/ces.md.")
-        inner = shapes.message_in(shape, name)
+        inner = field.message
         if inner is None:
             return value
         if isinstance(value, list):
@@ -524,7 +518,7 @@ class _Reader:
                 self._clean(inner, element, spot.at(number), depth + 1)
                 for number, element in enumerate(value)
             ]
-        if shapes.is_map(shape, name) and isinstance(value, dict):
+        if field.is_map and isinstance(value, dict):
             return {
                 key: self._clean(inner, element, spot.at(key), depth + 1)
                 for key, element in value.items()
@@ -533,8 +527,9 @@ class _Reader:
 
     def _check_required(self, shape: type[Proto], content: JsonObject, spot: Spot) -> None:
         """Required fields and oneofs of a message."""
-        for fields in shape.oneofs.values():
-            keys = [shapes.key_of(shape, name) for name in fields]
+        fields = shapes.fields_of(shape)
+        for group in shape.oneofs.values():
+            keys = [fields[name].key for name in group]
             present_keys = [key for key in keys if key in content]
             if len(present_keys) > 1:
                 message = (
@@ -547,7 +542,7 @@ class _Reader:
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
                 spot.error("ces-oneof", message)
         for name in shape.required if not self._is_partial else ():
-            key = shapes.key_of(shape, name)
+            key = fields[name].key
             if content.get(key) in (None, "", []):
                 hint = "" if key in content else json_source.instead_of(key, content)
                 spot.error("missing-key", f"`{key}` is missing or empty", hint)
@@ -557,10 +552,9 @@ def _unknown_key(shape: type[Proto], raw: dict[Any, Any], key: Any, spot: Spot) 
     if not isinstance(key, str):
         spot.error("wrong-type", f"expected text as a key, found {described(key)}")
         return
-    used_names = {
-        shapes.fields_of(shape).get(spelling) for spelling in raw if isinstance(spelling, str)
-    }
-    free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in used_names]
+    fields = shapes.fields_of(shape)
+    used = {fields.get(spelling) for spelling in raw if isinstance(spelling, str)}
+    free = [fields[name].key for name in shape.model_fields if fields[name] not in used]
     synonyms = _MEANT.get(shape.__name__, {})
     near = words.nearest(key[:100], [*free, *synonyms])
     spot.at(key).unknown_key(shape.__name__, near=synonyms.get(near or "", near), is_error=True)
@@ -725,9 +719,9 @@ class Library:
     """The CES resources of a repository, by file, and all problems of their files. `beside`: files
     that were not selected and apply to those that were."""
 
-    readings: Mapping[str, Reading] = field(default_factory=dict)
+    readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
-    beside: Mapping[str, Reading] = field(default_factory=dict)
+    beside: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
 
     @property
     def all_files(self) -> Mapping[str, Reading]:
@@ -744,7 +738,7 @@ class Library:
         )
 
     @property
-    def apps(self) -> set[str]:
+    def app_names(self) -> set[str]:
         """The apps of the resources that have names."""
         matches = (APP_NAME.match(resource.name) for resource in self.of(*WRITABLE))
         return {match[0] for match in matches if match}

@@ -31,7 +31,7 @@ from evalgate.results import kept
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass
 from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
-from evalgate.wings.ces.edit import Refused, invalid
+from evalgate.wings.ces.edit import Refused, refusal
 from evalgate.wings.ces.read import (
     APP_NAME,
     COLLECTION_OF,
@@ -195,7 +195,7 @@ class Resources:
         if not preview:
             self.require_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
-            raise invalid(("name", "the name of the resource is missing"))
+            raise refusal(("name", "the name of the resource is missing"))
         request = dict(body)
         name = body["name"]
         etag = body.get("etag")
@@ -216,7 +216,7 @@ class Resources:
             message = self._checked(new, kind, library, besides=resource)
             new = shapes.content_of(message)
             changes = tuple(compare.changes(old, new))
-            relaxations = compare.relaxations(changes)
+            relaxations = compare.relaxed_reasons(changes)
             old_text = self.source(resource.file).text
             text = self._edited(resource, old_text, old, new) if changes else old_text
             change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
@@ -315,8 +315,8 @@ class Resources:
         if not APP_NAME.fullmatch(app) or not is_shaped:
             shape = "projects/P/locations/L/apps/A"
             more = "/evaluations/E" if kind is Kind.RESULT else ""
-            raise invalid(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
-        apps = library.apps
+            raise refusal(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
+        apps = library.app_names
         if apps and app not in {*apps, self._app}:
             hint = words.suggest(app[:200], apps, prefix="; ")
             raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}{hint}")
@@ -385,13 +385,13 @@ class Resources:
             if isinstance(reason, str) and names[number] not in known_names
         ]
         if violations:
-            raise invalid(*violations)
+            raise refusal(*violations)
 
     def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
         if not ID.fullmatch(resource_id):
             message = "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
-            raise invalid((f"{kind}Id", message))
-        apps = library.apps
+            raise refusal((f"{kind}Id", message))
+        apps = library.app_names
         only_app = apps.pop() if self._app == read.LOCAL_APP and len(apps) == 1 else self._app
         name = self._prefix(library, kind, parent or only_app) + resource_id
         if any(
@@ -534,4 +534,4 @@ def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
         path = problem.place.json_path if problem.place else ""
         hint = f" ({problem.hint})" if problem.hint else ""
         violations.append((f"{prefix}.{path}" if path else prefix, f"{problem.message}{hint}"))
-    return invalid(*violations)
+    return refusal(*violations)

@@ -86,7 +86,7 @@ class Measured:
 
 
 @frozen_dataclass
-class Batch:
+class RunFacts:
     """The evaluations of one run: its `run_id` and `created_at` (RFC 3339), the `version` of the
     agent, a commit."""
 
@@ -110,7 +110,7 @@ class Batch:
 # --- results --------------------------------------------------------------------------------------
 
 
-def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
+def result_of(measured: Measured, batch: RunFacts) -> EvaluationResult:
     """The result of one run of one evaluation."""
     plan = measured.plan
     status = measured.status if measured.failure is None else None
@@ -225,7 +225,7 @@ def evaluation_of(result: EvaluationResult) -> str:
 
 
 def run_of(
-    measured: Sequence[Measured], batch: Batch
+    measured: Sequence[Measured], batch: RunFacts
 ) -> tuple[EvaluationRun, list[EvaluationResult]]:
     """The run of some evaluations, and the result of each."""
     results = [result_of(measurement, batch) for measurement in measured]
@@ -468,7 +468,7 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
     by_app = grouped((plan.app, measurement) for plan, _, _, measurement in measured_trials(run))
     for app, measured in by_app.items():
         created = run.started_at.replace("+00:00", "Z")
-        batch = Batch(
+        batch = RunFacts(
             app=app,
             run_id=f"run-{re.sub(r'[^0-9]', '', created)[:14]}-{side}",
             created_at=created,

@@ -30,7 +30,6 @@ from evalgate.model import (
     Invocation,
     Report,
     Score,
-    Text,
     cases_of,
     turn_score,
     turns,
@@ -191,7 +190,7 @@ class _Call:
     ) -> str:
         """Run the gate with the agent in this event loop. Returns the failures, "" if there are
         none. `services`: `app_name` and `artifact_service` of the agent."""
-        async with guest.invite(self.module, agent_name=self.agent_name, **services) as agent:
+        async with guest.open_agent(self.module, agent_name=self.agent_name, **services) as agent:
             gate = partial(self._gate, agent, num_runs, details=details)
             report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
         if output_file:
@@ -431,8 +430,7 @@ def _score_columns(use: CriterionUse, score: float | None) -> tuple[Any, ...]:
 
 
 def _turn_texts(expected: Invocation | None, actual: Invocation) -> tuple[str, ...]:
-    user = (expected or actual).user_content.parts
-    prompt = "\n".join(part.text for part in user if isinstance(part, Text) and part.text)
+    prompt = (expected or actual).user_content.text(with_thoughts=True)
     answers = (turns.answer(expected) if expected else "", turns.answer(actual))
     return prompt, *answers, _calls(expected), _calls(actual)
 

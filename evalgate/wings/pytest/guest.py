@@ -76,7 +76,7 @@ class Guest:
 
 
 @asynccontextmanager
-async def invite(
+async def open_agent(
     module_name: str,
     *,
     agent_name: str | None = None,

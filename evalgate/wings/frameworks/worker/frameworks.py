@@ -8,7 +8,6 @@ import importlib
 import importlib.metadata
 import inspect
 import json
-import os
 import pkgutil
 import platform
 import re
@@ -23,7 +22,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ClassVar, get_type_hints
 
-from evalgate.worker import description, errors, modules, pipe, python, server, tools
+from evalgate.worker import description, errors, pipe, python, server, tools
 
 from . import programs
 from .programs import Program
@@ -267,7 +266,7 @@ def intercept(classes: Iterable[Any], **interceptors: Interceptor) -> None:
         for name, interceptor in interceptors.items():
             original = vars(owner).get(name)
             if original is not None and not hasattr(original, "is_intercepted"):
-                setattr(owner, name, _intercepted(original, min(interceptors), interceptor))
+                setattr(owner, name, _intercept_call(original, min(interceptors), interceptor))
 
 
 def intercept_all(path: str, **interceptors: Interceptor) -> None:
@@ -275,7 +274,7 @@ def intercept_all(path: str, **interceptors: Interceptor) -> None:
     intercept(subclasses_of(pkgutil.resolve_name(path)), **interceptors)
 
 
-def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:
+def _intercept_call(original: Any, group: str, interceptor: Interceptor) -> Any:
     """The method with its interceptor. `group`: a name for the methods that may call each other."""
     signature = inspect.signature(original)
 
@@ -426,12 +425,7 @@ class FrameworkHost(server.Host, ABC):
         self.options = options
         call = str(options.get("call") or "")
         version = self._version()
-        roots = [
-            os.path.abspath(options.get("path") or "."),
-            os.getcwd(),
-            *(options.get("import_roots") or ()),
-        ]
-        modules.add_folders(tuple(dict.fromkeys(roots)))
+        python.add_folders(options)
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(THREADS, thread_name_prefix="agent")
         )
