@@ -18,7 +18,7 @@ from evalgate import agents, config
 from evalgate.agents import opening, worker_process
 from evalgate.agents.base import ToolMode, folder_of
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import commit
+from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import Base
 from evalgate.comparison import compare as comparison_compare, pairing
 from evalgate.comparison.book import Sides
@@ -109,7 +109,7 @@ class _Causes:
         )
         self._environments: dict[tuple[str, str], Wording] = {}
         self._workflow = (
-            "" if base.root is None else commit.edited_workflow(base.root, settings.root)
+            "" if base.root is None else baseline_base.edited_workflow(base.root, settings.root)
         )
 
     def of(self, failure: AgentFailure, key: TrialKey) -> Wording | None:

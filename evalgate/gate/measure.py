@@ -19,7 +19,6 @@ from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import (
     base as baseline_base,
-    commit,
     failures,
     rules as baseline_rules,
 )
@@ -266,7 +265,7 @@ def _metric_checkouts(session: GateSession, stack: contextlib.ExitStack) -> Sequ
     names = baseline_rules.room_files(rules.suites, head)
     # no space, or a folder of the base where the change has a file: the metric is a stray
     with contextlib.suppress(OSError):
-        copy = commit.with_files(base.top or base.root, base.root, head, names)
+        copy = baseline_base.with_files(base.top or base.root, base.root, head, names)
         root = stack.enter_context(copy)
         return ((root, baseline_base.with_agents(rules.suites, base), ()),)
     return ()

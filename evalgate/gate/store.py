@@ -117,7 +117,7 @@ class Store:
         try:
             with errors.unavailable(f"cannot write {self.folder}"):
                 output.make_folder(self.folder)
-                history.pack(journal, draft, prefix=shapes.encode(first_line) + b"\n")
+                output.pack(journal, draft, prefix=shapes.encode(first_line) + b"\n")
                 draft.chmod(0o644)
                 mac = self._mac(draft.read_bytes())
                 place = self.folder / f"{stamp}-{secrets.token_hex(4)}-{mac}.jsonl.gz"
@@ -150,21 +150,21 @@ class Store:
         path = self.folder / name
         unpacked_path = scratch / f"{secrets.token_hex(8)}.jsonl"
         try:
-            packed = history.read(path, history.MOST_PACKED_BYTES) or b""
+            packed = output.read(path, output.MOST_PACKED_BYTES) or b""
             mac = self._mac(packed)
             is_signed = hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), mac)
             scope = None
             if is_signed and self.witness is not None:
-                token = history.read(path.with_suffix(WITNESSED), MOST_TOKEN_BYTES) or b""
+                token = output.read(path.with_suffix(WITNESSED), MOST_TOKEN_BYTES) or b""
                 scope = self.witness.scope(mac, token.decode("ascii", "replace"))
             if not is_signed or scope == "":
                 say(
                     f"{path} was ignored: this repository's runs did not write it, or its key was another"
                 )
                 return None
-            history.unpack(packed, unpacked_path)
+            output.unpack(packed, unpacked_path)
             journal = Journal.read(unpacked_path)
-        except (history.Unreadable, OSError, EvalgateError) as error:
+        except (output.Unreadable, OSError, EvalgateError) as error:
             say(f"{path} was ignored: {error}")
             return None
         if scope not in (None, journal.about.get("scope")):

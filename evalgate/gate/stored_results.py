@@ -471,10 +471,7 @@ def _stored_suites(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, .
     cases = cases_of(reversed(suites.values()))  # the newest counts
     by_file = grouped((key[0], cases[key]) for key in stored_cases)
     newest_suites = {suite.key: suite for suite in reversed(suites.values())}
-    return tuple(
-        replace(suite, eval_set=replace(suite.eval_set, cases=tuple(by_file[suite.key])))
-        for suite in newest_suites.values()
-    )
+    return tuple(suite.with_cases(tuple(by_file[suite.key])) for suite in newest_suites.values())
 
 
 def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]) -> Stored:

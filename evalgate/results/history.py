@@ -4,14 +4,11 @@ A finished run is added to both."""
 from __future__ import annotations
 
 import fcntl
-import gzip
 import itertools
 import json
 import os
 import re
 import secrets
-import shutil
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import field, replace
@@ -44,11 +41,11 @@ from evalgate.model.run import Count
 from evalgate.model.trial import MOST
 from evalgate.results import file as results_file, kept, output, shapes
 from evalgate.results.file import Stored
+from evalgate.results.output import Unreadable
 from evalgate.results.shapes import entry
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
-from evalgate.text.words import size
 from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped
 
 SCHEMA_VERSION = 3
@@ -551,24 +548,9 @@ RUNS = "runs"
 KEPT_RUNS = 50
 RUNS_OF_COMMIT = 10
 """The most runs that are kept of one commit."""
-MOST_PACKED_BYTES = 95 * 1024**2  # GitHub refuses files of 100 MiB
-MOST_BYTES = 1024**3
 MOST_HISTORY_BYTES = 32 * 1024**2
-COMPRESSION = 6
-"""The best takes three times as long for a fiftieth of the size."""
-_CHUNK = 1024**2
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{40}|[0-9a-f]{64})\.json\.gz")
 _STAMP = "%Y%m%dT%H%M%SZ"
-
-
-class Unreadable(Exception):  # noqa: N818 - the name says it
-    """A stored file is not one that a run wrote; the message is part of a sentence.
-
-    `newer`: a later version of evalgate wrote it, so it must not be overwritten."""
-
-    def __init__(self, message: str, *, newer: bool = False) -> None:
-        super().__init__(message)
-        self.newer = newer
 
 
 class RunName(NamedTuple):
@@ -619,53 +601,6 @@ def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[Ru
     return [*removed, *others[: max(len(others) + 1 - max(keep, 1), 0)]]
 
 
-def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
-    """Compress a file after `prefix`, always to the same bytes. Raises UnavailableError if it is
-    unreadable or too large."""
-    with errors.unavailable(f"cannot compress {results}"):
-        with (
-            results.open("rb") as source,
-            to.open("wb") as packed_file,
-            gzip.GzipFile("", "wb", COMPRESSION, mtime=0, fileobj=packed_file) as target,
-        ):
-            target.write(prefix)
-            shutil.copyfileobj(source, target)
-        packed_bytes = to.stat().st_size
-    if packed_bytes > MOST_PACKED_BYTES:
-        raise UnavailableError(
-            f"the results are too large to store: {size(packed_bytes)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
-            hint="Split the gate into several jobs.",
-        )
-
-
-def unpack(packed: bytes, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
-    """Decompress `data` (see `pack`) into a new file. Raises Unreadable, OSError.
-
-    Only a JSON object passes, judged by its first character (the reader checks the others), of at
-    most `most_bytes`."""
-    if len(packed) > MOST_PACKED_BYTES:
-        raise Unreadable(f"is larger than {size(MOST_PACKED_BYTES)}")
-    unpacker = zlib.decompressobj(wbits=31)
-    written_bytes = 0
-    with path.open("xb") as target:
-        while packed and not unpacker.eof:
-            try:
-                chunk = unpacker.decompress(packed, _CHUNK)
-            except zlib.error:
-                raise Unreadable("is not in the expected compression format") from None
-            packed = unpacker.unconsumed_tail
-            if not written_bytes and chunk and not chunk.lstrip().startswith(b"{"):
-                raise Unreadable("holds no results")
-            written_bytes += len(chunk)
-            if written_bytes > most_bytes:
-                raise Unreadable(f"is larger than {size(most_bytes)}")
-            target.write(chunk)
-    if not unpacker.eof:
-        raise Unreadable("is truncated")
-    if not written_bytes:
-        raise Unreadable("is empty")
-
-
 HISTORY = "history.json"
 
 Revise = Callable[[bytes | None], bytes | None]
@@ -706,10 +641,10 @@ class BaselineFolder:
             for distance, run in pick(self._runs(), candidates):
                 path = self._scratch / f"{run.commit}-{secrets.token_hex(4)}.json"
                 try:
-                    packed = read(self._folder / RUNS / run.name, MOST_PACKED_BYTES)
+                    packed = output.read(self._folder / RUNS / run.name, output.MOST_PACKED_BYTES)
                     if packed is None:
                         continue
-                    unpack(packed, path)
+                    output.unpack(packed, path)
                 except Unreadable as error:
                     path.unlink(missing_ok=True)
                     self._warn(f"{run.name} in the {self.name} was ignored: it {error}")
@@ -720,7 +655,7 @@ class BaselineFolder:
         """A file beside the runs (`history.json`), None if it is missing."""
         with self._errors():
             try:
-                return read(self._folder / name, MOST_HISTORY_BYTES)
+                return output.read(self._folder / name, MOST_HISTORY_BYTES)
             except Unreadable as error:
                 raise UnavailableError(f"{name} in the {self.name} {error}") from error
 
@@ -734,7 +669,7 @@ class BaselineFolder:
         with self._errors():
             runs.mkdir(parents=True, exist_ok=True)
             with output.new_file(runs / run.name) as packed_path:
-                pack(results, packed_path)
+                output.pack(results, packed_path)
             with self._write_lock():
                 history = revise(self.read(HISTORY)) if revise else None
                 if history is not None:
@@ -771,26 +706,6 @@ def _remove_stale(folder: Path, current_moment: datetime) -> None:
         with suppress(FileNotFoundError):
             if current_moment.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
                 path.unlink()
-
-
-def read(path: Path, most_bytes: int) -> bytes | None:
-    """The bytes of a regular file, never through a link; None if it is missing. Raises Unreadable,
-    OSError."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    except OSError:
-        if path.is_symlink():
-            raise Unreadable("is a symbolic link") from None
-        raise
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - it is a descriptor
-        if not path.is_file():
-            raise Unreadable("is not a file")
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise Unreadable(f"is larger than {most_bytes:,} bytes")
-    return content
 
 
 DAY_S = 86_400

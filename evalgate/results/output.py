@@ -3,15 +3,19 @@ and never changes the verdict."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import secrets
+import shutil
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from evalgate import errors
-from evalgate.errors import Place, Problem
+from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.system import isolation
+from evalgate.text.words import size
 
 RESULTS = "results.json"
 BASE_RESULTS = "base.json"
@@ -119,3 +123,89 @@ def _append(path: Path, text: str) -> Problem | None:
     except OSError as error:
         return not_written(path, error)
     return None
+
+
+# --- packed files, of which a reader knows only that a run may have written them ------------------
+
+MOST_PACKED_BYTES = 95 * 1024**2  # GitHub refuses files of 100 MiB
+MOST_BYTES = 1024**3
+COMPRESSION = 6
+"""The best takes three times as long for a fiftieth of the size."""
+_CHUNK = 1024**2
+
+
+class Unreadable(Exception):  # noqa: N818 - the name says it
+    """A stored file is not one that a run wrote; the message is part of a sentence.
+
+    `newer`: a later version of evalgate wrote it, so it must not be overwritten."""
+
+    def __init__(self, message: str, *, newer: bool = False) -> None:
+        super().__init__(message)
+        self.newer = newer
+
+
+def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
+    """Compress a file after `prefix`, always to the same bytes. Raises UnavailableError if it is
+    unreadable or too large."""
+    with errors.unavailable(f"cannot compress {results}"):
+        with (
+            results.open("rb") as source,
+            to.open("wb") as packed_file,
+            gzip.GzipFile("", "wb", COMPRESSION, mtime=0, fileobj=packed_file) as target,
+        ):
+            target.write(prefix)
+            shutil.copyfileobj(source, target)
+        packed_bytes = to.stat().st_size
+    if packed_bytes > MOST_PACKED_BYTES:
+        raise UnavailableError(
+            f"the results are too large to store: {size(packed_bytes)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
+            hint="Split the gate into several jobs.",
+        )
+
+
+def unpack(packed: bytes, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    """Decompress `data` (see `pack`) into a new file. Raises Unreadable, OSError.
+
+    Only a JSON object passes, judged by its first character (the reader checks the others), of at
+    most `most_bytes`."""
+    if len(packed) > MOST_PACKED_BYTES:
+        raise Unreadable(f"is larger than {size(MOST_PACKED_BYTES)}")
+    unpacker = zlib.decompressobj(wbits=31)
+    written_bytes = 0
+    with path.open("xb") as target:
+        while packed and not unpacker.eof:
+            try:
+                chunk = unpacker.decompress(packed, _CHUNK)
+            except zlib.error:
+                raise Unreadable("is not in the expected compression format") from None
+            packed = unpacker.unconsumed_tail
+            if not written_bytes and chunk and not chunk.lstrip().startswith(b"{"):
+                raise Unreadable("holds no results")
+            written_bytes += len(chunk)
+            if written_bytes > most_bytes:
+                raise Unreadable(f"is larger than {size(most_bytes)}")
+            target.write(chunk)
+    if not unpacker.eof:
+        raise Unreadable("is truncated")
+    if not written_bytes:
+        raise Unreadable("is empty")
+
+
+def read(path: Path, most_bytes: int) -> bytes | None:
+    """The bytes of a regular file, never through a link; None if it is missing. Raises Unreadable,
+    OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if path.is_symlink():
+            raise Unreadable("is a symbolic link") from None
+        raise
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - it is a descriptor
+        if not path.is_file():
+            raise Unreadable("is not a file")
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise Unreadable(f"is larger than {most_bytes:,} bytes")
+    return content

@@ -49,7 +49,7 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results import file, history, shards
+from evalgate.results import file, history, output, shards
 from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
@@ -637,7 +637,7 @@ def _labels() -> list[bytes]:
 
 
 def _read_history(data: bytes) -> None:
-    with suppress(history.Unreadable):
+    with suppress(output.Unreadable):
         past = history.parse_history(data)
         history.render_history(past)
         history.trends(past, {"m": 0.5})

@@ -14,7 +14,7 @@ import pytest
 from builders import repositories as made
 from builders.repositories import ENVIRON, git, photograph
 
-from evalgate.baseline import commit
+from evalgate.baseline import base as baseline_base
 from evalgate.errors import UnavailableError
 from evalgate.system import git as system_git
 from evalgate.system.git import GitFailed, Repository
@@ -51,7 +51,10 @@ def sha_of(folder: Path, name: str) -> str:
 
 
 def test_the_base_stands_beside_head_and_goes(project: Path, under: Path) -> None:
-    with opened(project, under) as repo, commit.checked_out(repo, sha_of(project, "base")) as there:
+    with (
+        opened(project, under) as repo,
+        baseline_base.checked_out(repo, sha_of(project, "base")) as there,
+    ):
         assert (there.root / "agent.py").read_text() == "old\n"
         assert not (there.root / "new.py").exists()
         assert (project / "agent.py").read_text() == "new\n"
@@ -74,7 +77,10 @@ def test_nothing_of_the_users_repository_changes(project: Path, under: Path) -> 
         project, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--show-stash"
     )
 
-    with opened(project, under) as repo, commit.checked_out(repo, sha_of(project, "base")) as there:
+    with (
+        opened(project, under) as repo,
+        baseline_base.checked_out(repo, sha_of(project, "base")) as there,
+    ):
         during = photograph(project)
         assert (there.root / "agent.py").read_text() == "old\n"
 
@@ -88,7 +94,7 @@ def test_nothing_of_the_users_repository_changes(project: Path, under: Path) -> 
 def test_a_root_below_the_top_stays_below_the_top(project: Path, under: Path) -> None:
     with (
         opened(project / "shop", under) as repo,
-        commit.checked_out(repo, sha_of(project, "base")) as there,
+        baseline_base.checked_out(repo, sha_of(project, "base")) as there,
     ):
         assert there.root == there.tree / "shop"
         assert (there.root / "agent.py").read_text() == "old shop\n"
@@ -99,7 +105,7 @@ def test_a_root_that_the_base_lacks_is_said(project: Path, under: Path) -> None:
     with (
         opened(project / "later", under) as repo,
         pytest.raises(UnavailableError, match="has no folder later"),
-        commit.checked_out(repo, sha_of(project, "base")),
+        baseline_base.checked_out(repo, sha_of(project, "base")),
     ):
         pytest.fail("there is nothing to run")
 
@@ -109,9 +115,9 @@ def test_two_checkouts_at_once(project: Path, under: Path) -> None:
     with (
         opened(project, under) as one,
         opened(project, under) as other,
-        commit.checked_out(one, base) as first,
-        commit.checked_out(one, base) as second,
-        commit.checked_out(other, head) as third,
+        baseline_base.checked_out(one, base) as first,
+        baseline_base.checked_out(one, base) as second,
+        baseline_base.checked_out(other, head) as third,
     ):
         texts = [(each.root / "agent.py").read_text() for each in (first, second, third)]
     assert texts == ["old\n", "old\n", "new\n"]
@@ -119,7 +125,7 @@ def test_two_checkouts_at_once(project: Path, under: Path) -> None:
 
 def test_git_works_in_the_checkout(repo: Repository, project: Path) -> None:
     """As build backends that ask git for a version need it."""
-    with commit.checked_out(repo, sha_of(project, "base")) as there:
+    with baseline_base.checked_out(repo, sha_of(project, "base")) as there:
         assert git(there.root, "describe", "--tags") == "base"
         assert git(there.root, "status", "--porcelain") == ""
 
@@ -128,13 +134,16 @@ def test_a_linked_working_tree_of_the_user(project: Path, under: Path, tmp_path:
     git(project, "worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"), "base")
     with opened(tmp_path / "linked", under) as repo:
         assert repo.head == sha_of(project, "base")
-        with commit.checked_out(repo, sha_of(project, "main")) as there:
+        with baseline_base.checked_out(repo, sha_of(project, "main")) as there:
             assert (there.root / "agent.py").read_text() == "new\n"
     assert "private" not in git(project, "worktree", "list")
 
 
 def test_an_unknown_commit_is_said(repo: Repository) -> None:
-    with pytest.raises(GitFailed, match="git worktree failed"), commit.checked_out(repo, "1" * 40):
+    with (
+        pytest.raises(GitFailed, match="git worktree failed"),
+        baseline_base.checked_out(repo, "1" * 40),
+    ):
         pytest.fail("there is no such commit")
 
 
@@ -146,7 +155,7 @@ def test_a_folder_without_git_is_said(tmp_path: Path, under: Path) -> None:
 def test_an_odd_path_of_the_repository(tmp_path: Path, under: Path) -> None:
     folder = made.made(tmp_path / 'odd "quoted"\\ ünï #:;path')
     sha = made.commit(folder, {"a": "a"})
-    with opened(folder, under) as repo, commit.checked_out(repo, sha) as there:
+    with opened(folder, under) as repo, baseline_base.checked_out(repo, sha) as there:
         assert (there.root / "a").read_text() == "a"
 
 
@@ -177,7 +186,7 @@ def test_submodules_are_left_out_which_is_a_problem_where_the_user_has_them(
     before = photograph(with_submodule)
     with (
         opened(with_submodule, under) as repo,
-        commit.checked_out(repo, sha_of(with_submodule, "with-library")) as there,
+        baseline_base.checked_out(repo, sha_of(with_submodule, "with-library")) as there,
     ):
         assert list((there.root / "vendor/library").iterdir()) == []
         assert there.notes == ("1 submodule (vendor/library) is missing in the base's checkout.",)
@@ -190,7 +199,10 @@ def test_submodules_that_neither_side_has_are_a_note(
     with_submodule: Path, under: Path, tmp_path: Path
 ) -> None:
     clone = made.cloned(with_submodule, tmp_path / "clone")
-    with opened(clone, under) as repo, commit.checked_out(repo, sha_of(clone, "HEAD")) as there:
+    with (
+        opened(clone, under) as repo,
+        baseline_base.checked_out(repo, sha_of(clone, "HEAD")) as there,
+    ):
         assert there.notes == ("1 submodule (vendor/library) is missing in the base's checkout.",)
         assert there.problem == ""
         assert (there.root / "agent.py").exists()
@@ -203,7 +215,7 @@ def test_links_are_kept_and_those_that_lead_out_are_said(
     (project / "outside").symlink_to(tmp_path / "elsewhere")
     (project / "shop" / "up").symlink_to("../../elsewhere")
     sha = made.commit(project, {})
-    with opened(project, under) as repo, commit.checked_out(repo, sha) as there:
+    with opened(project, under) as repo, baseline_base.checked_out(repo, sha) as there:
         assert (there.root / "inside").readlink() == Path("shop/agent.py")
         assert there.notes == (
             "2 symbolic links (such as outside) lead out of the repository, so both sides use the same files there.",
@@ -218,12 +230,12 @@ def test_lfs_files_are_pointers_which_is_a_problem_where_the_user_has_the_files(
     sha = made.commit(
         project, {".gitattributes": attributes, "model.bin": pointer, "other.bin": "no pointer"}
     )
-    with opened(project, under) as repo, commit.checked_out(repo, sha) as there:
+    with opened(project, under) as repo, baseline_base.checked_out(repo, sha) as there:
         assert (there.root / "model.bin").read_text() == pointer
         assert there.notes == ("1 Git LFS file (model.bin) is missing in the base's checkout.",)
         assert there.problem == ""
     (project / "model.bin").write_text("the model")
-    with opened(project, under) as repo, commit.checked_out(repo, sha) as there:
+    with opened(project, under) as repo, baseline_base.checked_out(repo, sha) as there:
         assert "(model.bin), so the two agents cannot be compared" in there.problem
 
 
@@ -231,7 +243,10 @@ def test_a_sparse_checkout_stays_sparse(project: Path, under: Path, tmp_path: Pa
     clone = made.cloned(project, tmp_path / "clone", "--no-checkout")
     git(clone, "sparse-checkout", "set", "shop")
     git(clone, "checkout", "--quiet", "main")
-    with opened(clone, under) as repo, commit.checked_out(repo, sha_of(project, "base")) as there:
+    with (
+        opened(clone, under) as repo,
+        baseline_base.checked_out(repo, sha_of(project, "base")) as there,
+    ):
         assert sorted(path.name for path in there.root.iterdir()) == [".git", "agent.py", "shop"]
 
 
@@ -241,7 +256,10 @@ def test_a_partial_clone_fetches_contents_when_they_are_needed(
     git(project, "config", "uploadpack.allowFilter", "true")
     git(project, "config", "uploadpack.allowAnySHA1InWant", "true")
     clone = made.cloned(project, tmp_path / "clone", "--filter=blob:none")
-    with opened(clone, under) as repo, commit.checked_out(repo, sha_of(project, "base")) as there:
+    with (
+        opened(clone, under) as repo,
+        baseline_base.checked_out(repo, sha_of(project, "base")) as there,
+    ):
         assert (there.root / "agent.py").read_text() == "old\n"
 
 
@@ -251,11 +269,11 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from builders.repositories import ENVIRON
-from evalgate.baseline import commit
+from evalgate.baseline import base as baseline_base
 from evalgate.system import git as system_git
 root, under, sha = sys.argv[1:]
 with system_git.open_repository(Path(root), environ=ENVIRON, token=None, under=Path(under)) as repo:
-    with commit.checked_out(repo, sha) as there:
+    with baseline_base.checked_out(repo, sha) as there:
         print(there.root, flush=True)
         time.sleep(600)
 """

@@ -10,7 +10,7 @@ import pytest
 from builders import repositories as made
 from builders.repositories import ENVIRON, git as git_, photograph
 
-from evalgate.baseline import commit
+from evalgate.baseline import base as baseline_base
 from evalgate.errors import UnavailableError
 from evalgate.model import BaseOrigin
 from evalgate.system import git
@@ -82,8 +82,8 @@ def pick(
 ) -> BaseOrigin:
     """`said`: what the runner says beside."""
     with git.open_repository(root, environ=ENVIRON, token=None, under=under) as repo:
-        picked = commit.pick_base(repo, base=wanted, event_base=event_base, environ=said)
-        with commit.checked_out(repo, picked.commit) as there:
+        picked = baseline_base.pick_base(repo, base=wanted, event_base=event_base, environ=said)
+        with baseline_base.checked_out(repo, picked.commit) as there:
             assert (there.root / "agent.py").exists(), "a base can be checked out"
         return picked
 
@@ -321,4 +321,7 @@ def test_ancestors_of_a_shallow_commit_are_fetched(
 ) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     with git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as repo:
-        assert len(git.ancestors(repo, commit.pick_base(repo, base="", event_base="").commit)) == 62
+        assert (
+            len(git.ancestors(repo, baseline_base.pick_base(repo, base="", event_base="").commit))
+            == 62
+        )

@@ -16,7 +16,7 @@ import pytest
 from builders import repositories as made
 from builders.repositories import ENVIRON, git as git_
 
-from evalgate.baseline import commit
+from evalgate.baseline import base as baseline_base
 from evalgate.system import git
 from evalgate.system.git import Complaint, Git, GitFailed
 
@@ -118,10 +118,10 @@ def test_a_hostile_configuration_runs_nothing(
         head = repo.head
         base = git_(origin, "rev-parse", "HEAD~1")
         try:
-            picked = commit.pick_base(repo, base="", event_base=base).commit
+            picked = baseline_base.pick_base(repo, base="", event_base=base).commit
         except GitFailed:
             picked = head  # an address that leads nowhere
-        with commit.checked_out(repo, picked) as there:
+        with baseline_base.checked_out(repo, picked) as there:
             assert (there.root / "agent.py").read_text() == ("old\n" if picked == base else "new\n")
         assert (picked == base) == url.startswith("file")
 
@@ -146,8 +146,10 @@ def test_a_workspace_that_belongs_to_somebody_else(
     assert b"dubious ownership" in refused.stderr
 
     with git.open_repository(clone, environ=ENVIRON, token=None, under=under) as repo:
-        base = commit.pick_base(repo, base="", event_base=git_(origin, "rev-parse", "HEAD~1"))
-        with commit.checked_out(repo, base.commit) as there:
+        base = baseline_base.pick_base(
+            repo, base="", event_base=git_(origin, "rev-parse", "HEAD~1")
+        )
+        with baseline_base.checked_out(repo, base.commit) as there:
             assert (there.root / "agent.py").read_text() == "old\n"
 
 

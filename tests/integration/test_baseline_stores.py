@@ -20,7 +20,7 @@ from builders.repositories import ENVIRON, git as git_
 
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
-from evalgate.results import history
+from evalgate.results import history, output
 from evalgate.results.history import BaselineFolder
 from evalgate.system import git
 
@@ -162,7 +162,7 @@ def test_what_no_run_wrote_is_left_aside(
     held: bytes,
     complaint: str,
 ) -> None:
-    monkeypatch.setattr(history, "unpack", functools.partial(history.unpack, most_bytes=MOST))
+    monkeypatch.setattr(output, "unpack", functools.partial(output.unpack, most_bytes=MOST))
     store().save(B, results(tmp_path, "good"), current_moment=NOW)
     name = f"20260105T000000Z-{A}.json.gz"
     put(f"runs/{name}", held)

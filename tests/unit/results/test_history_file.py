@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 
 from evalgate.model.trial import MOST
 from evalgate.results import history as results_history
-from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns, Unreadable
+from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns
+from evalgate.results.output import Unreadable
 
 CASES = st.builds(
     lambda suite, case_id, counts: CaseHistory(

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from evalgate.errors import UnavailableError
-from evalgate.results import history
-from evalgate.results.history import BaselineFolder, RunName, Unreadable
+from evalgate.results import history, output
+from evalgate.results.history import BaselineFolder, RunName
+from evalgate.results.output import Unreadable
 
 A, B, C = (letter * 40 for letter in "abc")
 
@@ -88,13 +89,13 @@ def test_what_is_packed_is_unpacked_and_always_the_same(tmp_path: Path) -> None:
     text = '{"a": "é"}' * 100_000
     (tmp_path / "results.json").write_text(text, encoding="utf-8")
     for name in ("one", "two"):
-        history.pack(tmp_path / "results.json", tmp_path / name)
+        output.pack(tmp_path / "results.json", tmp_path / name)
     packed = (tmp_path / "one").read_bytes()
     assert packed == (tmp_path / "two").read_bytes()
-    history.unpack(packed, tmp_path / "back")
+    output.unpack(packed, tmp_path / "back")
     assert (tmp_path / "back").read_text(encoding="utf-8") == text
     with pytest.raises(Unreadable, match="is larger than 900 bytes"):
-        history.unpack(packed, tmp_path / "short", most_bytes=900)
+        output.unpack(packed, tmp_path / "short", most_bytes=900)
     assert (tmp_path / "short").stat().st_size <= 900
 
 
@@ -103,11 +104,11 @@ def test_what_is_packed_is_unpacked_and_always_the_same(tmp_path: Path) -> None:
 def test_no_bytes_upset_unpacking(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     folder = tmp_path_factory.mktemp("unpacked")
     with pytest.raises(Unreadable):
-        history.unpack(data, folder / "a")
+        output.unpack(data, folder / "a")
     with pytest.raises(Unreadable):
-        history.unpack(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + data[:50], folder / "b")
+        output.unpack(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + data[:50], folder / "b")
 
 
 def test_results_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="cannot compress"):
-        history.pack(tmp_path / "absent", tmp_path / "packed")
+        output.pack(tmp_path / "absent", tmp_path / "packed")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.baseline import commit
+from evalgate.baseline import base as baseline_base
 from evalgate.system import git
 from evalgate.system.git import Remote
 
@@ -28,7 +28,7 @@ And more.
 
 
 def test_a_commit_object() -> None:
-    assert commit.parse_commit(COMMIT.encode()) == ((A, B), f"Merge {B} into {A}")
+    assert baseline_base.parse_commit(COMMIT.encode()) == ((A, B), f"Merge {B} into {A}")
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_a_commit_object() -> None:
     ],
 )
 def test_the_merge_that_github_tests(subject: str, parents: tuple[str, ...], is_one: bool) -> None:
-    assert commit.is_test_merge(parents, subject) is is_one
+    assert baseline_base.is_test_merge(parents, subject) is is_one
 
 
 @given(st.binary())
 def test_no_bytes_upset_the_reading_of_a_commit(data: bytes) -> None:
     for each in (data, b"parent " + data + b"\n\n"):
-        _, subject = commit.parse_commit(each)
+        _, subject = baseline_base.parse_commit(each)
         assert "\n" not in subject
 
 
@@ -142,10 +142,10 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64
     ],
 )
 def test_lfs_pointers(data: bytes, expected: bool) -> None:
-    assert commit.is_pointer(data) is expected
+    assert baseline_base.is_pointer(data) is expected
 
 
 @given(st.lists(st.binary(max_size=200)).map(b"\n".join))
 def test_no_bytes_upset_the_reading_of_pointers(data: bytes) -> None:
-    found = commit.is_pointer(b"version https://git-lfs.github.com/spec/v1\n" + data)
+    found = baseline_base.is_pointer(b"version https://git-lfs.github.com/spec/v1\n" + data)
     assert found in (True, False)
